@@ -1,0 +1,23 @@
+# Compiler flags shared by everything in the tree.
+find_program(ANEMONE_CCACHE ccache)
+if(ANEMONE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ANEMONE_CCACHE})
+endif()
+
+add_library(anemone_flags INTERFACE)
+target_compile_options(anemone_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+if(ANEMONE_WERROR)
+  target_compile_options(anemone_flags INTERFACE -Werror)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # The oldest CPU that the portable code runs on; kernels/ goes further at run time.
+  target_compile_options(anemone_flags INTERFACE -march=x86-64-v2)
+endif()
+if(ANEMONE_SANITIZE)
+  target_compile_options(anemone_flags INTERFACE -fsanitize=${ANEMONE_SANITIZE} -fno-omit-frame-pointer
+                                                -fno-sanitize-recover=all)
+  target_link_options(anemone_flags INTERFACE -fsanitize=${ANEMONE_SANITIZE})
+endif()
+if(ANEMONE_FUZZERS)
+  target_compile_options(anemone_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,41 @@
+#include "base/thread_pool.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+using namespace anemone;
+
+TEST_CASE("every index is visited once, whatever the thread count") {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (const int64_t count : {1, 7, 64, 1000}) {
+      std::vector<std::atomic<int>> hits(static_cast<size_t>(count));
+      pool.parallel_for(count, 3, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ++hits[static_cast<size_t>(i)];
+      });
+      for (auto& hit : hits) REQUIRE(hit == 1);
+    }
+  }
+}
+
+TEST_CASE("an exception in a body reaches the caller and the pool works on") {
+  ThreadPool pool(4);
+  CHECK_THROWS_AS(pool.parallel_for(100, 1, [](int64_t, int64_t) { throw std::runtime_error("no"); }),
+                  std::runtime_error);
+  std::atomic<int64_t> sum{0};
+  pool.parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  CHECK(sum == 100);
+}
+
+TEST_CASE("a nested loop runs on the thread that asks for it") {
+  ThreadPool pool(3);
+  std::atomic<int64_t> sum{0};
+  pool.parallel_for(8, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      pool.parallel_for(10, 1, [&](int64_t b, int64_t e) { sum += e - b; });
+  });
+  CHECK(sum == 80);
+}
