@@ -1,0 +1,81 @@
+#include "mil/loops.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/shape.h"
+
+namespace anemone {
+
+std::vector<int64_t> dense_strides(std::span<const int64_t> dims) {
+  std::vector<int64_t> out(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    out[i] = stride;
+    stride *= dims[i];
+  }
+  return out;
+}
+
+std::vector<int64_t> broadcast_strides(std::span<const int64_t> dims, std::span<const int64_t> out_dims) {
+  std::vector<int64_t> out(out_dims.size(), 0);
+  const std::vector<int64_t> dense = dense_strides(dims);
+  const size_t shift = out_dims.size() - dims.size();
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] != 1) out[i + shift] = dense[i];
+  return out;
+}
+
+Walker::Walker(std::span<const int64_t> dims, std::span<const std::vector<int64_t>> strides)
+    : dims_(dims.begin(), dims.end()),
+      index_(dims.size(), 0),
+      offsets_(strides.size(), 0),
+      strides_(strides.begin(), strides.end()) {}
+
+void Walker::seek(int64_t position) {
+  std::fill(offsets_.begin(), offsets_.end(), 0);
+  for (size_t i = dims_.size(); i-- > 0;) {
+    index_[i] = position % dims_[i];
+    position /= dims_[i];
+    for (size_t s = 0; s < strides_.size(); ++s) offsets_[s] += index_[i] * strides_[s][i];
+  }
+}
+
+void Walker::next() {
+  for (size_t i = dims_.size(); i-- > 0;) {
+    if (++index_[i] < dims_[i]) {
+      for (size_t s = 0; s < strides_.size(); ++s) offsets_[s] += strides_[s][i];
+      return;
+    }
+    index_[i] = 0;
+    for (size_t s = 0; s < strides_.size(); ++s) offsets_[s] -= strides_[s][i] * (dims_[i] - 1);
+  }
+}
+
+void copy_strided(ThreadPool& pool, const void* in, int64_t base, std::span<const int64_t> in_strides,
+                  std::span<const int64_t> out_dims, void* out) {
+  const int64_t count = element_count(out_dims);
+  if (count == 0) return;
+  const auto* src = static_cast<const uint32_t*>(in) + base;
+  auto* dst = static_cast<uint32_t*>(out);
+  if (out_dims.empty()) {
+    *dst = *src;
+    return;
+  }
+  const int64_t row = out_dims.back(), step = in_strides.back();
+  const std::vector<int64_t> strides[] = {{in_strides.begin(), in_strides.end()}};
+  pool.parallel_for(count / row, std::max<int64_t>(1, kMapGrain / row), [&](int64_t begin, int64_t end) {
+    Walker walk(out_dims, strides);
+    for (int64_t r = begin; r < end; ++r) {
+      walk.seek(r * row);
+      const uint32_t* from = src + walk.offset(0);
+      uint32_t* to = dst + r * row;
+      if (step == 1)
+        std::memcpy(to, from, static_cast<size_t>(row) * 4);
+      else
+        for (int64_t i = 0; i < row; ++i) to[i] = from[i * step];
+    }
+  });
+}
+
+}  // namespace anemone

@@ -1,0 +1,114 @@
+// Another shape for the same elements.
+#include <cstring>
+
+#include "base/error.h"
+#include "mil/loops.h"
+#include "mil/rules.h"
+
+namespace anemone::ops {
+namespace {
+
+// The shape asked for, with one -1 filled in from the number of elements.
+Shape filled(const Shape& from, const std::vector<int64_t>& asked) {
+  Shape out;
+  Dim rest = product(from, 0, from.size());
+  int open = -1;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i] == -1) {
+      if (open >= 0) throw errorf("'shape' has more than one -1");
+      open = static_cast<int>(i);
+      out.push_back(1);
+      continue;
+    }
+    if (asked[i] < -1) throw errorf("'shape' has a negative entry").found(fmt::format("{}", asked[i]));
+    out.push_back(asked[i]);
+  }
+  const Dim have = product(out, 0, out.size());
+  const std::optional<Dim> left = have == Dim(0) ? std::optional<Dim>(rest) : rest.over(have);
+  const bool fits = open >= 0 ? left.has_value() : !rest.known() || rest == have;
+  if (!fits)
+    throw errorf("{} elements of {} cannot take another shape", rest.text(), shape_text(from))
+        .found(shape_text(to_shape(asked)));
+  if (open >= 0) out[static_cast<size_t>(open)] = have == Dim(0) ? Dim(0) : *left;
+  return out;
+}
+
+Types infer_reshape(const OpCall& c) {
+  const Type& x = c.type("x");
+  const Type& shape = c.type("shape");
+  if (shape.rank() != 1) throw errorf("'shape' must be a vector").found(shape.text());
+  if (c.known("shape")) return {Type::tensor(x.dtype, filled(x.shape, c.integers("shape")))};
+  if (!shape.dim(0).known()) throw errorf("'shape' must have a fixed length");
+  return {Type::tensor(x.dtype, Shape(static_cast<size_t>(shape.dim(0).size()), Dim::unknown()))};
+}
+
+void run_copy(const OpCall& c) {
+  std::memcpy(c.out(), c.data("x"), static_cast<size_t>(c.out_type().size()) * 4);
+}
+
+Types infer_expand_dims(const OpCall& c) {
+  const Type& x = c.type("x");
+  const std::vector<int64_t> axes = c.integers("axes");
+  Shape out = x.shape;
+  for (const int axis : normal_axes(axes, x.rank() + static_cast<int>(axes.size()), "axes"))
+    out.insert(out.begin() + axis, Dim(1));
+  return {Type::tensor(x.dtype, out)};
+}
+
+Types infer_squeeze(const OpCall& c) {
+  const Type& x = c.type("x");
+  std::vector<bool> drop(x.shape.size(), false);
+  if (c.has("axes")) {
+    for (const int axis : normal_axes(c.integers("axes"), x.rank(), "axes")) {
+      if (x.dim(axis).known() && x.dim(axis) != Dim(1))
+        throw errorf("axis {} has size {} and cannot be squeezed", axis, x.dim(axis).text());
+      drop[static_cast<size_t>(axis)] = true;
+    }
+  } else {
+    for (size_t i = 0; i < drop.size(); ++i) drop[i] = x.shape[i] == Dim(1);
+  }
+  Shape out;
+  for (size_t i = 0; i < drop.size(); ++i)
+    if (!drop[i]) out.push_back(x.shape[i]);
+  return {Type::tensor(x.dtype, out)};
+}
+
+Types infer_flatten(const OpCall& c) {
+  const Type& x = c.type("x");
+  int64_t axis = c.integer("axis");
+  if (axis < -x.rank() || axis > x.rank()) throw errorf("'axis' is outside the tensor").found(fmt::format("{}", axis));
+  const auto cut = static_cast<size_t>(axis < 0 ? axis + x.rank() : axis);
+  return {Type::tensor(x.dtype, {product(x.shape, 0, cut), product(x.shape, cut, x.shape.size())})};
+}
+
+const Op kOps[] = {
+    {"reshape",
+     {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"shape", kInt32}}},
+      {Opset::ios17, {{"x", kWideOrBool, 'T'}, {"shape", kInt32 | only(DType::int16) | only(DType::int8)}}}},
+     "x in the shape given; one entry may be -1",
+     infer_reshape,
+     run_copy},
+    {"expand_dims",
+     {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"axes", kInt32, 0, kConst}}},
+      {Opset::ios17, {{"x", kWideOrBool, 'T'}, {"axes", kInt32, 0, kConst}}}},
+     "x with dimensions of size 1 inserted; axes count in the result",
+     infer_expand_dims,
+     run_copy},
+    {"squeeze",
+     {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"axes", kInt32, 0, kOptional | kConst}}},
+      {Opset::ios17, {{"x", kWideOrBool, 'T'}, {"axes", kInt32, 0, kOptional | kConst}}}},
+     "x without the dimensions of size 1 named, or without all of them",
+     infer_squeeze,
+     run_copy},
+    {"flatten2d",
+     {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"axis", kInt32, 0, kOptional | kConst, int64_t{1}}}}},
+     "x as a matrix: the dimensions before `axis` by the others",
+     infer_flatten,
+     run_copy},
+};
+
+}  // namespace
+
+std::span<const Op> ops_reshape() { return kOps; }
+
+}  // namespace anemone::ops

@@ -1,0 +1,48 @@
+// StoredTensor: a constant as it is stored (fp16, packed integers, palettes, sparse …), read in pieces.
+//     auto w = stored_constant(constant);
+//     w->read(row * k, (row + 1) * k, scratch);       // one row, decoded to fp32
+// Elements come out as 4 bytes each: float for floating types, int32 for integers and bool, as everywhere in the
+// engine. Weights are never expanded whole: conv, linear, matmul and gather read tiles through this interface.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "mil/constant.h"
+#include "mil/type.h"
+
+namespace anemone {
+
+class StoredTensor {
+ public:
+  explicit StoredTensor(Type type) : type_(std::move(type)) {}
+  virtual ~StoredTensor() = default;
+
+  const Type& type() const { return type_; }
+  // Decodes the elements [begin, end) in row-major order. Safe from any thread.
+  virtual void read(int64_t begin, int64_t end, void* out) const = 0;
+
+  // How the elements lie, where a fast kernel can use them in place: the storage's bytes, and one scale per
+  // `scale_rows` rows. Kernels that do not know a form use read().
+  struct Form {
+    DType dtype = DType::none;          // none: only read() is possible
+    const std::byte* data = nullptr;    // packed elements, row-major
+    const float* scale = nullptr;       // value = scale[row / rows_per_scale] * element; empty: 1
+    int64_t rows_per_scale = 1;
+  };
+  virtual Form form() const { return {}; }
+
+ private:
+  Type type_;
+};
+
+// Over the bytes of a constant, which must outlive it: every dtype but string.
+std::unique_ptr<StoredTensor> stored_constant(const Constant& constant);
+// Over dense 4-byte elements in memory (a computed value used where a weight may stand).
+std::unique_ptr<StoredTensor> stored_dense(const Type& type, const void* data);
+
+// Decodes a whole constant; for small ones.
+std::vector<float> decode_floats(const StoredTensor& tensor);
+std::vector<int32_t> decode_ints(const StoredTensor& tensor);
+
+}  // namespace anemone
