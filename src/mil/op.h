@@ -84,7 +84,9 @@ struct Op {
   void (*run)(const OpCall&) = nullptr;
   // constexpr ops: output `index` as a stored tensor over the inputs'.
   std::shared_ptr<const StoredTensor> (*store)(const OpCall&, int index) = nullptr;
-  bool random = false;  // gives another result each time: never folded
+  bool random = false;           // gives another result each time: never folded
+  bool value_from_type = false;  // the result follows from the input's type alone: shape
+  std::string_view view_of = {};  // the output is this input's elements in another shape: no copy is needed
 
   // The definition that holds in that opset; empty when the op came later.
   const OpVersion* version(Opset opset) const;

@@ -1,0 +1,52 @@
+#include "engine/buffer.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "base/error.h"
+
+namespace anemone {
+namespace {
+
+constexpr uint64_t kHugePage = 2 << 20;
+
+uint64_t physical_memory() {
+  static const uint64_t bytes =
+      static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+}  // namespace
+
+Buffer::Buffer(uint64_t bytes) : size_(bytes) {
+  if (bytes == 0) return;
+  // Memory is handed out before it is there: a size that the machine can never have is refused by hand.
+  if (bytes > physical_memory())
+    throw errorf("{} bytes of memory are needed at once", bytes)
+        .found(fmt::format("a machine with {}", physical_memory()));
+  const bool huge = bytes >= 2 * kHugePage;
+  const uint64_t alignment = huge ? kHugePage : kBufferAlignment;
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, alignment, (bytes + alignment - 1) / alignment * alignment) != 0)
+    throw errorf("{} bytes of memory are not to be had", bytes);
+  data_ = static_cast<std::byte*>(memory);
+#ifdef MADV_HUGEPAGE
+  if (huge) ::madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+Buffer::~Buffer() { std::free(data_); }
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace anemone

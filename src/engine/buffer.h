@@ -1,0 +1,28 @@
+// Buffer: memory for tensors, aligned for SIMD, on huge pages where that pays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace anemone {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  // Uninitialised. Throws Error when the machine does not have that much memory.
+  explicit Buffer(uint64_t bytes);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  uint64_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+inline constexpr uint64_t kBufferAlignment = 64;
+
+}  // namespace anemone

@@ -1,0 +1,72 @@
+// Executor: runs one function over cells: plans what can be planned, runs the plan, does loops, branches and lists
+// itself, and plans on. One executor serves one caller at a time; plans are shared through the cache.
+//     Executor run(info, cache, pool, {.arithmetic = Arithmetic::fp16});
+//     run.set_input(id, type, data);   run.execute();   run.cell(output_id).data
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/plan.h"
+#include "predict/predictor.h"
+
+namespace anemone {
+
+// Plans by block, start and the types of what flows in. Shared by all executors of a function.
+class PlanCache {
+ public:
+  std::shared_ptr<const Plan> find_or_make(const FunctionInfo& info, const Block& block, size_t begin,
+                                           const Cells& cells, const PlanOptions& options);
+
+ private:
+  // The values that flow into what follows `begin`; computed once.
+  const std::vector<int>& live_in(const FunctionInfo& info, const Block& block, size_t begin);
+
+  std::mutex mutex_;
+  std::map<std::pair<const Block*, size_t>, std::vector<int>> live_in_;
+  std::unordered_map<std::string, std::shared_ptr<const Plan>> plans_;
+  std::deque<std::string> order_;  // oldest first, so that shapes without end do not fill the memory
+};
+
+class Executor {
+ public:
+  Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, const PredictOptions& options);
+
+  // Lends the memory of an input or state; it must stay until execute() is done.
+  void set_input(int id, const Type* type, void* data);
+  void execute();
+  const Cell& cell(int id) const { return cells_[static_cast<size_t>(id)]; }
+  // fp16 arithmetic: the first operation whose result left the range of half, with finite inputs.
+  const std::optional<NumericFault>& fault() const { return fault_; }
+
+ private:
+  void execute(const Block& block);
+  void run_plan(const Plan& plan);
+  void run_step(const Step& step);
+  void run_kernel(const Step& step);
+  void run_dynamic(const Operation& op);
+  void run_cond(const Operation& op);
+  void run_while(const Operation& op);
+  void keep(Cell& cell);  // gives the cell memory of its own
+  void settle(const Operation& op, const Type& type, void* data, std::span<const std::pair<const Type*, const void*>> in);
+
+  const FunctionInfo& info_;
+  PlanCache& cache_;
+  ThreadPool& pool_;
+  PlanOptions plan_options_;
+  bool half_;
+  Cells cells_;
+  std::unordered_map<const Plan*, std::pair<std::shared_ptr<const Plan>, Buffer>> arenas_;
+  std::optional<NumericFault> fault_;
+  // Scratch of run_kernel.
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+};
+
+}  // namespace anemone

@@ -1,0 +1,126 @@
+#include "engine/function_info.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace anemone {
+
+FunctionInfo::FunctionInfo(const Function& function) : function_(function) {
+  for (const auto& input : function.inputs) add(input.get());
+  number(function.body);
+}
+
+void FunctionInfo::add(const Value* value) {
+  ids_.emplace(value, static_cast<int>(values_.size()));
+  values_.push_back(value);
+}
+
+void FunctionInfo::number(const Block& block) {
+  for (const auto& input : block.inputs) add(input.get());
+  BlockInfo info;
+  for (const auto& op : block.ops) {
+    for (const auto& inner : op->blocks) number(*inner);
+    for (const auto& output : op->outputs) add(output.get());
+    info.uses.push_back(uses_of(*op));
+  }
+  for (const Value* value : block.outputs) info.outputs.push_back(id(value));
+  blocks_.emplace(&block, std::move(info));
+}
+
+std::vector<int> FunctionInfo::uses_of(const Operation& op) const {
+  std::vector<int> out;
+  for (const Input& input : op.inputs)
+    for (const Binding& binding : input.bindings)
+      if (binding.value) out.push_back(id(binding.value));
+  for (const auto& block : op.blocks) {
+    const BlockInfo& inner = blocks_.at(block.get());
+    for (const auto& uses : inner.uses) out.insert(out.end(), uses.begin(), uses.end());
+    out.insert(out.end(), inner.outputs.begin(), inner.outputs.end());
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool FunctionInfo::is_constant(int id) const {
+  const Operation* producer = value(id)->producer;
+  return producer && (producer->type == "const" || producer->type.starts_with("constexpr_"));
+}
+
+std::shared_ptr<const StoredTensor> FunctionInfo::make_stored(const Value& value) const {
+  const Operation& op = *value.producer;
+  if (op.type == "const") {
+    const Constant* constant = value.constant();
+    if (!constant) throw errorf("the constant '{}' has no value", value.name);
+    return stored_constant(*constant);
+  }
+  OpBinding binding = OpBinding::bind(op, function_.opset);
+  std::vector<const void*> data(binding.operands.size(), nullptr);
+  for (size_t i = 0; i < data.size(); ++i) {
+    Operand& operand = binding.operands[i];
+    const Binding* source = binding.sources[i];
+    if (operand.type.dtype == DType::string) continue;
+    const bool computed = source && source->value;
+    if (computed && !is_constant(id(source->value)))
+      throw errorf("the parameter '{}' is computed at run time", source->value->name).expected("a constant");
+    operand.stored = computed ? stored(id(source->value)) : stored_constant(*operand.constant);
+    if (operand.type.size() <= kSmallElements)
+      data[i] = computed ? dense(id(source->value)) : dense(*operand.constant);
+  }
+  const OpCall call(binding, data);
+  const Types types = binding.op->infer(call);
+  for (size_t i = 0; i < op.outputs.size() && i < types.size(); ++i)
+    if (op.outputs[i].get() == &value) {
+      if (types[i] != value.type)
+        throw errorf("the declared type of '{}' is not what its inputs give", value.name)
+            .found(value.type.text())
+            .expected(types[i].text());
+      return binding.op->store(call, static_cast<int>(i));
+    }
+  throw errorf("'{}' has more outputs than its operation gives", op.type);
+}
+
+std::shared_ptr<const StoredTensor> FunctionInfo::stored(int id) const {
+  std::lock_guard lock(mutex_);
+  auto& slot = stored_[id];
+  if (!slot) {
+    std::shared_ptr<const StoredTensor> made;
+    try {
+      made = make_stored(*value(id));
+    } catch (Error& e) {
+      e.within(fmt::format("weight '{}'", value(id)->name));
+      throw;
+    }
+    return stored_[id] = std::move(made);
+  }
+  return slot;
+}
+
+const void* FunctionInfo::decode(const void* key, const StoredTensor& tensor) const {
+  auto& elements = decoded_[key];
+  if (elements.empty()) {
+    elements.resize(static_cast<size_t>(tensor.type().size()) + 1);
+    tensor.read(0, tensor.type().size(), elements.data());
+  }
+  return elements.data();
+}
+
+const void* FunctionInfo::dense(int id) const {
+  const Type& type = value(id)->type;
+  if (!type.is_tensor() || type.dtype == DType::string) return nullptr;
+  std::lock_guard lock(mutex_);
+  const auto tensor = stored(id);
+  const StoredTensor::Form form = tensor->form();
+  const bool as_held = (form.dtype == DType::fp32 || form.dtype == DType::int32) && !form.scale;
+  if (as_held && form.data && reinterpret_cast<uintptr_t>(form.data) % 4 == 0) return form.data;
+  return type.size() <= kSmallElements ? decode(value(id), *tensor) : nullptr;
+}
+
+const void* FunctionInfo::dense(const Constant& literal) const {
+  if (!literal.type.is_tensor() || literal.type.dtype == DType::string) return nullptr;
+  std::lock_guard lock(mutex_);
+  return decode(&literal, *stored_constant(literal));
+}
+
+}  // namespace anemone

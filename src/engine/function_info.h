@@ -1,0 +1,58 @@
+// FunctionInfo: a function prepared for planning: every value has a number, every block knows who uses what, and
+// constants are at hand as stored tensors or, when small, as elements. Immutable but for what it decodes on demand.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "mil/op.h"
+#include "mil/program.h"
+
+namespace anemone {
+
+// Constants up to this size are decoded once and known to type rules; larger ones stay as they are stored.
+inline constexpr int64_t kSmallElements = 4096;
+
+struct BlockInfo {
+  std::vector<std::vector<int>> uses;  // by operation: the values it or its nested blocks use
+  std::vector<int> outputs;
+};
+
+class FunctionInfo {
+ public:
+  explicit FunctionInfo(const Function& function);
+
+  const Function& function() const { return function_; }
+  int values() const { return static_cast<int>(values_.size()); }
+  int id(const Value* value) const { return ids_.at(value); }
+  const Value* value(int id) const { return values_[static_cast<size_t>(id)]; }
+  const BlockInfo& block(const Block& block) const { return blocks_.at(&block); }
+
+  // The value comes from a const or constexpr operation.
+  bool is_constant(int id) const;
+  // Such a value, read as it is stored.
+  std::shared_ptr<const StoredTensor> stored(int id) const;
+  // Its elements, where it is small or lies in the file as the engine holds it; else empty. Not for strings.
+  const void* dense(int id) const;
+  // A constant bound in place.
+  const void* dense(const Constant& literal) const;
+
+ private:
+  void number(const Block& block);
+  void add(const Value* value);
+  std::vector<int> uses_of(const Operation& op) const;
+  std::shared_ptr<const StoredTensor> make_stored(const Value& value) const;
+  const void* decode(const void* key, const StoredTensor& tensor) const;
+
+  const Function& function_;
+  std::unordered_map<const Value*, int> ids_;
+  std::vector<const Value*> values_;
+  std::unordered_map<const Block*, BlockInfo> blocks_;
+  mutable std::recursive_mutex mutex_;
+  mutable std::unordered_map<int, std::shared_ptr<const StoredTensor>> stored_;
+  mutable std::unordered_map<const void*, std::vector<uint32_t>> decoded_;
+};
+
+}  // namespace anemone

@@ -1,0 +1,364 @@
+#include "engine/plan.h"
+
+#include <algorithm>
+#include <climits>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "engine/arena.h"
+#include "engine/kernel_choice.h"
+
+namespace anemone {
+namespace {
+
+constexpr int kToEnd = INT_MAX;
+
+class Planner {
+ public:
+  Planner(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells, const PlanOptions& options)
+      : info_(info), block_(block), begin_(begin), cells_(cells), options_(options), plan_(std::make_unique<Plan>()) {}
+
+  std::unique_ptr<const Plan> make() {
+    size_t i = begin_;
+    for (; i < block_.ops.size(); ++i) {
+      const Operation& op = *block_.ops[i];
+      if (op.type == "const" || op.type.starts_with("constexpr_")) continue;
+      if (is_dynamic(op)) break;
+      try {
+        if (!add(op, static_cast<int>(i))) break;
+      } catch (Error& e) {
+        e.within(op_place(op));
+        throw;
+      }
+    }
+    plan_->next = i;
+    place();
+    return std::move(plan_);
+  }
+
+ private:
+  // A value that this plan computes.
+  struct Made {
+    Type type;
+    int root = -1;             // the value whose memory it shares; itself for most
+    const void* known = nullptr;  // its elements, when folded
+    int first_step = -1, last_step = -1;
+    bool placed = true;        // in the arena; not so for states and what aliases values from outside
+  };
+
+  const Type& type_of(int id) const {
+    if (const auto it = made_.find(id); it != made_.end()) return it->second.type;
+    const Cell& cell = cells_[static_cast<size_t>(id)];
+    if (cell.type) return *cell.type;
+    if (info_.is_constant(id)) return info_.value(id)->type;
+    throw errorf("the value '{}' is used before it is computed", info_.value(id)->name);
+  }
+
+  // The elements of a value where they are known now.
+  const void* known(int id) const {
+    if (const auto it = made_.find(id); it != made_.end()) return it->second.known;
+    if (info_.is_constant(id)) return info_.dense(id);
+    const Cell& cell = cells_[static_cast<size_t>(id)];
+    return cell.known ? cell.data : nullptr;
+  }
+
+  // Adds one operation; false when its result cannot be typed yet.
+  bool add(const Operation& op, int index) {
+    if (op.type == "read_state") return add_read_state(op, index);
+    if (op.type == "write_state") return add_write_state(op, index);
+    OpBinding binding =
+        OpBinding::bind(op, info_.function().opset, [this](const Value* v) -> const Type& { return type_of(info_.id(v)); });
+    std::vector<Source> in = sources(binding, index);
+    std::vector<const void*> data(in.size(), nullptr);
+    bool all_known = true;
+    for (size_t i = 0; i < in.size(); ++i) {
+      data[i] = in[i].fixed ? in[i].fixed : in[i].id >= 0 ? known(in[i].id) : nullptr;
+      const bool text = binding.operands[i].type.dtype == DType::string;
+      if (!data[i] && !text) all_known = false;
+    }
+    Types types = binding.op->infer(OpCall(binding, data));
+    if (types.size() != op.outputs.size())
+      throw errorf("'{}' gives {} values", op.type, types.size()).found(fmt::format("{} names", op.outputs.size()));
+    for (const Type& type : types)
+      if (!type.fixed()) return false;
+    check_declared(op, types);
+    if ((all_known || binding.op->value_from_type) && !binding.op->random && fold(op, binding, data, types))
+      return true;
+    if (!binding.op->view_of.empty() && add_view(op, binding, types)) return true;
+    use(in, index);
+    Step step;
+    step.run = choose_kernel(binding, types);
+    step.binding = std::move(binding);
+    step.in = std::move(in);
+    step.types = std::move(types);
+    emit(std::move(step), op);
+    return true;
+  }
+
+  void check_declared(const Operation& op, const Types& types) const {
+    for (size_t i = 0; i < types.size(); ++i)
+      if (!compatible(types[i], op.outputs[i]->type))
+        throw errorf("the declared type of '{}' is not what its inputs give", op.outputs[i]->name)
+            .found(op.outputs[i]->type.text())
+            .expected(types[i].text());
+  }
+
+  // Where the operands come from; weights that the kernel cannot read as stored are loaded by a step of their own.
+  std::vector<Source> sources(OpBinding& binding, int) {
+    std::vector<Source> in(binding.operands.size());
+    const auto& params = binding.version->params;
+    for (size_t p = 0; p < params.size(); ++p)
+      for (int k = 0; k < binding.ranges[p].count; ++k) {
+        const auto i = static_cast<size_t>(binding.ranges[p].begin + k);
+        Operand& operand = binding.operands[i];
+        const Value* value = binding.sources[i] ? binding.sources[i]->value : nullptr;
+        if (!value) {
+          in[i].fixed = operand.constant ? info_.dense(*operand.constant) : nullptr;
+          continue;
+        }
+        const int id = info_.id(value);
+        if (!info_.is_constant(id)) {
+          in[i].id = id;
+          continue;
+        }
+        operand.constant = value->constant();
+        if (operand.type.dtype == DType::string || !operand.type.is_tensor()) continue;
+        if ((params[p].flags & kStored) && operand.type.size() > kSmallElements) {
+          operand.stored = info_.stored(id);
+          continue;
+        }
+        in[i].fixed = info_.dense(id);
+        if (!in[i].fixed) in[i].id = load(id);
+      }
+    return in;
+  }
+
+  // A weight used by an operation that wants plain elements: expanded into the arena just before its first use.
+  int load(int id) {
+    if (made_.contains(id)) return id;
+    Step step;
+    step.kind = Step::Kind::load_weight;
+    step.weight = info_.stored(id);
+    step.types = {step.weight->type()};
+    step.out = {id};
+    step.operation = info_.value(id)->producer;
+    Made made{step.types[0], id, nullptr, static_cast<int>(plan_->steps.size()), static_cast<int>(plan_->steps.size())};
+    made_.emplace(id, std::move(made));
+    plan_->steps.push_back(std::move(step));
+    return id;
+  }
+
+  bool fold(const Operation& op, const OpBinding& binding, std::span<const void* const> data, const Types& types) {
+    if (!binding.op->run) return false;
+    for (const Type& type : types)
+      if (!type.is_tensor() || type.dtype == DType::string || type.size() > kSmallElements) return false;
+    static ThreadPool alone(1);
+    std::vector<std::vector<uint32_t>> results;
+    std::vector<void*> out;
+    for (const Type& type : types) results.emplace_back(static_cast<size_t>(type.size()) + 1);
+    for (auto& result : results) out.push_back(result.data());
+    binding.op->run(OpCall(binding, data, types, out, alone));
+    for (size_t i = 0; i < types.size(); ++i) {
+      const int id = info_.id(op.outputs[i].get());
+      plan_->folded.push_back({id, types[i], std::move(results[i])});
+      made_.emplace(id, Made{types[i], id, plan_->folded.back().data.data(), -1, -1, false});
+    }
+    return true;
+  }
+
+  int root_of(int id) const {
+    const auto it = made_.find(id);
+    return it == made_.end() ? id : it->second.root;
+  }
+
+  bool add_view(const Operation& op, const OpBinding& binding, const Types& types) {
+    const auto& params = binding.version->params;
+    for (size_t p = 0; p < params.size(); ++p) {
+      if (params[p].name != binding.op->view_of) continue;
+      const Binding* source = binding.sources[binding.ranges[p].begin];
+      if (!source || !source->value || !types[0].is_tensor()) return false;
+      const int of = info_.id(source->value);
+      if (info_.is_constant(of)) return false;
+      alias(info_.id(op.outputs[0].get()), of, types[0]);
+      return true;
+    }
+    return false;
+  }
+
+  void alias(int id, int of, const Type& type) {
+    const int step = static_cast<int>(plan_->steps.size());
+    Made made{type, root_of(of), nullptr, step, step};
+    made.placed = false;
+    if (const auto it = made_.find(of); it != made_.end()) made.known = it->second.known;
+    made_.emplace(id, std::move(made));
+    plan_->aliases.push_back({plan_->steps.size(), {id, of, type}});
+  }
+
+  // A read sees the state in place when no write comes before the last look at what was read; else it is a copy.
+  bool add_read_state(const Operation& op, int index) {
+    const Value* state = op.value("input");
+    if (!state || state->type.kind != Type::Kind::state) throw errorf("'input' must be a state");
+    if (op.outputs.size() != 1) throw errorf("'read_state' gives one value");
+    const int id = info_.id(op.outputs[0].get()), state_id = info_.id(state);
+    if (!compatible(op.outputs[0]->type, state->type.content()))
+      throw errorf("'{}' does not have the state's type", op.outputs[0]->name)
+          .found(op.outputs[0]->type.text())
+          .expected(state->type.content().text());
+    if (last_look(id, index) < next_write(state, index)) {
+      alias(id, state_id, state->type.content());
+      return true;
+    }
+    Step step;
+    step.kind = Step::Kind::read_state;
+    step.in = {{state_id, nullptr}};
+    step.types = {state->type.content()};
+    emit(std::move(step), op);
+    return true;
+  }
+
+  bool add_write_state(const Operation& op, int index) {
+    const Value* state = op.value("input");
+    if (!state || state->type.kind != Type::Kind::state) throw errorf("'input' must be a state");
+    const Input* data = op.input("data");
+    if (!data || data->bindings.size() != 1 || !data->bindings[0].value) throw errorf("'data' must be a value");
+    const int id = info_.id(data->bindings[0].value);
+    if (!compatible(type_of(id), state->type.content()))
+      throw errorf("'data' does not have the state's type")
+          .found(type_of(id).text())
+          .expected(state->type.content().text());
+    Step step;
+    step.kind = Step::Kind::write_state;
+    if (info_.is_constant(id)) {
+      step.in = {{-1, info_.dense(id)}, {info_.id(state), nullptr}};
+      if (!step.in[0].fixed) step.in[0] = {load(id), nullptr};
+    } else {
+      step.in = {{id, nullptr}, {info_.id(state), nullptr}};
+    }
+    step.types = {state->type.content()};
+    use(step.in, index);
+    emit(std::move(step), op);
+    return true;
+  }
+
+  // The last operation of the block that looks at a value or at a view of it; kToEnd when it leaves the block.
+  int last_look(int id, int index) const {
+    std::set<int> group{id};
+    int last = index;
+    const BlockInfo& info = info_.block(block_);
+    for (size_t i = static_cast<size_t>(index) + 1; i < block_.ops.size(); ++i) {
+      const Operation& op = *block_.ops[i];
+      const auto& uses = info.uses[i];
+      if (std::none_of(uses.begin(), uses.end(), [&](int use) { return group.contains(use); })) continue;
+      if (!op.blocks.empty()) return kToEnd;
+      last = static_cast<int>(i);
+      const Op* schema = find_op(op.type);
+      if (!schema || !schema->view_of.empty())
+        for (const auto& output : op.outputs) group.insert(info_.id(output.get()));
+    }
+    for (const int output : info.outputs)
+      if (group.contains(output)) return kToEnd;
+    for (const int member : group)
+      if (options_.taps.contains(info_.value(member)->name)) return kToEnd;
+    return last;
+  }
+
+  int next_write(const Value* state, int index) const {
+    const int state_id = info_.id(state);
+    const BlockInfo& info = info_.block(block_);
+    for (size_t i = static_cast<size_t>(index) + 1; i < block_.ops.size(); ++i) {
+      const Operation& op = *block_.ops[i];
+      const bool uses = std::binary_search(info.uses[i].begin(), info.uses[i].end(), state_id);
+      if (uses && (op.type == "write_state" || !op.blocks.empty())) return static_cast<int>(i);
+    }
+    // Behind a function's last operation nothing is written; a nested block may run again.
+    return &block_ == &info_.function().body ? INT_MAX : static_cast<int>(block_.ops.size()) - 1;
+  }
+
+  void use(const std::vector<Source>& in, int) {
+    for (const Source& source : in)
+      if (source.id >= 0) touch(source.id);
+  }
+
+  void touch(int id) {
+    const auto it = made_.find(root_of(id));
+    if (it != made_.end()) it->second.last_step = static_cast<int>(plan_->steps.size());
+  }
+
+  void emit(Step step, const Operation& op) {
+    step.operation = &op;
+    const int at = static_cast<int>(plan_->steps.size());
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const int id = info_.id(op.outputs[i].get());
+      step.out.push_back(id);
+      made_.emplace(id, Made{step.types[i], id, nullptr, at, at});
+    }
+    plan_->steps.push_back(std::move(step));
+  }
+
+  // Gives every value that the plan computes a place, taking memory when it is made and giving it back after its
+  // last use. What is used behind the plan, or leaves the block, stays.
+  void place() {
+    std::set<int> staying(info_.block(block_).outputs.begin(), info_.block(block_).outputs.end());
+    for (size_t i = plan_->next; i < block_.ops.size(); ++i)
+      staying.insert(info_.block(block_).uses[i].begin(), info_.block(block_).uses[i].end());
+    for (auto& [id, made] : made_)
+      if (options_.taps.contains(info_.value(id)->name)) staying.insert(id);
+    for (const int id : staying)
+      if (const auto it = made_.find(root_of(id)); it != made_.end()) it->second.last_step = kToEnd;
+
+    std::vector<std::vector<int>> ends(plan_->steps.size());
+    for (auto& [id, made] : made_)
+      if (made.placed && made.last_step != kToEnd) ends[static_cast<size_t>(made.last_step)].push_back(id);
+    ArenaLayout layout;
+    std::unordered_map<int, int64_t> offsets;
+    for (size_t s = 0; s < plan_->steps.size(); ++s) {
+      for (size_t i = 0; i < plan_->steps[s].out.size(); ++i) {
+        const int id = plan_->steps[s].out[i];
+        const Type& type = plan_->steps[s].types[i];
+        offsets[id] = layout.take(bytes_of(type));
+        plan_->places.push_back({id, offsets[id], type});
+      }
+      std::sort(ends[s].begin(), ends[s].end());
+      for (const int id : ends[s]) layout.give_back(offsets[id], bytes_of(made_.at(id).type));
+    }
+    plan_->arena_bytes = layout.size();
+  }
+
+  static int64_t bytes_of(const Type& type) {
+    const int64_t count = type.size();
+    if (count > INT64_MAX / 8) throw errorf("a value of type {} is too large", type.text());
+    return count * 4;
+  }
+
+  const FunctionInfo& info_;
+  const Block& block_;
+  const size_t begin_;
+  const Cells& cells_;
+  const PlanOptions& options_;
+  std::unique_ptr<Plan> plan_;
+  std::unordered_map<int, Made> made_;
+};
+
+bool is_list(const Type& type) { return type.kind == Type::Kind::list; }
+
+}  // namespace
+
+bool is_dynamic(const Operation& op) {
+  if (!op.blocks.empty()) return true;
+  for (const auto& output : op.outputs)
+    if (is_list(output->type)) return true;
+  for (const Input& input : op.inputs)
+    for (const Binding& binding : input.bindings)
+      if (binding.value && is_list(binding.value->type)) return true;
+  return false;
+}
+
+std::string op_place(const Operation& op) { return fmt::format("op '{}' ({})", op.name(), op.type); }
+
+std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells,
+                                      const PlanOptions& options) {
+  return Planner(info, block, begin, cells, options).make();
+}
+
+}  // namespace anemone

@@ -1,0 +1,83 @@
+// Plan: a run of operations compiled for the shapes at hand: a flat list of kernel calls with their buffers placed.
+// A plan ends at the block's end or is cut before the first operation whose result cannot be typed yet (a loop, a
+// list, a shape that depends on data); what lies behind is planned when the values are there.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/buffer.h"
+#include "engine/function_info.h"
+
+namespace anemone {
+
+// A value at run time.
+struct Cell {
+  const Type* type = nullptr;  // empty until it is computed
+  void* data = nullptr;        // 4-byte elements
+  bool known = false;          // follows from the types of the inputs alone
+  std::shared_ptr<const void> owner;  // of `type` and `data`, where no plan or caller owns them
+  std::shared_ptr<TensorList> list;
+};
+using Cells = std::vector<Cell>;  // by value number
+
+// Where a step finds an operand: a fixed place (constants), or the cell of a value.
+struct Source {
+  int id = -1;
+  const void* fixed = nullptr;
+};
+
+struct Step {
+  enum class Kind : uint8_t { kernel, load_weight, read_state, write_state };
+
+  Kind kind = Kind::kernel;
+  OpBinding binding;
+  std::vector<Source> in;
+  std::vector<Type> types;  // of the outputs
+  std::vector<int> out;     // value numbers
+  void (*run)(const OpCall&) = nullptr;
+  std::shared_ptr<const StoredTensor> weight;  // load_weight
+  const Operation* operation = nullptr;        // for messages
+};
+
+struct Plan {
+  struct Place {
+    int id;
+    int64_t offset;  // in the arena
+    Type type;
+  };
+  struct Alias {
+    int id, of;
+    Type type;
+  };
+  struct Folded {
+    int id;
+    Type type;
+    std::vector<uint32_t> data;
+  };
+  // What happens when, in order: step i, preceded by the aliases that become valid there.
+  std::vector<Step> steps;
+  std::vector<Place> places;
+  std::vector<std::pair<size_t, Alias>> aliases;  // (before step, alias)
+  std::vector<Folded> folded;
+  int64_t arena_bytes = 0;
+  size_t next = 0;  // the first operation that is not in the plan
+};
+
+struct PlanOptions {
+  std::set<std::string> taps;  // values to keep until the end of the run
+};
+
+// Plans `block` from operation `begin`, for the values that the cells hold.
+std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells,
+                                      const PlanOptions& options);
+
+// The operation needs the executor itself: it holds blocks, or takes or gives lists.
+bool is_dynamic(const Operation& op);
+
+// Says which operation an error is about.
+std::string op_place(const Operation& op);
+
+}  // namespace anemone
