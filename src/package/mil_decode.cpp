@@ -1,0 +1,271 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "package/mil_codec.h"
+#include "package/wire.h"
+
+namespace anemone {
+namespace {
+
+using wire::at_place;
+using wire::bytes;
+using wire::Fields;
+using wire::varint;
+
+// Names that an operation may bind to: those of its own block so far, and those of the blocks around it.
+class Scope {
+ public:
+  Value* find(const std::string& name) const {
+    const auto it = values_.find(name);
+    return it == values_.end() ? nullptr : it->second.value;
+  }
+
+  void define(Value& value) {
+    Entry& entry = values_[value.name];
+    if (entry.value && entry.level == level_) throw errorf("the value '{}' is defined twice", value.name);
+    undo_.push_back({value.name, entry});
+    entry = {&value, level_};
+  }
+
+  size_t enter() {
+    ++level_;
+    return undo_.size();
+  }
+
+  void leave(size_t mark) {
+    --level_;
+    for (; undo_.size() > mark; undo_.pop_back()) {
+      auto& [name, entry] = undo_.back();
+      if (entry.value)
+        values_[name] = entry;
+      else
+        values_.erase(name);
+    }
+  }
+
+ private:
+  struct Entry {
+    Value* value = nullptr;
+    int level = 0;
+  };
+
+  std::unordered_map<std::string, Entry> values_;
+  std::vector<std::pair<std::string, Entry>> undo_;
+  int level_ = 0;
+};
+
+struct MapEntry {
+  std::string key;
+  std::string_view value;
+};
+
+MapEntry read_entry(std::string_view message) {
+  MapEntry out;
+  std::string rest;
+  for (Fields f(message); f.next();) switch (f.key()) {
+      case bytes(1): out.key = f.text(); break;
+      case bytes(2): out.value = f.view(); break;
+      default: f.keep(rest);  // protobuf's own maps have no place for these either
+    }
+  return out;
+}
+
+class Decoder {
+ public:
+  explicit Decoder(const BlobOpener& blobs) : blobs_(blobs) {}
+
+  Program program(std::string_view message) {
+    Program out;
+    out.version = 0;
+    for (Fields f(message); f.next();) switch (f.key()) {
+        case varint(1): out.version = f.integer(); break;
+        case bytes(2): {
+          const MapEntry entry = read_entry(f.view());
+          if (out.find_function(entry.key)) throw errorf("the function '{}' is defined twice", entry.key);
+          out.functions.push_back(at_place([&] { return fmt::format("function '{}'", entry.key); },
+                                           [&] { return function(entry); }));
+          break;
+        }
+        case bytes(4): attribute(f.view(), out.attributes); break;
+        default: f.keep(out.extra);  // docString, 3, among them
+      }
+    if (out.version != 1) throw errorf("the program has version {}", out.version).expected("version 1");
+    if (out.functions.empty()) throw Error("the program has no function");
+    std::ranges::sort(out.functions, {}, [](const auto& function) -> const std::string& { return function->name; });
+    return out;
+  }
+
+ private:
+  void attribute(std::string_view message, Attributes& out) {
+    const MapEntry entry = read_entry(message);
+    at_place([&] { return fmt::format("attribute '{}'", entry.key); }, [&] {
+      if (!out.emplace(entry.key, decode_constant(entry.value, blobs_)).second) throw Error("is given twice");
+    });
+  }
+
+  std::unique_ptr<Value> named_value(std::string_view message, Operation* producer) {
+    auto out = std::make_unique<Value>();
+    out->producer = producer;
+    at_place([&] { return fmt::format("value '{}'", out->name); }, [&] {
+      for (Fields f(message); f.next();) switch (f.key()) {
+          case bytes(1): out->name = f.text(); break;
+          case bytes(2): out->type = decode_type(f.view()); break;
+          default: f.keep(out->extra);
+        }
+      if (out->name.empty()) throw Error("a value has no name");
+      if (out->type.kind == Type::Kind::none) throw Error("a value has no type");
+    });
+    return out;
+  }
+
+  Value* resolve(const std::string& name) const {
+    if (Value* found = scope_.find(name)) return found;
+    throw errorf("the value '{}' is used but not defined before", name);
+  }
+
+  std::unique_ptr<Function> function(const MapEntry& entry) {
+    auto out = std::make_unique<Function>();
+    out->name = entry.key;
+    if (out->name.empty()) throw Error("a function has no name");
+    std::string opset;
+    std::vector<std::pair<std::string, std::string_view>> blocks;
+    std::vector<std::string> block_fields;
+    for (Fields f(entry.value); f.next();) switch (f.key()) {
+        case bytes(1): out->inputs.push_back(named_value(f.view(), nullptr)); break;
+        case bytes(2): opset = f.text(); break;
+        case bytes(3): {
+          const std::string_view view = f.view();
+          MapEntry block = read_entry(view);
+          blocks.emplace_back(std::move(block.key), block.value);
+          block_fields.emplace_back(view);
+          break;
+        }
+        case bytes(4): attribute(f.view(), out->attributes); break;
+        default: f.keep(out->extra);
+      }
+    const std::optional<Opset> known = opset_from_name(opset);
+    if (!known || opset_info(*known).file_name != opset)
+      throw errorf("the opset '{}' is not known", opset)
+          .expected(fmt::format("{} to {}", opset_info(Opset::ios15).file_name, opset_info(Opset::ios26).file_name));
+    out->opset = *known;
+    const size_t mark = scope_.enter();
+    for (const auto& input : out->inputs) scope_.define(*input);
+    bool found = false;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i].first == opset && !found) {
+        block(blocks[i].second, out->body, 0);
+        found = true;
+      } else {
+        wire::Message kept;
+        kept.data(3, block_fields[i]);
+        out->extra += kept.bytes();
+      }
+    }
+    if (!found) throw errorf("the function has no block for its opset {}", opset);
+    scope_.leave(mark);
+    return out;
+  }
+
+  void block(std::string_view message, Block& out, int depth) {
+    if (depth > wire::kMaxDepth)
+      throw Error("blocks nest too deep").expected(fmt::format("at most {} levels", wire::kMaxDepth));
+    // A function's own block shares the scope of the function's inputs.
+    const size_t mark = depth > 0 ? scope_.enter() : 0;
+    std::vector<std::string> outputs;
+    std::vector<std::string_view> ops;
+    for (Fields f(message); f.next();) switch (f.key()) {
+        case bytes(1):
+          out.inputs.push_back(named_value(f.view(), nullptr));
+          scope_.define(*out.inputs.back());
+          break;
+        case bytes(2): outputs.push_back(f.text()); break;
+        case bytes(3): ops.push_back(f.view()); break;
+        case bytes(4): attribute(f.view(), out.attributes); break;
+        default: f.keep(out.extra);
+      }
+    out.ops.reserve(ops.size());
+    for (const std::string_view view : ops) out.ops.push_back(operation(view, depth));
+    for (const std::string& name : outputs) {
+      Value* value = scope_.find(name);
+      if (!value) throw errorf("the block returns '{}', which is not defined", name);
+      out.outputs.push_back(value);
+    }
+    if (depth > 0) scope_.leave(mark);
+  }
+
+  std::unique_ptr<Operation> operation(std::string_view message, int depth) {
+    auto out = std::make_unique<Operation>();
+    at_place([&] { return fmt::format("op '{}' ({})", out->name(), out->type); }, [&] {
+      std::vector<std::string_view> inputs, blocks;
+      for (Fields f(message); f.next();) switch (f.key()) {
+          case bytes(1): out->type = f.text(); break;
+          case bytes(2): inputs.push_back(f.view()); break;
+          case bytes(3): out->outputs.push_back(named_value(f.view(), out.get())); break;
+          case bytes(4): blocks.push_back(f.view()); break;
+          case bytes(5): attribute(f.view(), out->attributes); break;
+          default: f.keep(out->extra);
+        }
+      for (const std::string_view view : inputs) out->inputs.push_back(input(view));
+      if (out->type.empty()) throw Error("an operation has no type");
+      std::ranges::sort(out->inputs, {}, &Input::name);
+      for (size_t i = 1; i < out->inputs.size(); ++i)
+        if (out->inputs[i].name == out->inputs[i - 1].name)
+          throw errorf("the input '{}' is given twice", out->inputs[i].name);
+      for (const std::string_view view : blocks) {
+        out->blocks.push_back(std::make_unique<Block>());
+        block(view, *out->blocks.back(), depth + 1);
+      }
+      for (const auto& value : out->outputs) scope_.define(*value);
+      if (out->type == "const") check_const(*out);
+    });
+    return out;
+  }
+
+  static void check_const(const Operation& op) {
+    const auto value = op.attributes.find("val");
+    if (value == op.attributes.end() || op.outputs.size() != 1)
+      throw Error("a const operation needs the attribute 'val' and one output");
+    if (!compatible(value->second.type, op.outputs[0]->type))
+      throw Error("the value of a const operation has another type than its output")
+          .found(value->second.type.text())
+          .expected(op.outputs[0]->type.text());
+  }
+
+  Input input(std::string_view message) {
+    const MapEntry entry = read_entry(message);
+    Input out;
+    out.name = entry.key;
+    at_place([&] { return fmt::format("input '{}'", out.name); }, [&] {
+      for (Fields f(entry.value); f.next();) {
+        if (f.key() == bytes(1))
+          out.bindings.push_back(binding(f.view()));
+        else
+          f.keep(out.extra);
+      }
+    });
+    return out;
+  }
+
+  Binding binding(std::string_view message) {
+    Binding out;
+    for (Fields f(message); f.next();) switch (f.key()) {
+        case bytes(1): out.value = resolve(f.text()); break;
+        case bytes(2): out.literal = std::make_shared<const Constant>(decode_constant(f.view(), blobs_)); break;
+        default: f.keep(out.extra);
+      }
+    if ((out.value != nullptr) == (out.literal != nullptr))
+      throw Error(out.value ? "is bound to a name and a constant" : "is bound to nothing");
+    return out;
+  }
+
+  const BlobOpener& blobs_;
+  Scope scope_;
+};
+
+}  // namespace
+
+Program decode_program(std::string_view message, const BlobOpener& blobs) {
+  return at_place([] { return std::string("program"); }, [&] { return Decoder(blobs).program(message); });
+}
+
+}  // namespace anemone

@@ -1,0 +1,66 @@
+// Package: a Core ML package as a description and a program.
+//     Package p = read_package("model.mlpackage");       // reads the program, maps the weights
+//     write_package(p, "copy.mlpackage");
+// Reads .mlpackage folders, bare .mlmodel files that hold an ML Program, and compiled .mlmodelc folders.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mil/program.h"
+#include "package/description.h"
+#include "package/value_codec.h"
+
+namespace anemone {
+
+class ThreadPool;
+
+// Anything else that the manifest of a package lists; copied along.
+struct PackageItem {
+  std::string author, description, name, path;
+  std::filesystem::path source;
+};
+
+struct Package {
+  std::filesystem::path path;  // where it was read from
+  int spec_version = 0;        // Model.specificationVersion
+  Description description;
+  Program program;
+  std::vector<PackageItem> items;
+  std::string extra;  // fields of the Model message that we do not know
+
+  bool weights_folder_missing = false;       // the manifest names one that is not there
+  std::vector<std::string> missing_weights;  // weight files that the program names and that are not there
+  std::vector<std::string> notes;            // what a reader of the package should be told, a sentence each
+};
+
+struct ReadOptions {
+  // Parses the model.mil of a compiled model; `blobs` opens what BLOBFILE names.
+  std::function<Program(std::string_view text, const BlobOpener& blobs)> parse_text;
+};
+
+Package read_package(const std::filesystem::path& path, const ReadOptions& options = {});
+
+// Reads the bytes of a model.mlmodel. Messages call it `name`.
+Package read_model(std::string_view model, const std::string& name, const BlobOpener& blobs);
+
+struct WriteOptions {
+  bool overwrite = false;      // replace what stands under the final name
+  ThreadPool* pool = nullptr;  // empty: one is made
+};
+
+// What was written.
+struct WriteReport {
+  uint64_t weight_bytes = 0;  // size of weight.bin
+  uint64_t blobs = 0;         // records in it
+  uint64_t shared = 0;        // constants that use a record of another one
+};
+
+// Writes beside `path` and renames when whole. Same program, same bytes. `path` must end in .mlpackage.
+WriteReport write_package(const Package& package, const std::filesystem::path& path, const WriteOptions& options = {});
+
+}  // namespace anemone
