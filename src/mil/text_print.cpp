@@ -11,7 +11,7 @@
 namespace anemone {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
@@ -109,7 +109,7 @@ class Printer {
   std::vector<std::string> elements(const Constant& c) const {
     std::vector<std::string> out;
     if (const auto* strings = std::get_if<Constant::Strings>(&c.data)) {
-      for (const std::string& s : *strings) out.push_back(quoted(s));
+      for (const std::string& s : *strings) out.push_back(quote(s));
       return out;
     }
     const std::span<const std::byte> bytes = c.bytes();

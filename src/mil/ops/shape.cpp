@@ -84,11 +84,12 @@ void run_range(const OpCall& c) {
 }
 
 const Op kOps[] = {
-    {"shape",
-     {{Opset::ios15, {{"x", kNumberOrBool, 'T'}}}, {Opset::ios17, {{"x", kWideOrBool, 'T'}}}},
-     "the sizes of the dimensions of x",
-     infer_shape,
-     run_shape},
+    {.name = "shape",
+     .versions = {{Opset::ios15, {{"x", kNumberOrBool, 'T'}}}, {Opset::ios17, {{"x", kWideOrBool, 'T'}}}},
+     .doc = "the sizes of the dimensions of x",
+     .infer = infer_shape,
+     .run = run_shape,
+     .value_from_type = true},
     {"fill",
      {{Opset::ios15, {{"shape", kInt32}, {"value", kNumberOrBool, 'T', kOptional | kConst}}}},
      "a tensor of the shape given, filled with one value",
