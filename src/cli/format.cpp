@@ -1,0 +1,26 @@
+#include "cli/format.h"
+
+#include <fmt/core.h>
+
+namespace anemone::cli {
+
+std::string size_text(uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes);
+  for (const char* unit : {"kB", "MB", "GB"}) {
+    value /= 1000;
+    if (value < 1000 || unit[0] == 'G') return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, unit);
+  }
+  return "";
+}
+
+std::string one_line(std::string_view text, size_t most) {
+  std::string out;
+  for (const char c : text) out += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
+  if (out.size() <= most) return out;
+  size_t cut = most;
+  while (cut > 0 && (static_cast<unsigned char>(out[cut]) & 0xc0) == 0x80) --cut;  // whole characters
+  return out.substr(0, cut) + "…";
+}
+
+}  // namespace anemone::cli
