@@ -50,10 +50,9 @@ Dim read_dim(std::string_view message, bool& odd) {
       }
       case bytes(2):
         for (Fields g(f.view()); g.next();) {
-          if (g.key() != varint(1))
-            g.keep(rest), odd = true;
-          else if (g.boolean())
-            throw Error("a type has a variadic dimension, which is not supported");
+          // variadic, 1: any number of dimensions (what `fill` with a computed shape gives). Types have no such
+          // thing: it counts as one unknown dimension, and the message is kept as it was.
+          g.keep(rest), odd = true;
         }
         out = Dim::unknown();
         break;
