@@ -1,0 +1,87 @@
+// layer_norm: normalisation over any axes.
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "mil/reduce.h"
+#include "mil/rules.h"
+
+namespace anemone::ops {
+namespace {
+
+std::vector<int> axes_of(const OpCall& c) {
+  const int rank = c.type("x").rank();
+  if (c.has("axes")) return normal_axes(c.integers("axes"), rank, "axes");
+  std::vector<int> all(static_cast<size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Types infer(const OpCall& c) {
+  const Type& x = c.type("x");
+  Shape normalised;
+  for (const int axis : axes_of(c)) normalised.push_back(x.dim(axis));
+  const Type wanted = Type::tensor(x.dtype, normalised);
+  for (const std::string_view param : {"gamma", "beta"})
+    if (c.has(param) && !compatible(Type::tensor(x.dtype, c.type(param).shape), wanted))
+      throw errorf("'{}' does not have the shape of the axes that are normalised", param)
+          .found(shape_text(c.type(param).shape))
+          .expected(shape_text(normalised));
+  return {Type::tensor(x.dtype, x.shape)};
+}
+
+void run(const OpCall& c) {
+  if (c.out_type().size() == 0) return;
+  const ReducePlan plan(c.out_type().dims(), axes_of(c));
+  const float* x = c.floats("x");
+  const float* gamma = c.has("gamma") ? c.floats("gamma") : nullptr;
+  const float* beta = c.has("beta") ? c.floats("beta") : nullptr;
+  const double epsilon = c.number("epsilon"), n = static_cast<double>(plan.count());
+  float* out = c.out_floats();
+  using Columns = std::array<double, ReducePlan::kColumns>;
+  const int64_t run = plan.run();
+  plan.for_blocks(c.pool(), [&](int64_t, int64_t base, int64_t width) {
+    Columns mean{}, squares{};
+    // One of run and width is 1, so that i + j walks along what lies together.
+    const auto each = [&](auto f) {
+      plan.walk([&](int64_t offset, int64_t index) {
+        for (int64_t i = 0; i < run; ++i)
+          for (int64_t j = 0; j < width; ++j) f(base + offset + i + j, index + i, static_cast<size_t>(j));
+      });
+    };
+    each([&](int64_t at, int64_t, size_t j) { mean[j] += static_cast<double>(x[at]); });
+    for (double& m : mean) m /= n;
+    each([&](int64_t at, int64_t, size_t j) {
+      const double d = static_cast<double>(x[at]) - mean[j];
+      squares[j] += d * d;
+    });
+    Columns scale;
+    for (size_t j = 0; j < scale.size(); ++j) scale[j] = 1 / std::sqrt(squares[j] / n + epsilon);
+    each([&](int64_t at, int64_t k, size_t j) {
+      const auto y = static_cast<float>((static_cast<double>(x[at]) - mean[j]) * scale[j]);
+      out[at] = (gamma ? gamma[k] : 1.0f) * y + (beta ? beta[k] : 0.0f);
+    });
+  });
+}
+
+std::vector<Param> params(char group) {
+  return {{"x", kFloat, 'T'},
+          {"axes", kInt32, 0, kOptional | kConst},
+          {"gamma", kFloat, group, kOptional | kConst},
+          {"beta", kFloat, group, kOptional | kConst},
+          {"epsilon", kFloat, group, kOptional | kConst, 1e-5}};
+}
+
+const Op kOps[] = {
+    {"layer_norm",
+     {{Opset::ios15, params('T')}, {Opset::ios17, params('U')}},
+     "gamma * (x - mean) / sqrt(variance + epsilon) + beta, the moments taken over the axes, or over all",
+     infer,
+     run},
+};
+
+}  // namespace
+
+std::span<const Op> ops_layer_norm() { return kOps; }
+
+}  // namespace anemone::ops
