@@ -22,13 +22,20 @@ class StoredTensor {
   // Decodes the elements [begin, end) in row-major order. Safe from any thread.
   virtual void read(int64_t begin, int64_t end, void* out) const = 0;
 
-  // How the elements lie, where a fast kernel can use them in place: the storage's bytes, and one scale per
-  // `scale_rows` rows. Kernels that do not know a form use read().
+  // How the elements lie, where a fast kernel can use them in place. A row is what belongs to one index of the
+  // first dimension. With q the packed element at `data`:
+  //     value = scale[row / rows_per_scale] * (q - offset[row / rows_per_scale])        or
+  //     value = lut[row / rows_per_lut * 2^bits + q]
+  // Kernels that do not know a form use read(). Where the declared type is fp16, read() rounds each product to it,
+  // as coremltools does; a kernel that applies the scale to a sum is closer to the stored numbers than that.
   struct Form {
-    DType dtype = DType::none;          // none: only read() is possible
-    const std::byte* data = nullptr;    // packed elements, row-major
-    const float* scale = nullptr;       // value = scale[row / rows_per_scale] * element; empty: 1
+    DType dtype = DType::none;        // of the packed elements; none: only read() is possible
+    const std::byte* data = nullptr;  // packed, row-major
+    const float* scale = nullptr;     // empty: 1
+    const float* offset = nullptr;    // empty: 0
     int64_t rows_per_scale = 1;
+    const float* lut = nullptr;  // empty: the elements are numbers, not indices
+    int64_t rows_per_lut = 1;
   };
   virtual Form form() const { return {}; }
 

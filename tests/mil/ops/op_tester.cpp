@@ -1,6 +1,8 @@
 #include "mil/ops/op_tester.h"
 
+#include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "mil/rules.h"
 
@@ -132,7 +134,16 @@ OpTester::Result OpTester::store(int index) {
   const auto inputs = data(binding, true);
   const Types types = infer_types(binding, inputs);
   const auto stored = binding.op->store(OpCall(binding, inputs), index);
-  return result(types[static_cast<size_t>(index)], decode(*stored).data());
+  const std::vector<uint32_t> whole = decode(*stored);
+  const int64_t count = stored->type().size();  // a tensor must read the same in pieces
+  for (int64_t begin = 0, step = 1; begin < count; begin += step, step = step % 7 + 1) {
+    const int64_t end = std::min(count, begin + step);
+    std::vector<uint32_t> piece(static_cast<size_t>(end - begin));
+    stored->read(begin, end, piece.data());
+    if (!std::equal(piece.begin(), piece.end(), whole.begin() + begin))
+      throw std::logic_error("a stored tensor reads differently in pieces");
+  }
+  return result(types[static_cast<size_t>(index)], whole.data());
 }
 
 }  // namespace anemone

@@ -1,0 +1,75 @@
+// What compressed weights share: which block (scale, table) an element belongs to, and the small tables
+// themselves.
+//     Blocks blocks({32, 64}, {32, 2});                  // a scale for each row and each 32 columns
+//     blocks.runs(begin, end, [&](int64_t b, int64_t e, int64_t block) { … });   // elements [b, e) share
+//     `block`
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mil/stored.h"
+
+namespace anemone {
+
+class Blocks {
+ public:
+  // `parts`: how many blocks there are along each dimension; Error unless each divides its dimension.
+  Blocks(std::span<const int64_t> dims, std::span<const int64_t> parts);
+
+  int64_t count() const { return count_; }
+  // When blocks differ along the first dimension alone: its rows per block; else 0.
+  int64_t rows_per_block() const { return rows_per_block_; }
+
+  // Calls f(b, e, block) for the longest runs of elements, in row-major order, that share a block.
+  template <class F>
+  void runs(int64_t begin, int64_t end, F f) const {
+    while (begin < end) {
+      int64_t rest = begin, block = 0, length = 1;
+      for (size_t i = axes_.size(); i-- > 0;) {
+        const Axis& a = axes_[i];
+        const int64_t at = rest % a.size;
+        rest /= a.size;
+        block += at / a.block * a.stride;
+        if (i + 1 == axes_.size()) length = a.block - at % a.block;
+      }
+      const int64_t stop = std::min(end, begin + length);
+      f(begin, stop, block);
+      begin = stop;
+    }
+  }
+
+ private:
+  struct Axis {
+    int64_t size, block, stride;  // stride: of the block numbers
+  };
+  std::vector<Axis> axes_;  // neighbours that act as one are joined
+  int64_t count_ = 1, rows_per_block_ = 0;
+};
+
+// Scales, offsets or palettes: decoded once where they are few, read one by one where they are as many as the
+// weights (a weight is never expanded whole, nor is what describes it).
+class SideTable {
+ public:
+  // `elements`: of the weight that the table belongs to.
+  SideTable(std::shared_ptr<const StoredTensor> tensor, int64_t elements);
+  // A table that is there already: 4-byte elements.
+  explicit SideTable(std::vector<uint32_t> values) : decoded_(std::move(values)) {}
+
+  // Element i, as its four bytes; as_float for a floating or integer table alike.
+  uint32_t word(int64_t i) const { return tensor_ ? read_one(i) : decoded_[static_cast<size_t>(i)]; }
+  // `count` elements from `begin`, in `room` unless they are decoded.
+  const uint32_t* words(int64_t begin, int64_t count, uint32_t* room) const;
+  const uint32_t* decoded() const { return tensor_ ? nullptr : decoded_.data(); }
+
+ private:
+  uint32_t read_one(int64_t i) const;
+
+  std::shared_ptr<const StoredTensor> tensor_;  // empty when decoded
+  std::vector<uint32_t> decoded_;
+};
+
+}  // namespace anemone
