@@ -1,0 +1,35 @@
+// What the corpus tests share: reading cases, running predictions, comparing arrays.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "anemone/predictor.h"
+
+namespace anemone {
+
+nlohmann::json read_json(const std::filesystem::path& path);
+
+// All .npy files of a folder, by stem.
+std::map<std::string, Array> read_arrays(const std::filesystem::path& folder);
+
+// Sorted, so that runs are comparable.
+std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
+
+// Empty when every |got - expected| <= atol + rtol * |expected| (NaN equals NaN, inf equals inf); else what differs.
+std::string difference(const Array& got, const Array& expected, double atol, double rtol, bool compare_shapes);
+
+// Counts and prints: "mil_ops: 436 passed, 0 failed".
+struct Tally {
+  explicit Tally(std::string name) : name(std::move(name)) {}
+  ~Tally();
+  void add(const std::string& what, const std::string& problem);  // empty problem: passed
+
+  std::string name;
+  int passed = 0, failed = 0;
+};
+
+}  // namespace anemone
