@@ -71,8 +71,8 @@ ArrayFeature read_array(std::string_view message, bool& odd) {
       case bytes(1):
       case varint(1): f.integers(out.shape); break;
       case varint(2): out.data_type = f.integer(); break;
-      case bytes(21): out.enumerated = read_shapes(f.view(), odd); break;
-      case bytes(31): out.range = read_ranges(f.view(), odd); break;
+      case bytes(21): out.enumerated = read_shapes(f.view(), odd), odd |= out.enumerated.empty(); break;
+      case bytes(31): out.range = read_ranges(f.view(), odd), odd |= out.range.empty(); break;
       case varint(41): out.default_value = static_cast<int32_t>(f.integer()); break;
       case fixed32(51): out.default_value = f.float32(); break;
       case fixed64(61): out.default_value = f.float64(); break;

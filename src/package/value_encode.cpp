@@ -1,6 +1,7 @@
 // Types and constants into protobuf, in the forms that coremltools writes.
 #include <cstring>
 
+#include "base/shape.h"
 #include "package/value_codec.h"
 #include "package/wire.h"
 
@@ -81,7 +82,17 @@ Message tensor_value(const Constant& constant) {
     out.message(4, values);
     return out;
   }
-  const std::span<const std::byte> bytes = constant.bytes();
+  Constant::Bytes made;
+  std::span<const std::byte> bytes;
+  if (const auto* source = std::get_if<Constant::Source>(&constant.data)) {
+    // Too small for the weight file: made here.
+    const Type& type = (*source)->type();
+    made.resize(packed_bytes(type.size(), dtype_bits(type.dtype)));
+    (*source)->rows(0, type.rank() == 0 ? 1 : type.dim(0).size(), made);
+    bytes = made;
+  } else {
+    bytes = constant.bytes();
+  }
   const std::string_view raw(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   switch (constant.type.dtype) {
     case DType::fp32: values.text(1, raw), out.message(1, values); break;

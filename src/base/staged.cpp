@@ -1,0 +1,140 @@
+#include "base/staged.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+
+namespace anemone {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Registry {
+  std::mutex mutex;
+  std::set<fs::path> staged;
+  int next = 0;
+  bool stopped = false;
+};
+
+// Never destroyed: a signal may come while the process ends.
+Registry& registry() {
+  static Registry& all = *new Registry;
+  return all;
+}
+
+// Fails with EEXIST when the target is there.
+int rename_new(const fs::path& from, const fs::path& to) {
+#if defined(__linux__) && defined(RENAME_NOREPLACE)
+  const int status = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+  if (status == 0 || (errno != EINVAL && errno != ENOSYS)) return status;
+#elif defined(__APPLE__)
+  const int status = ::renamex_np(from.c_str(), to.c_str(), RENAME_EXCL);
+  if (status == 0 || errno != ENOTSUP) return status;
+#endif
+  if (fs::exists(fs::symlink_status(to))) {
+    errno = EEXIST;
+    return -1;
+  }
+  return ::rename(from.c_str(), to.c_str());
+}
+
+// Exchanges the two in one step where the file system can.
+bool rename_swap(const fs::path& from, const fs::path& to) {
+#if defined(__linux__) && defined(RENAME_EXCHANGE)
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0;
+#elif defined(__APPLE__)
+  return ::renamex_np(from.c_str(), to.c_str(), RENAME_SWAP) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(overwrite) {
+  // Absolute: the working folder may change before the end. "a/b/" is "a/b".
+  target_ = fs::absolute(target).lexically_normal();
+  if (!target_.has_filename()) target_ = target_.parent_path();
+  const fs::path folder = target_.parent_path();
+  std::error_code why;
+  if (!fs::is_directory(folder, why)) throw Error("cannot be written: its folder is not there").at(target.string());
+  if (!overwrite && fs::exists(fs::symlink_status(target_, why)))
+    throw Error("is there already").at(target.string()).hint("remove it, or ask to overwrite it");
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  staging_ = folder / fmt::format(".{}.partial-{}-{}", target_.filename().string(), ::getpid(), all.next++);
+  fs::remove_all(staging_, why);  // of a process of the same number that was killed
+  all.staged.insert(staging_);
+}
+
+StagedOutput::~StagedOutput() {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  std::error_code ignored;
+  if (all.staged.erase(staging_) && !committed_) fs::remove_all(staging_, ignored);
+}
+
+void StagedOutput::commit() {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  if (all.stopped) throw Error("was interrupted").at(target_.string());
+  const auto fail = [&](int why) { return errorf("cannot be put in place: {}", std::strerror(why)).at(target_.string()); };
+  std::error_code ignored;
+  if (rename_new(staging_, target_) != 0) {
+    const int why = errno;
+    if (why == EEXIST && !overwrite_)
+      throw Error("is there already").at(target_.string()).hint("remove it, or ask to overwrite it");
+    if (why != EEXIST && why != ENOTEMPTY) throw fail(why);
+    if (rename_swap(staging_, target_)) {
+      fs::remove_all(staging_, ignored);  // the old one
+    } else {
+      fs::path old = staging_;
+      old += ".old";
+      if (::rename(target_.c_str(), old.c_str()) != 0) throw fail(errno);
+      if (::rename(staging_.c_str(), target_.c_str()) != 0) {
+        const int why_new = errno;
+        ::rename(old.c_str(), target_.c_str());
+        throw fail(why_new);
+      }
+      fs::remove_all(old, ignored);
+    }
+  }
+  committed_ = true;
+}
+
+void remove_staged_outputs() {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  all.stopped = true;
+  for (const fs::path& path : all.staged) {
+    // Other threads may still be adding files: until the folder is gone.
+    std::error_code why;
+    for (int attempt = 0; attempt < 100 && fs::exists(path, why); ++attempt) fs::remove_all(path, why);
+  }
+  all.staged.clear();
+}
+
+void remove_staged_outputs_on_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) return;
+    remove_staged_outputs();
+    ::_exit(128 + signal);
+  }).detach();
+}
+
+}  // namespace anemone

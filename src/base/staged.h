@@ -1,0 +1,39 @@
+// StagedOutput: a file or folder that is written beside its final place and renamed when whole.
+//     StagedOutput out("model.mlpackage", overwrite);
+//     write_all(out.path());                             // a file or folder, made by the caller
+//     out.commit();                                      // now, and only now, "model.mlpackage" exists
+// What is not committed is removed: by the destructor, and on a signal by remove_staged_outputs().
+#pragma once
+
+#include <filesystem>
+
+namespace anemone {
+
+class StagedOutput {
+ public:
+  // Throws Error when something stands under the final name and `overwrite` is false, or its folder is not there.
+  StagedOutput(const std::filesystem::path& target, bool overwrite);
+  ~StagedOutput();
+  StagedOutput(const StagedOutput&) = delete;
+  StagedOutput& operator=(const StagedOutput&) = delete;
+
+  const std::filesystem::path& path() const { return staging_; }
+  const std::filesystem::path& target() const { return target_; }
+  void commit();
+
+ private:
+  std::filesystem::path target_, staging_;
+  bool overwrite_;
+  bool committed_ = false;
+};
+
+// Removes everything that is staged and not committed, and keeps it from being committed. It takes locks and
+// allocates, so it is not for a signal handler: block the signals and call it from a thread that waits for them, as
+// remove_staged_outputs_on_signals() does.
+void remove_staged_outputs();
+
+// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and those it starts, and starts a thread that waits for
+// them, cleans up and ends the process with status 128 + signal. Call it once, first thing in main().
+void remove_staged_outputs_on_signals();
+
+}  // namespace anemone
