@@ -18,7 +18,8 @@ std::vector<int> normal_axes(std::span<const int64_t> axes, int rank, std::strin
   std::vector<int> out;
   for (const int64_t axis : axes) out.push_back(normal_axis(axis, rank, param));
   std::sort(out.begin(), out.end());
-  if (std::adjacent_find(out.begin(), out.end()) != out.end()) throw errorf("'{}' names an axis twice", param);
+  if (std::adjacent_find(out.begin(), out.end()) != out.end())
+    throw errorf("'{}' names an axis twice", param);
   return out;
 }
 
@@ -48,49 +49,57 @@ Dim product(const Shape& shape, size_t begin, size_t end) {
   return out;
 }
 
-Window sliding_window(std::span<const Dim> spatial, std::string_view pad_type, std::span<const int64_t> kernel,
-                      std::span<const int64_t> strides, std::span<const int64_t> dilations,
-                      std::span<const int64_t> pad, bool ceil_mode) {
+namespace {
+
+// Larger sizes are no tensors, and below this no product or sum of the rules can overflow.
+constexpr int64_t kLargestSpatial = int64_t{1} << 40;
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+}  // namespace
+
+Window sliding_window(std::span<const Dim> spatial, std::string_view pad_type,
+                      std::span<const int64_t> kernel, std::span<const int64_t> strides,
+                      std::span<const int64_t> dilations, std::span<const int64_t> pad, bool ceil_mode) {
   const size_t n = spatial.size();
   if (kernel.size() != n || strides.size() != n || dilations.size() != n || pad.size() != 2 * n)
     throw errorf("strides, dilations, kernel or pad do not have one entry per spatial dimension ({})", n);
-  const bool same = pad_type == "same", same_lower = pad_type == "same_lower";
-  if (!same && !same_lower && pad_type != "valid" && pad_type != "custom")
+  const bool same = pad_type == "same", same_lower = pad_type == "same_lower", custom = pad_type == "custom";
+  if (!same && !same_lower && !custom && pad_type != "valid")
     throw errorf("unknown pad_type '{}'", pad_type).expected("valid, custom, same or same_lower");
+  const auto in_range = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
   Window w{std::vector<int64_t>(n), std::vector<int64_t>(n), Shape(n)};
   for (size_t i = 0; i < n; ++i) {
-    if (kernel[i] < 1 || strides[i] < 1 || dilations[i] < 1)
+    if (!in_range(kernel[i], 1) || !in_range(strides[i], 1) || !in_range(dilations[i], 1))
       throw errorf("kernel, strides and dilations must be positive");
-    if (pad_type == "custom") {
+    if (custom) {
       w.before[i] = pad[2 * i];
       w.after[i] = pad[2 * i + 1];
-      if (w.before[i] < 0 || w.after[i] < 0) throw errorf("'pad' must not be negative");
+      if (!in_range(w.before[i], 0) || !in_range(w.after[i], 0)) throw errorf("'pad' must not be negative");
     }
+    const int64_t extent = dilations[i] * (kernel[i] - 1) + 1, stride = strides[i];
     if (!spatial[i].known()) {
-      const bool unchanged = (same || same_lower) ? strides[i] == 1
-                                                  : strides[i] == 1 && w.before[i] + w.after[i] ==
-                                                                           dilations[i] * (kernel[i] - 1);
+      const bool unchanged = stride == 1 && (same || same_lower || w.before[i] + w.after[i] == extent - 1);
       w.out[i] = unchanged ? spatial[i] : Dim::unknown();
       continue;
     }
-    const int64_t in = spatial[i].size(), extent = dilations[i] * (kernel[i] - 1) + 1;
+    const int64_t in = spatial[i].size();
+    if (in > kLargestSpatial) throw errorf("a spatial dimension is too large").found(fmt::format("{}", in));
     if (same || same_lower) {
-      const int64_t out = (in + strides[i] - 1) / strides[i];
-      const int64_t total = std::max<int64_t>(0, (out - 1) * strides[i] + extent - in);
+      const int64_t out = (in + stride - 1) / stride;
+      const int64_t total = std::max<int64_t>(0, (out - 1) * stride + extent - in);
       w.before[i] = same ? total / 2 : total - total / 2;
       w.after[i] = total - w.before[i];
       w.out[i] = out;
       continue;
     }
-    const int64_t room = in + w.before[i] + w.after[i] - extent;
-    if (room < 0)
-      throw errorf("the window of {} does not fit in {} with its padding", extent, in);
-    int64_t out = room / strides[i] + 1;
-    // In ceil mode the last window may hang over the end, but must start inside the input or its left padding.
-    if (ceil_mode && room % strides[i] != 0 && out * strides[i] < in + w.before[i]) {
-      w.after[i] += out * strides[i] + extent - (in + w.before[i] + w.after[i]);
-      ++out;
-    }
+    const int64_t padding = w.before[i] + w.after[i], room = in + padding - extent;
+    int64_t out = floor_div(room + (ceil_mode ? stride - 1 : 0), stride) + 1;
+    // In ceil mode the last window may hang over the end. Where there is padding it must begin before the
+    // padding behind the input; without padding Core ML has no such rule.
+    if (ceil_mode && padding > 0 && 2 * (out - 1) * stride >= 2 * in + padding) --out;
+    if (out < 1) throw errorf("the window of {} does not fit in {} with its padding", extent, in);
+    w.after[i] = std::max(w.after[i], (out - 1) * stride + extent - in - w.before[i]);
     w.out[i] = out;
   }
   return w;
