@@ -1,0 +1,35 @@
+// Gemm: fp32 matrix product on one core; callers split the output among threads.
+//     GemmScratch scratch;
+//     gemm(m, n, k, {x, k, 1}, {w, 1, k}, out, n, false, scratch);    // out = x * w transposed
+// Sums run in an order that depends on the sizes alone, so the same call gives the same bits on any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace anemone {
+
+// Element (row, column) is at data[row * row_stride + column * column_stride].
+struct MatrixView {
+  const float* data = nullptr;
+  int64_t row_stride = 0, column_stride = 1;
+};
+
+// Room for packed panels; kept by the caller so that a loop of products allocates once.
+struct GemmScratch {
+  std::vector<float> a, b;
+};
+
+// c[m][n] = sum over k of a(m, k) * b(k, n), or c += with `accumulate`. c is row-major with rows c_stride
+// apart.
+void gemm(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,
+          int64_t c_stride, bool accumulate, GemmScratch& scratch);
+
+// The plain twin: three loops.
+void gemm_plain(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,
+                int64_t c_stride, bool accumulate);
+
+// The sum of x[i] * y[i].
+float dot(const float* x, const float* y, int64_t count);
+
+}  // namespace anemone
