@@ -15,8 +15,9 @@
 
 namespace anemone {
 
-// One dimension: a number, or a number times symbols (the sizes of flexible inputs), or unknown ("?"). Products of
-// symbols are kept, so that `reshape` to [1, -1] and back is seen through; a sum with a symbol becomes unknown.
+// One dimension: a number, or a number times symbols (the sizes of flexible inputs), or unknown ("?").
+// Products of symbols are kept, so that `reshape` to [1, -1] and back is seen through; a sum with a symbol
+// becomes unknown.
 class Dim {
  public:
   constexpr Dim(int64_t size = 0) : factor_(size) {}  // NOLINT: a number is a dimension
@@ -47,9 +48,9 @@ struct Type {
   enum class Kind : uint8_t { none, tensor, list, state, tuple, dict };
 
   Kind kind = Kind::none;
-  DType dtype = DType::none;  // tensor and state
-  Shape shape;                // tensor and state
-  std::vector<Type> items;    // list: the element; tuple: the members; dict: key and value
+  DType dtype = DType::none;    // tensor and state
+  Shape shape;                  // tensor and state; of a dict that an op makes: the number of values
+  std::vector<Type> items;      // list: the element; tuple: the members; dict: key and value
   Dim length = Dim::unknown();  // list
   std::string extra;            // fields of the file that we do not know, kept for writing back
 

@@ -64,17 +64,16 @@ void run(const OpCall& c) {
   });
 }
 
-std::vector<Param> params(char group) {
-  return {{"x", kFloat, 'T'},
-          {"axes", kInt32, 0, kOptional | kConst},
-          {"gamma", kFloat, group, kOptional | kConst},
-          {"beta", kFloat, group, kOptional | kConst},
-          {"epsilon", kFloat, group, kOptional | kConst, 1e-5}};
-}
+// As for the other normalisations, packages mix fp16 and fp32 here: a default epsilon is fp32.
+const std::vector<Param> kParams = {{"x", kFloat},
+                                    {"axes", kInt32, 0, kOptional | kConst},
+                                    {"gamma", kFloat, 0, kOptional | kConst},
+                                    {"beta", kFloat, 0, kOptional | kConst},
+                                    {"epsilon", kFloat, 0, kOptional | kConst, 1e-5}};
 
 const Op kOps[] = {
     {"layer_norm",
-     {{Opset::ios15, params('T')}, {Opset::ios17, params('U')}},
+     {{Opset::ios15, kParams}, {Opset::ios17, kParams}},
      "gamma * (x - mean) / sqrt(variance + epsilon) + beta, the moments taken over the axes, or over all",
      infer,
      run},

@@ -28,6 +28,14 @@ Types infer_channels(const OpCall& c) {
   return infer_same(c);
 }
 
+// coremltools lets an iOS 15 batch_norm take an fp32 x with fp16 moments: the result has the type of the
+// moments.
+Types infer_batch_norm(const OpCall& c) {
+  Types out = infer_channels(c);
+  if (c.since() < Opset::ios17) out[0].dtype = c.type("mean").dtype;
+  return out;
+}
+
 // The rows of dimension 0 and 1, and what lies in one of them.
 struct Rows {
   int64_t rows, channels, length;
@@ -144,46 +152,41 @@ void run_local_response(const OpCall& c) {
   });
 }
 
-// The parameters after x have x's element type in iOS 15, one of their own from iOS 17 on.
-template <class Make>
-std::vector<OpVersion> versions(Make make) {
-  return {{Opset::ios15, make('T')}, {Opset::ios17, make('U')}};
-}
+// The documentation wants gamma and its like to have x's element type in iOS 15 and one type among themselves
+// from iOS 17 on; packages of coremltools do not keep to it (a default epsilon is fp32 whatever the others
+// are).
+constexpr int kGiven = kConst, kMaybe = kOptional | kConst;
 
-Param epsilon(char group, double fallback) {
-  return {"epsilon", kFloat, group, kOptional | kConst, fallback};
+std::vector<OpVersion> versions(const std::vector<Param>& params) {
+  return {{Opset::ios15, params}, {Opset::ios17, params}};
 }
 
 const Op kOps[] = {
-    {"batch_norm", versions([](char group) -> std::vector<Param> {
-       return {{"x", kFloat, 'T'},
-               {"mean", kFloat, group, kConst},
-               {"variance", kFloat, group, kConst},
-               {"gamma", kFloat, group, kOptional | kConst},
-               {"beta", kFloat, group, kOptional | kConst},
-               epsilon(group, 1e-5)};
-     }),
-     "gamma * (x - mean) / sqrt(variance + epsilon) + beta, with one of each per channel", infer_channels,
+    {"batch_norm",
+     versions({{"x", kFloat},
+               {"mean", kFloat, 0, kGiven},
+               {"variance", kFloat, 0, kGiven},
+               {"gamma", kFloat, 0, kMaybe},
+               {"beta", kFloat, 0, kMaybe},
+               {"epsilon", kFloat, 0, kMaybe, 1e-5}}),
+     "gamma * (x - mean) / sqrt(variance + epsilon) + beta, with one of each per channel", infer_batch_norm,
      run_batch_norm},
-    {"instance_norm", versions([](char group) -> std::vector<Param> {
-       return {{"x", kFloat, 'T'},
-               {"gamma", kFloat, group, kOptional | kConst},
-               {"beta", kFloat, group, kOptional | kConst},
-               epsilon(group, 1e-5)};
-     }),
+    {"instance_norm",
+     versions({{"x", kFloat},
+               {"gamma", kFloat, 0, kMaybe},
+               {"beta", kFloat, 0, kMaybe},
+               {"epsilon", kFloat, 0, kMaybe, 1e-5}}),
      "gamma * (x - mean) / sqrt(variance + epsilon) + beta, the moments taken over each channel of each "
      "image",
      infer_channels, run_instance_norm},
-    {"l2_norm",
-     versions([](char group) -> std::vector<Param> { return {{"x", kFloat, 'T'}, epsilon(group, 1e-6)}; }),
+    {"l2_norm", versions({{"x", kFloat}, {"epsilon", kFloat, 0, kMaybe, 1e-6}}),
      "x / sqrt(sum of x^2 + epsilon), the sum over the last three dimensions", infer_l2_norm, run_l2_norm},
-    {"local_response_norm", versions([](char group) -> std::vector<Param> {
-       return {{"x", kFloat, 'T'},
-               {"size", kInt32, 0, kConst},
-               {"alpha", kFloat, group, kOptional | kConst, 1e-4},
-               {"beta", kFloat, group, kOptional | kConst, 0.75},
-               {"k", kFloat, group, kOptional | kConst, 1.0}};
-     }),
+    {"local_response_norm",
+     versions({{"x", kFloat},
+               {"size", kInt32, 0, kGiven},
+               {"alpha", kFloat, 0, kMaybe, 1e-4},
+               {"beta", kFloat, 0, kMaybe, 0.75},
+               {"k", kFloat, 0, kMaybe, 1.0}}),
      "x / (k + alpha / size * sum of x^2 over `size` neighbouring channels)^beta", infer_local_response,
      run_local_response},
 };

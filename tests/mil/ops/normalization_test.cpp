@@ -30,6 +30,16 @@ TEST_CASE("batch_norm uses the moments given per channel") {
       with_affine("batch_norm").weight("mean", {2}, {1, 2}).weight("variance", {3}, {4, 1, 9}).run(), Error);
 }
 
+TEST_CASE("batch_norm takes parameters of another floating type, as packages have them") {
+  const auto on = [](Opset opset) {
+    OpTester t("batch_norm", opset);
+    t.in("x", {1, 1, 1}, {3}).weight("mean", {1}, {1}, DType::fp16).weight("variance", {1}, {1}, DType::fp16);
+    return t.set("epsilon", 0.0f).infer()[0].dtype;
+  };
+  CHECK(on(Opset::ios17) == DType::fp32);
+  CHECK(on(Opset::ios15) == DType::fp16);
+}
+
 TEST_CASE("instance_norm takes the moments of each channel") {
   CHECK(near(with_affine("instance_norm").set("epsilon", 0.01f).run()[0].floats,
              {-1.9611614f, 1.9611614f, 1.9995921f, 0.00040791354f, -3.9985809f, 1.9985809f, 0, 0, 1.9998001f,
