@@ -24,7 +24,7 @@ std::string difference(const Array& got, const Array& expected, double atol, dou
 
 // Counts and prints: "mil_ops: 436 passed, 0 failed".
 struct Tally {
-  explicit Tally(std::string name) : name(std::move(name)) {}
+  explicit Tally(std::string title) : name(std::move(title)) {}
   ~Tally();
   void add(const std::string& what, const std::string& problem);  // empty problem: passed
 
