@@ -1,4 +1,6 @@
 // Elements added before and after the last dimensions.
+#include <algorithm>
+
 #include "base/shape.h"
 #include "mil/loops.h"
 #include "mil/ops/sizes.h"
@@ -43,9 +45,12 @@ Types infer(const OpCall& c) {
   const Mode mode = mode_of(c);
   if (pad.rank() != 1) throw errorf("'pad' must be a vector").found(pad.text());
   if (!c.known("pad")) {
-    if (pad.dim(0).known() && pad.dim(0) != Dim(2 * x.rank()))
-      throw errorf("'pad' known only at run time must cover all dimensions").found(pad.text());
-    return {Type::tensor(x.dtype, Shape(x.shape.size(), Dim::unknown()))};
+    Shape out = x.shape;
+    const int64_t count = pad.dim(0).known() ? pad.dim(0).size() : 2 * x.rank();
+    if (count % 2 != 0 || count > 2 * x.rank())
+      throw errorf("'pad' must have two entries for each dimension padded").found(pad.text());
+    std::fill(out.end() - count / 2, out.end(), Dim::unknown());
+    return {Type::tensor(x.dtype, out)};
   }
   const Padding p = padding(c);
   Shape out;

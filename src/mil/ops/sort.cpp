@@ -27,6 +27,7 @@ bool is_nan(int32_t) { return false; }
 // For each line the places of its first k elements in order. Equal elements keep their order; NaN comes last.
 template <class T, class F>
 void order_lines(const OpCall& c, const Lines& l, int64_t k, bool ascending, F f) {
+  if (l.size > INT32_MAX) throw errorf("{} elements cannot be numbered in 32 bits", l.size);
   const T* x = static_cast<const T*>(c.data("x"));
   const int64_t grain = std::max<int64_t>(1, kMapGrain / std::max<int64_t>(1, l.size));
   c.pool().parallel_for(l.outer * l.inner, grain, [&](int64_t begin, int64_t end) {
