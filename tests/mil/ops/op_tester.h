@@ -43,6 +43,9 @@ class OpTester {
   OpTester& set(const std::string& param, std::vector<int64_t> values) {
     return constant(param, Constant::ints(values));
   }
+  OpTester& set(const std::string& param, std::initializer_list<int64_t> values) {  // so that {2} is a vector
+    return constant(param, Constant::ints(values));
+  }
   OpTester& weight(const std::string& param, Shape shape, std::vector<float> values, DType dtype = DType::fp32) {
     return constant(param, Constant::numbers(values, dtype, std::move(shape)));
   }
