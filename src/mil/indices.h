@@ -11,12 +11,16 @@
 
 namespace anemone::ops {
 
-// The index as 0 … size-1; Error naming both when it is outside [-size, size).
-inline int64_t checked_index(int64_t index, int64_t size) {
-  if (index < -size || index >= size)
+// Negative indices count from the end, unless `validate_indices` is set: iOS 17 refuses them then.
+inline bool wraps(const OpCall& c) { return !c.has("validate_indices") || !c.flag("validate_indices"); }
+
+// The index as 0 … size-1; Error naming both when it is outside [-size, size), or [0, size) without `wrap`.
+inline int64_t checked_index(int64_t index, int64_t size, bool wrap) {
+  const int64_t least = wrap ? -size : 0;
+  if (index < least || index >= size)
     throw errorf("an index is outside the tensor")
         .found(fmt::format("{}", index))
-        .expected(fmt::format("{} to {}", -size, size - 1));
+        .expected(fmt::format("{} to {}", least, size - 1));
   return index < 0 ? index + size : index;
 }
 
@@ -45,10 +49,10 @@ inline size_t tuple_length(const OpCall& c, int room) {
 
 // The offset, in slices, that a tuple of indices names among dims[first, first + depth).
 inline int64_t tuple_offset(const int32_t* tuple, const std::vector<int64_t>& dims, size_t first,
-                            size_t depth) {
+                            size_t depth, bool wrap) {
   int64_t offset = 0;
   for (size_t i = 0; i < depth; ++i)
-    offset = offset * dims[first + i] + checked_index(tuple[i], dims[first + i]);
+    offset = offset * dims[first + i] + checked_index(tuple[i], dims[first + i], wrap);
   return offset;
 }
 

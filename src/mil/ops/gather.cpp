@@ -54,11 +54,12 @@ void run_gather(const OpCall& c) {
   const int64_t count = span_size(indices, batch, indices.size()), rows = c.out_type().size() / inner;
   const Tiles tiles = c.tiles("x");
   const int32_t* index = c.ints("indices");
+  const bool wrap = wraps(c);
   auto* out = static_cast<uint32_t*>(c.out());
   c.pool().parallel_for(rows, std::max<int64_t>(1, kMapGrain / inner), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t outer = row / count, i = row % count;
-      const int64_t at = checked_index(index[outer / middle * count + i], x[axis]);
+      const int64_t at = checked_index(index[outer / middle * count + i], x[axis], wrap);
       copy(tiles, (outer * x[axis] + at) * inner, inner, out + row * inner);
     }
   });
@@ -87,12 +88,13 @@ void run_along_axis(const OpCall& c) {
   const int64_t step = std::exchange(strides[0][axis], 0);
   const Tiles tiles = c.tiles("x");
   const int32_t* index = c.ints("indices");
+  const bool wrap = wraps(c);
   auto* out = static_cast<uint32_t*>(c.out());
   c.pool().parallel_for(c.out_type().size(), kMapGrain, [&](int64_t begin, int64_t end) {
     Walker walk(dims, strides);
     walk.seek(begin);
     for (int64_t i = begin; i < end; ++i, walk.next())
-      copy(tiles, walk.offset(0) + checked_index(index[i], x[axis]) * step, 1, out + i);
+      copy(tiles, walk.offset(0) + checked_index(index[i], x[axis], wrap) * step, 1, out + i);
   });
 }
 
@@ -117,10 +119,11 @@ void run_nd(const OpCall& c) {
   const int64_t per_batch = span_size(indices, batch, indices.size() - 1), rows = c.out_type().size() / inner;
   const Tiles tiles = c.tiles("x");
   const int32_t* index = c.ints("indices");
+  const bool wrap = wraps(c);
   auto* out = static_cast<uint32_t*>(c.out());
   c.pool().parallel_for(rows, std::max<int64_t>(1, kMapGrain / inner), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t at = tuple_offset(index + row * static_cast<int64_t>(depth), x, batch, depth);
+      const int64_t at = tuple_offset(index + row * static_cast<int64_t>(depth), x, batch, depth, wrap);
       copy(tiles, (row / per_batch * slices + at) * inner, inner, out + row * inner);
     }
   });

@@ -1,4 +1,7 @@
 // Matrix products: linear (a constant weight and a bias) and matmul (numpy's rules for batches).
+#include <algorithm>
+#include <cstdint>
+
 #include "base/error.h"
 #include "mil/loops.h"
 #include "mil/matrix.h"
@@ -15,10 +18,28 @@ const int32_t* integers(const OpCall& c, std::string_view param, std::vector<int
   return room.data();
 }
 
-void check_kinds(const Type& x, const Type& y, std::string_view name) {
-  if (x.is_float() != y.is_float())
-    throw errorf("'x' and '{}' must both be floating or both integers", name)
-        .found(fmt::format("{} and {}", dtype_name(x.dtype), dtype_name(y.dtype)));
+// A parameter as floats: as it is, or converted from integers into `room`.
+Tiles floats(const OpCall& c, std::string_view param, std::vector<float>& room) {
+  if (c.type(param).is_float()) return c.tiles(param);
+  std::vector<int32_t> decoded;
+  const int32_t* data = integers(c, param, decoded);
+  room.assign(data, data + c.type(param).size());
+  return Tiles(nullptr, room.data());
+}
+
+// The product of floats with integers is one of floats; an integer result is what is left of it.
+void multiply_to_out(const OpCall& c, Product product) {
+  if (c.out_type().is_float()) {
+    product.out = c.out_floats();
+    return multiply(c.pool(), product);
+  }
+  std::vector<float> out(static_cast<size_t>(c.out_type().size()));
+  product.out = out.data();
+  multiply(c.pool(), product);
+  constexpr float kEdge = 2147483648.0f;
+  std::transform(out.begin(), out.end(), c.out_ints(), [](float v) {
+    return v >= kEdge ? INT32_MAX : v >= -kEdge ? static_cast<int32_t>(v) : INT32_MIN;
+  });
 }
 
 void check_inner(Dim a, Dim b, const Type& x, const Type& y) {
@@ -32,7 +53,6 @@ Types infer_linear(const OpCall& c) {
   const Type& weight = c.type("weight");
   if (x.rank() < 1) throw errorf("'x' must have at least one dimension");
   if (weight.rank() != 2) throw errorf("'weight' must be a matrix").found(weight.text());
-  check_kinds(x, weight, "weight");
   check_inner(x.shape.back(), weight.dim(1), x, weight);
   if (c.has("bias")) {
     const Type& bias = c.type("bias");
@@ -40,7 +60,6 @@ Types infer_linear(const OpCall& c) {
       throw errorf("'bias' must have one value per row of 'weight'")
           .found(bias.text())
           .expected(weight.dim(0).text());
-    check_kinds(x, bias, "bias");
   }
   Shape out = x.shape;
   out.back() = weight.dim(0);
@@ -51,14 +70,15 @@ void run_linear(const OpCall& c) {
   const std::vector<int64_t> weight = c.type("weight").dims();
   const int64_t n = weight[0], k = weight[1];
   const int64_t m = n == 0 ? 0 : c.out_type().size() / n;
-  if (c.type("x").is_float())
-    return multiply(c.pool(), {.m = m,
+  if (c.type("x").is_float() || c.type("weight").is_float()) {
+    std::vector<float> room_x, room_weight, room_bias;
+    return multiply_to_out(c, {.m = m,
                                .n = n,
                                .k = k,
-                               .a = {c.tiles("x"), 0, k, 1},
-                               .b = {c.tiles("weight"), 0, 1, k},
-                               .out = c.out_floats(),
-                               .bias = c.has("bias") ? c.floats("bias") : nullptr});
+                               .a = {floats(c, "x", room_x), 0, k, 1},
+                               .b = {floats(c, "weight", room_weight), 0, 1, k},
+                               .bias = c.has("bias") ? floats(c, "bias", room_bias).dense() : nullptr});
+  }
   std::vector<int32_t> room;
   multiply_integers(m, n, k, {c.ints("x"), k, 1}, {integers(c, "weight", room), 1, k}, c.out_ints());
   if (!c.has("bias")) return;
@@ -92,14 +112,17 @@ Side side(const OpCall& c, const char* param, const char* transpose, bool left) 
   return s;
 }
 
+bool is_weight(const OpCall& c, const char* param) { return c.constant(param) || c.stored(param); }
+
 Types infer_matmul(const OpCall& c) {
   const Side x = side(c, "x", "transpose_x", true), y = side(c, "y", "transpose_y", false);
-  check_kinds(c.type("x"), c.type("y"), "y");
   check_inner(x.columns, y.rows, c.type("x"), c.type("y"));
   Shape out = broadcast(x.batch, y.batch);
   if (!x.vector) out.push_back(x.rows);
   if (!y.vector) out.push_back(y.columns);
-  return {Type::tensor(c.type("x").dtype, out)};
+  // Of two element types the one of the value counts, not that of the weight.
+  const bool weight_first = is_weight(c, "x") && !is_weight(c, "y");
+  return {Type::tensor(c.type(weight_first ? "y" : "x").dtype, out)};
 }
 
 // Where each product of the batch finds its matrix.
@@ -134,15 +157,16 @@ void run_matmul(const OpCall& c) {
   }
   const int64_t x_row = x.transposed ? 1 : k, x_column = x.transposed ? m : 1;
   const int64_t y_row = y.transposed ? 1 : n, y_column = y.transposed ? k : 1;
-  if (c.type("x").is_float())
-    return multiply(c.pool(), {.m = m,
+  if (c.type("x").is_float() || c.type("y").is_float()) {
+    std::vector<float> room_x, room_y;
+    return multiply_to_out(c, {.m = m,
                                .n = n,
                                .k = k,
-                               .a = {c.tiles("x"), 0, x_row, x_column},
-                               .b = {c.tiles("y"), 0, y_row, y_column},
-                               .out = c.out_floats(),
+                               .a = {floats(c, "x", room_x), 0, x_row, x_column},
+                               .b = {floats(c, "y", room_y), 0, y_row, y_column},
                                .a_offsets = std::move(ax),
                                .b_offsets = std::move(by)});
+  }
   std::vector<int32_t> room_x, room_y;
   const int32_t* px = integers(c, "x", room_x);
   const int32_t* py = integers(c, "y", room_y);

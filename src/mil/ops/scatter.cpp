@@ -112,11 +112,12 @@ void run_scatter(const OpCall& c) {
   const int64_t inner = span_size(dims, axis + 1, dims.size()), outer = span_size(dims, 0, axis);
   const int64_t count = c.type("indices").size();
   const int32_t* index = c.ints("indices");
+  const bool wrap = wraps(c);
   c.pool().parallel_for(outer, 1, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o)
       for (int64_t i = 0; i < count; ++i)
-        target.apply((o * dims[axis] + checked_index(index[i], dims[axis])) * inner, (o * count + i) * inner,
-                     inner);
+        target.apply((o * dims[axis] + checked_index(index[i], dims[axis], wrap)) * inner,
+                     (o * count + i) * inner, inner);
   });
 }
 
@@ -148,13 +149,14 @@ void run_along_axis(const OpCall& c) {
   std::vector<int64_t> strides[] = {dense_strides(dims)};
   const int64_t step = std::exchange(strides[0][axis], 0);
   const int32_t* index = c.ints("indices");
+  const bool wrap = wraps(c);
   // Positions before the axis never meet.
   const int64_t outer = span_size(index_dims, 0, axis), part = total / outer;
   c.pool().parallel_for(outer, std::max<int64_t>(1, kMapGrain / part), [&](int64_t begin, int64_t end) {
     Walker walk(index_dims, strides);
     walk.seek(begin * part);
     for (int64_t i = begin * part; i < end * part; ++i, walk.next())
-      target.apply(walk.offset(0) + checked_index(index[i], dims[axis]) * step, i, 1);
+      target.apply(walk.offset(0) + checked_index(index[i], dims[axis], wrap) * step, i, 1);
   });
 }
 
@@ -176,8 +178,10 @@ void run_nd(const OpCall& c) {
   const auto depth = static_cast<size_t>(indices.back());
   const int64_t inner = span_size(dims, depth, dims.size()), rows = span_size(indices, 0, indices.size() - 1);
   const int32_t* index = c.ints("indices");
+  const bool wrap = wraps(c);
   for (int64_t row = 0; row < rows; ++row)
-    target.apply(tuple_offset(index + row * indices.back(), dims, 0, depth) * inner, row * inner, inner);
+    target.apply(tuple_offset(index + row * indices.back(), dims, 0, depth, wrap) * inner, row * inner,
+                 inner);
 }
 
 const Param kData{"data", kNumberOrBool, 'T'}, kUpdates{"updates", kNumberOrBool, 'T'},

@@ -209,3 +209,29 @@ TEST_CASE("constexpr_cast widens") {
                       .infer(),
                   Error);
 }
+
+TEST_CASE("weights that a kernel can use in place say how they lie") {
+  OpTester quantized("constexpr_blockwise_shift_scale");
+  quantized.constant("data", packed(DType::int8, {4, 2, 1}, {1, 2, 3, 4, 5, 6, 7, 8}))
+      .weight("scale", {2, 1, 1}, {0.5f, 2}, DType::fp16)
+      .constant("offset", packed(DType::int8, {2, 1, 1}, {1, -1}));
+  const auto q = quantized.stored();
+  const StoredTensor::Form form = q->form();
+  REQUIRE(form.dtype == DType::int8);
+  CHECK(form.rows_per_scale == 2);
+  CHECK(form.scale[1] == 2);
+  CHECK(form.offset[1] == -1);
+  CHECK(static_cast<int>(form.data[7]) == 8);
+
+  OpTester blocks("constexpr_blockwise_shift_scale");  // scales along the second dimension: read() alone
+  blocks.constant("data", packed(DType::int8, {2, 2}, {1, 2, 3, 4})).weight("scale", {1, 2}, {1, 2});
+  CHECK(blocks.stored()->form().dtype == DType::none);
+
+  OpTester palette("constexpr_lut_to_dense");
+  palette.constant("indices", packed(DType::uint2, {6, 2}, {2, 3, 3, 0, 1, 0, 3, 0, 2, 1, 0, 3}))
+      .weight("lut", {2, 1, 4, 1}, {1, 5, 9, 13, 2, 10, 18, 26}, DType::fp16);
+  const auto p = palette.stored();
+  REQUIRE(p->form().dtype == DType::uint2);
+  CHECK(p->form().rows_per_lut == 3);
+  CHECK(p->form().lut[5] == 10);
+}

@@ -54,6 +54,19 @@ TEST_CASE("an index outside the table is an error that names it") {
       OpTester("gather").in("x", {3, 2}, kSix).in_ints("indices", {1}, {0}).set("axis", 2).infer(), Error);
 }
 
+TEST_CASE("validate_indices refuses negative indices too") {
+  const auto run = [](bool validate) {
+    return OpTester("gather")
+        .in("x", {3}, {1, 2, 3})
+        .in_ints("indices", {1}, {-1})
+        .set("validate_indices", validate)
+        .run()[0]
+        .floats;
+  };
+  CHECK(run(false) == std::vector<float>{3});
+  CHECK_THROWS_AS(run(true), Error);
+}
+
 TEST_CASE("gather keeps symbols") {
   const Dim t = Dim::symbol(1);
   CHECK(OpTester("gather")

@@ -130,3 +130,22 @@ TEST_CASE("einsum multiplies and sums as its equation says") {
   CHECK_THROWS_AS(run("ab,bc->ad", {2, 3}, {3, 2}), Error);
   CHECK_THROWS_AS(run("ab,bc->ac", {2, 3}, {2, 3}), Error);
 }
+
+TEST_CASE("a product of floats and integers has the type of the value, not of the weight") {
+  const auto linear = OpTester("linear")
+                          .in("x", {1, 2}, {1.5f, 2}, DType::fp16)
+                          .constant("weight",
+                                    [] {
+                                      Constant c = Constant::ints({3, 4});
+                                      c.type = Type::tensor(DType::int32, {1, 2});
+                                      return c;
+                                    }())
+                          .constant("bias", Constant::ints({10}))
+                          .run()[0];
+  CHECK(linear.type.dtype == DType::fp16);
+  CHECK(linear.floats == std::vector<float>{22.5f});
+  const auto matmul =
+      OpTester("matmul").weight("x", {1, 2}, {1, 2}, DType::fp16).in_ints("y", {2, 1}, {3, 4}).run()[0];
+  CHECK(matmul.type.dtype == DType::int32);
+  CHECK(matmul.ints == std::vector<int32_t>{11});
+}

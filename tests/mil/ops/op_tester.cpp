@@ -129,21 +129,28 @@ std::vector<OpTester::Result> OpTester::run(int threads) {
   return results;
 }
 
-OpTester::Result OpTester::store(int index) {
+std::shared_ptr<const StoredTensor> OpTester::stored(int index) {
   const OpBinding binding = bind();
   const auto inputs = data(binding, true);
   const Types types = infer_types(binding, inputs);
-  const auto stored = binding.op->store(OpCall(binding, inputs), index);
-  const std::vector<uint32_t> whole = decode(*stored);
-  const int64_t count = stored->type().size();  // a tensor must read the same in pieces
+  auto out = binding.op->store(OpCall(binding, inputs), index);
+  if (!(out->type() == types[static_cast<size_t>(index)]))
+    throw std::logic_error("a stored tensor has another type than the op's rule says");
+  return out;
+}
+
+OpTester::Result OpTester::store(int index) {
+  const auto tensor = stored(index);
+  const std::vector<uint32_t> whole = decode(*tensor);
+  const int64_t count = tensor->type().size();  // a tensor must read the same in pieces
   for (int64_t begin = 0, step = 1; begin < count; begin += step, step = step % 7 + 1) {
     const int64_t end = std::min(count, begin + step);
     std::vector<uint32_t> piece(static_cast<size_t>(end - begin));
-    stored->read(begin, end, piece.data());
+    tensor->read(begin, end, piece.data());
     if (!std::equal(piece.begin(), piece.end(), whole.begin() + begin))
       throw std::logic_error("a stored tensor reads differently in pieces");
   }
-  return result(types[static_cast<size_t>(index)], whole.data());
+  return result(tensor->type(), whole.data());
 }
 
 }  // namespace anemone

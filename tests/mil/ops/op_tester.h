@@ -56,6 +56,8 @@ class OpTester {
   std::vector<Result> run(int threads = 2);
   // constexpr ops: output `index`, decoded.
   Result store(int index = 0);
+  // The same as it is stored; it reads the constants of this tester.
+  std::shared_ptr<const StoredTensor> stored(int index = 0);
 
  private:
   struct Bound {
