@@ -52,22 +52,50 @@ void Walker::next() {
   }
 }
 
+namespace {
+
+// Leaves out dimensions of size 1 and joins neighbours that lie as one, so that the inner loop is long.
+void join_dims(std::vector<int64_t>& dims, std::vector<int64_t>& strides) {
+  size_t n = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) continue;
+    if (n > 0 && strides[n - 1] == strides[i] * dims[i]) {
+      dims[n - 1] *= dims[i];
+      strides[n - 1] = strides[i];
+      continue;
+    }
+    dims[n] = dims[i];
+    strides[n++] = strides[i];
+  }
+  dims.resize(n);
+  strides.resize(n);
+}
+
+}  // namespace
+
 void copy_strided(ThreadPool& pool, const void* in, int64_t base, std::span<const int64_t> in_strides,
                   std::span<const int64_t> out_dims, void* out) {
   const int64_t count = element_count(out_dims);
   if (count == 0) return;
   const auto* src = static_cast<const uint32_t*>(in) + base;
   auto* dst = static_cast<uint32_t*>(out);
-  if (out_dims.empty()) {
+  std::vector<int64_t> dims(out_dims.begin(), out_dims.end()), strides(in_strides.begin(), in_strides.end());
+  join_dims(dims, strides);
+  if (dims.empty()) {
     *dst = *src;
     return;
   }
-  const int64_t row = out_dims.back(), step = in_strides.back();
-  const std::vector<int64_t> strides[] = {{in_strides.begin(), in_strides.end()}};
+  const int64_t row = dims.back(), step = strides.back();
+  dims.pop_back();
+  strides.pop_back();
+  if (dims.empty())
+    return pool.parallel_for(row, kMapGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) dst[i] = src[i * step];
+    });
   pool.parallel_for(count / row, std::max<int64_t>(1, kMapGrain / row), [&](int64_t begin, int64_t end) {
-    Walker walk(out_dims, strides);
-    for (int64_t r = begin; r < end; ++r) {
-      walk.seek(r * row);
+    Walker walk(dims, std::span(&strides, 1));
+    walk.seek(begin);
+    for (int64_t r = begin; r < end; ++r, walk.next()) {
       const uint32_t* from = src + walk.offset(0);
       uint32_t* to = dst + r * row;
       if (step == 1)

@@ -119,6 +119,8 @@ Types infer_index(const OpCall& c) { return {Type::tensor(c.type("x").dtype, sli
 
 void run_index(const OpCall& c) {
   const View v = index_view(c);
+  if (element_count(v.dims) != c.out_type().size())  // the type may have been known without the values
+    throw errorf("the slice has the shape {}", shape_text(v.dims)).expected(c.out_type().text());
   copy_strided(c.pool(), c.data("x"), v.base, v.strides, v.dims, c.out());
 }
 
@@ -129,13 +131,16 @@ Types infer_size(const OpCall& c) {
   Shape out(x.shape.size(), Dim::unknown());
   for (size_t i = 0; i < size.size(); ++i) {
     if (size[i] < -1) throw errorf("'size' has a negative entry").found(fmt::format("{}", size[i]));
-    if (size[i] >= 0) {
+    const bool know_begin = !begin.empty();
+    if (size[i] >= 0)
       out[i] = size[i];
-      if (x.shape[i].known() && size[i] > x.shape[i].size())
-        throw errorf("{} elements are not in dimension {} of size {}", size[i], i, x.shape[i].size());
-    } else if (i < begin.size()) {
+    else if (know_begin)
       out[i] = begin[i] < 0 ? Dim(-begin[i]) : plus(x.shape[i], -begin[i]);
-    }
+    if (!x.shape[i].known() || !out[i].known()) continue;
+    const int64_t n = x.shape[i].size(), first = !know_begin ? 0 : begin[i] < 0 ? begin[i] + n : begin[i];
+    if (first < 0 || out[i].size() > n - first)
+      throw errorf("the slice is outside dimension {} of size {}", i, n)
+          .found(fmt::format("{} elements from {}", out[i].size(), first));
   }
   return {Type::tensor(x.dtype, out)};
 }
@@ -146,7 +151,7 @@ void run_size(const OpCall& c) {
   std::vector<Range> ranges;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t first = begin[i] < 0 ? begin[i] + dims[i] : begin[i];
-    if (first < 0 || out[i] > dims[i] - first)
+    if (first < 0 || out[i] > dims[i] - first)  // the type may have been known without `begin`
       throw errorf("the slice is outside dimension {} of size {}", i, dims[i])
           .found(fmt::format("{} elements from {}", out[i], begin[i]));
     ranges.push_back({first, 1, out[i]});

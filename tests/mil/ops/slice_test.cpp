@@ -100,6 +100,9 @@ TEST_CASE("a slice that cannot be is an error") {
   OpTester past("slice_by_size");
   past.in("x", {10}, kTen).in_ints("begin", {1}, {8}).set("size", Ints{3});
   CHECK_THROWS_AS(past.run(), Error);
+  OpTester before("slice_by_size");
+  before.in("x", {10}, kTen).set("begin", Ints{INT32_MIN}).set("size", Ints{-1});
+  CHECK_THROWS_AS(before.infer(), Error);
 }
 
 TEST_CASE("slice_by_size takes sizes, with -1 for the rest") {
