@@ -27,8 +27,8 @@ struct DTypeText {
   std::string_view text;
 };
 constexpr DTypeText kTypes[] = {
-    {DType::boolean, "b1"}, {DType::fp16, "f2"},  {DType::fp32, "f4"},   {DType::fp64, "f8"},
-    {DType::int8, "i1"},    {DType::int16, "i2"}, {DType::int32, "i4"},  {DType::int64, "i8"},
+    {DType::boolean, "b1"}, {DType::fp16, "f2"},   {DType::fp32, "f4"},   {DType::fp64, "f8"},
+    {DType::int8, "i1"},    {DType::int16, "i2"},  {DType::int32, "i4"},  {DType::int64, "i8"},
     {DType::uint8, "u1"},   {DType::uint16, "u2"}, {DType::uint32, "u4"}, {DType::uint64, "u8"},
 };
 
@@ -116,7 +116,8 @@ class HeaderParser {
       int64_t value = 0;
       const size_t start = at_;
       for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[at_] - '0', &value))
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, text_[at_] - '0', &value))
           throw Error("a dimension is too large");
       if (at_ == start) throw Error("a dimension is not a whole number");
       out.push_back(value);
@@ -175,7 +176,8 @@ uint64_t data_bytes(const Header& header) {
 void check_size(const Header& header, uint64_t file_bytes) {
   const uint64_t need = data_bytes(header);
   if (file_bytes - header.data_offset != need)
-    throw errorf("the data does not fill an array of {} {}", dtype_name(header.dtype), shape_text(header.shape))
+    throw errorf("the data does not fill an array of {} {}", dtype_name(header.dtype),
+                 shape_text(header.shape))
         .found(fmt::format("{} bytes", file_bytes - header.data_offset))
         .expected(fmt::format("{} bytes", need))
         .hint("was the file cut short?");
@@ -232,7 +234,8 @@ std::string header_text(std::string_view descr, std::span<const int64_t> shape) 
 std::string header_of(const Array& array) {
   for (const DTypeText& type : kTypes)
     if (type.dtype == array.dtype())
-      return header_text(fmt::format("{}{}", dtype_bits(type.dtype) == 8 ? '|' : '<', type.text), array.shape());
+      return header_text(fmt::format("{}{}", dtype_bits(type.dtype) == 8 ? '|' : '<', type.text),
+                         array.shape());
   throw errorf("NumPy has no element type for {}", dtype_name(array.dtype()));
 }
 
@@ -241,14 +244,19 @@ std::u32string code_points(std::string_view text) {
   std::u32string out;
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i++]);
-    const int more = lead < 0x80 ? 0 : lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : -1;
+    const int more = lead < 0x80                   ? 0
+                     : lead >= 0xc2 && lead < 0xe0 ? 1
+                     : lead >= 0xe0 && lead < 0xf0 ? 2
+                     : lead >= 0xf0 && lead < 0xf5 ? 3
+                                                   : -1;
     if (more < 0) {
       out.push_back(0xfffd);
       continue;
     }
     char32_t value = more == 0 ? lead : lead & (0x3f >> more);
     int seen = 0;
-    for (; seen < more && i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; ++seen, ++i)
+    for (; seen < more && i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+         ++seen, ++i)
       value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3f);
     out.push_back(seen < more || value > 0x10ffff || (value >= 0xd800 && value < 0xe000) ? 0xfffd : value);
   }
@@ -300,7 +308,8 @@ void write_npy(const std::filesystem::path& path, const Array& array) {
   const bool ok = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
                   std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   const int why = errno;
-  if (std::fclose(file) != 0 || !ok) throw errorf("cannot be written: {}", std::strerror(ok ? errno : why)).at(path.string());
+  if (std::fclose(file) != 0 || !ok)
+    throw errorf("cannot be written: {}", std::strerror(ok ? errno : why)).at(path.string());
 }
 
 NamedArrays parse_npz(std::span<const std::byte> bytes, const std::string& name) {
@@ -309,9 +318,11 @@ NamedArrays parse_npz(std::span<const std::byte> bytes, const std::string& name)
   std::unordered_set<std::string> seen;
   for (const ZipEntry& entry : zip.entries()) {
     const std::string place = fmt::format("{}: member '{}'", name, entry.name);
-    if (!entry.name.ends_with(".npy")) throw Error("is not an array").at(place).expected("a name that ends in .npy");
+    if (!entry.name.ends_with(".npy"))
+      throw Error("is not an array").at(place).expected("a name that ends in .npy");
     if (!seen.insert(entry.name).second) throw Error("is there twice").at(place);
-    out.emplace_back(entry.name.substr(0, entry.name.size() - 4), named(place, [&] { return read_member(zip, entry); }));
+    out.emplace_back(entry.name.substr(0, entry.name.size() - 4),
+                     named(place, [&] { return read_member(zip, entry); }));
   }
   return out;
 }
@@ -330,12 +341,14 @@ void NpzWriter::add(const std::string& name, const Array& array) {
 void NpzWriter::add_strings(const std::string& name, std::span<const std::string> values) {
   std::vector<std::u32string> wide;
   size_t longest = 1;  // '<U0' is written as '<U1', as NumPy does
-  for (const std::string& value : values) longest = std::max(longest, wide.emplace_back(code_points(value)).size());
+  for (const std::string& value : values)
+    longest = std::max(longest, wide.emplace_back(code_points(value)).size());
   std::u32string data;
   for (std::u32string& value : wide) value.resize(longest), data += value;
   const int64_t shape[] = {static_cast<int64_t>(values.size())};
   const std::string header = header_text(fmt::format("<U{}", longest), shape);
-  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(header)), std::as_bytes(std::span(data))};
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(header)),
+                                               std::as_bytes(std::span(data))};
   zip_.add(name + ".npy", pieces, compress_);
 }
 

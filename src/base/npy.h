@@ -1,8 +1,8 @@
 // NumPy files: .npy (one array) and .npz (a zip of them).
 //     Array x = read_npy("x.npy");
 //     for (auto& [name, array] : read_npz("io.npz")) …
-// Reads booleans, integers of 8 to 64 bits and fp16, fp32, fp64, in both byte orders and both memory orders; arrays
-// come out native and row-major. Objects, structures, text and complex numbers are an Error.
+// Reads booleans, integers of 8 to 64 bits and fp16, fp32, fp64, in both byte orders and both memory orders;
+// arrays come out native and row-major. Objects, structures, text and complex numbers are an Error.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ void write_npz(const std::filesystem::path& path, const NamedArrays& arrays, boo
 // Writes an .npz member by member; also labels, as a vector of unicode strings ('<U').
 class NpzWriter {
  public:
-  explicit NpzWriter(const std::filesystem::path& path, bool compress = false) : zip_(path), compress_(compress) {}
+  explicit NpzWriter(const std::filesystem::path& path, bool compress = false)
+      : zip_(path), compress_(compress) {}
 
   void add(const std::string& name, const Array& array);
   void add_strings(const std::string& name, std::span<const std::string> values);

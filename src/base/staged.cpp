@@ -67,7 +67,8 @@ StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(
   if (!target_.has_filename()) target_ = target_.parent_path();
   const fs::path folder = target_.parent_path();
   std::error_code why;
-  if (!fs::is_directory(folder, why)) throw Error("cannot be written: its folder is not there").at(target.string());
+  if (!fs::is_directory(folder, why))
+    throw Error("cannot be written: its folder is not there").at(target.string());
   if (!overwrite && fs::exists(fs::symlink_status(target_, why)))
     throw Error("is there already").at(target.string()).hint("remove it, or ask to overwrite it");
   Registry& all = registry();
@@ -88,7 +89,9 @@ void StagedOutput::commit() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   if (all.stopped) throw Error("was interrupted").at(target_.string());
-  const auto fail = [&](int why) { return errorf("cannot be put in place: {}", std::strerror(why)).at(target_.string()); };
+  const auto fail = [&](int why) {
+    return errorf("cannot be put in place: {}", std::strerror(why)).at(target_.string());
+  };
   std::error_code ignored;
   if (rename_new(staging_, target_) != 0) {
     const int why = errno;

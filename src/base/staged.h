@@ -11,7 +11,8 @@ namespace anemone {
 
 class StagedOutput {
  public:
-  // Throws Error when something stands under the final name and `overwrite` is false, or its folder is not there.
+  // Throws Error when something stands under the final name and `overwrite` is false, or its folder is not
+  // there.
   StagedOutput(const std::filesystem::path& target, bool overwrite);
   ~StagedOutput();
   StagedOutput(const StagedOutput&) = delete;
@@ -28,12 +29,12 @@ class StagedOutput {
 };
 
 // Removes everything that is staged and not committed, and keeps it from being committed. It takes locks and
-// allocates, so it is not for a signal handler: block the signals and call it from a thread that waits for them, as
-// remove_staged_outputs_on_signals() does.
+// allocates, so it is not for a signal handler: block the signals and call it from a thread that waits for
+// them, as remove_staged_outputs_on_signals() does.
 void remove_staged_outputs();
 
-// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and those it starts, and starts a thread that waits for
-// them, cleans up and ends the process with status 128 + signal. Call it once, first thing in main().
+// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and those it starts, and starts a thread that waits
+// for them, cleans up and ends the process with status 128 + signal. Call it once, first thing in main().
 void remove_staged_outputs_on_signals();
 
 }  // namespace anemone

@@ -1,8 +1,8 @@
 // Zip archives, as far as .npz needs them: stored and deflated members, zip64, no encryption.
 //     ZipReader zip(bytes, "a.npz");
 //     for (const ZipEntry& entry : zip.entries()) zip.extract(entry, 0, out);
-// A reader trusts nothing: members lie inside the archive and do not overlap, a declared size is one that the packed
-// bytes can give, and checksums are compared.
+// A reader trusts nothing: members lie inside the archive and do not overlap, a declared size is one that the
+// packed bytes can give, and checksums are compared.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,8 @@ class ZipReader {
   std::vector<ZipEntry> entries_;
 };
 
-// Writes members one after another; zip64 where a size asks for it. Times are fixed: same members, same bytes.
+// Writes members one after another; zip64 where a size asks for it. Times are fixed: same members, same
+// bytes.
 class ZipWriter {
  public:
   explicit ZipWriter(const std::filesystem::path& path);

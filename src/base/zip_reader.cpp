@@ -70,7 +70,8 @@ uint32_t checksum(uint32_t crc, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-ZipReader::ZipReader(std::span<const std::byte> bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {
+ZipReader::ZipReader(std::span<const std::byte> bytes, std::string name)
+    : bytes_(bytes), name_(std::move(name)) {
   try {
     read_directory();
     check_overlap();
@@ -81,12 +82,15 @@ ZipReader::ZipReader(std::span<const std::byte> bytes, std::string name) : bytes
 }
 
 void ZipReader::read_directory() {
-  if (bytes_.size() < kEndBytes) throw Error("is not a zip archive").found(fmt::format("{} bytes", bytes_.size()));
+  if (bytes_.size() < kEndBytes)
+    throw Error("is not a zip archive").found(fmt::format("{} bytes", bytes_.size()));
   // The end record is followed by a comment of up to 65535 bytes.
   uint64_t end = bytes_.size() - kEndBytes;
   const uint64_t lowest = end > 0xffff ? end - 0xffff : 0;
-  while (load<uint32_t>(bytes_, end) != kEndMagic || load<uint16_t>(bytes_, end + 20) != bytes_.size() - end - kEndBytes)
-    if (end-- == lowest) throw Error("is not a zip archive: it has no end record").hint("was the file cut short?");
+  while (load<uint32_t>(bytes_, end) != kEndMagic ||
+         load<uint16_t>(bytes_, end + 20) != bytes_.size() - end - kEndBytes)
+    if (end-- == lowest)
+      throw Error("is not a zip archive: it has no end record").hint("was the file cut short?");
   uint64_t count = load<uint16_t>(bytes_, end + 10);
   uint64_t directory_bytes = load<uint32_t>(bytes_, end + 12);
   uint64_t directory = load<uint32_t>(bytes_, end + 16);
@@ -101,7 +105,8 @@ void ZipReader::read_directory() {
   }
   if (directory > end || directory_bytes > end - directory)
     throw Error("the zip directory lies outside the file").hint("was the file cut short?");
-  if (count > directory_bytes / kEntryBytes) throw errorf("the zip directory is too small for {} members", count);
+  if (count > directory_bytes / kEntryBytes)
+    throw errorf("the zip directory is too small for {} members", count);
   for (uint64_t i = 0, at = directory; i < count; ++i) read_entry(at);
 }
 
@@ -133,7 +138,8 @@ void ZipReader::read_entry(uint64_t& at) {
   }
   if (flags & 1) throw errorf("member '{}' is encrypted", entry.name);
   if (method != 0 && method != 8)
-    throw errorf("member '{}' is packed by method {}", entry.name, method).expected("stored (0) or deflate (8)");
+    throw errorf("member '{}' is packed by method {}", entry.name, method)
+        .expected("stored (0) or deflate (8)");
   entry.deflated = method == 8;
   if (entry.header_offset > bytes_.size() || load<uint32_t>(bytes_, entry.header_offset) != kLocalMagic)
     throw errorf("member '{}' is not where the zip directory says", entry.name);
@@ -141,7 +147,8 @@ void ZipReader::read_entry(uint64_t& at) {
                       load<uint16_t>(bytes_, entry.header_offset + 28);
   if (entry.data_offset > bytes_.size() || entry.packed_bytes > bytes_.size() - entry.data_offset)
     throw errorf("member '{}' ends past the end of the file", entry.name).hint("was the file cut short?");
-  const bool fits = entry.deflated ? entry.bytes / kMaxRatio <= entry.packed_bytes : entry.bytes == entry.packed_bytes;
+  const bool fits =
+      entry.deflated ? entry.bytes / kMaxRatio <= entry.packed_bytes : entry.bytes == entry.packed_bytes;
   if (!fits)
     throw errorf("member '{}' claims more than its data can hold", entry.name)
         .found(fmt::format("{} bytes out of {}", entry.bytes, entry.packed_bytes));

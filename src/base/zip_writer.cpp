@@ -61,7 +61,8 @@ std::string deflate_all(std::span<const std::span<const std::byte>> pieces) {
 
 }  // namespace
 
-ZipWriter::ZipWriter(const std::filesystem::path& path) : path_(path), file_(std::fopen(path.c_str(), "wbe")) {
+ZipWriter::ZipWriter(const std::filesystem::path& path)
+    : path_(path), file_(std::fopen(path.c_str(), "wbe")) {
   if (!file_) throw errorf("cannot be written: {}", std::strerror(errno)).at(path_.string());
 }
 
@@ -90,14 +91,17 @@ void ZipWriter::write_header(const ZipEntry& entry, bool central) {
   if (central) out.put(version);
   out.put(version).put<uint16_t>(0).put<uint16_t>(entry.deflated ? 8 : 0).put(kTime).put(kDate);
   out.put(entry.crc);
-  out.put(big ? uint32_t{0xffffffff} : capped(entry.packed_bytes)).put(big ? uint32_t{0xffffffff} : capped(entry.bytes));
+  out.put(big ? uint32_t{0xffffffff} : capped(entry.packed_bytes))
+      .put(big ? uint32_t{0xffffffff} : capped(entry.bytes));
   out.put(static_cast<uint16_t>(entry.name.size())).put(static_cast<uint16_t>(field.bytes().size()));
-  if (central) out.put<uint16_t>(0).put<uint16_t>(0).put<uint16_t>(0).put<uint32_t>(0).put(capped(entry.header_offset));
+  if (central)
+    out.put<uint16_t>(0).put<uint16_t>(0).put<uint16_t>(0).put<uint32_t>(0).put(capped(entry.header_offset));
   out.text(entry.name).text(field.bytes());
   write(out.bytes().data(), out.bytes().size());
 }
 
-void ZipWriter::add(const std::string& name, std::span<const std::span<const std::byte>> pieces, bool deflate) {
+void ZipWriter::add(const std::string& name, std::span<const std::span<const std::byte>> pieces,
+                    bool deflate) {
   if (name.size() > 0xffff) throw errorf("a member name of {} bytes is too long", name.size());
   ZipEntry entry;
   entry.name = name;
@@ -106,7 +110,8 @@ void ZipWriter::add(const std::string& name, std::span<const std::span<const std
   for (const auto piece : pieces) {
     if (piece.empty()) continue;  // zlib's checksum starts anew for a null pointer
     entry.bytes += piece.size();
-    entry.crc = static_cast<uint32_t>(crc32_z(entry.crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size()));
+    entry.crc =
+        static_cast<uint32_t>(crc32_z(entry.crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size()));
   }
   const std::string packed = deflate ? deflate_all(pieces) : std::string();
   entry.packed_bytes = deflate ? packed.size() : entry.bytes;
@@ -126,7 +131,12 @@ void ZipWriter::finish() {
   Record out;
   if (directory >= kBig || size >= kBig || count >= 0xffff) {
     const uint64_t end64 = offset_;
-    out.put<uint32_t>(0x06064b50).put<uint64_t>(44).put<uint16_t>(45).put<uint16_t>(45).put<uint32_t>(0).put<uint32_t>(0);
+    out.put<uint32_t>(0x06064b50)
+        .put<uint64_t>(44)
+        .put<uint16_t>(45)
+        .put<uint16_t>(45)
+        .put<uint32_t>(0)
+        .put<uint32_t>(0);
     out.put(count).put(count).put(size).put(directory);
     out.put<uint32_t>(0x07064b50).put<uint32_t>(0).put(end64).put<uint32_t>(1);
   }

@@ -20,10 +20,11 @@ struct DTypeCode {
   uint32_t code;
 };
 constexpr DTypeCode kCodes[] = {
-    {DType::fp16, 1},   {DType::fp32, 2},   {DType::uint8, 3},  {DType::int8, 4},         {DType::bf16, 5},
-    {DType::int16, 6},  {DType::uint16, 7}, {DType::int4, 8},   {DType::uint1, 9},        {DType::uint2, 10},
-    {DType::uint4, 11}, {DType::uint3, 12}, {DType::uint6, 13}, {DType::int32, 14},       {DType::uint32, 15},
-    {DType::fp8_e4m3fn, 16}, {DType::fp8_e5m2, 17},
+    {DType::fp16, 1},      {DType::fp32, 2},   {DType::uint8, 3},   {DType::int8, 4},
+    {DType::bf16, 5},      {DType::int16, 6},  {DType::uint16, 7},  {DType::int4, 8},
+    {DType::uint1, 9},     {DType::uint2, 10}, {DType::uint4, 11},  {DType::uint3, 12},
+    {DType::uint6, 13},    {DType::int32, 14}, {DType::uint32, 15}, {DType::fp8_e4m3fn, 16},
+    {DType::fp8_e5m2, 17},
 };
 
 std::string code_name(uint32_t code) {
@@ -44,7 +45,8 @@ BlobFile::BlobFile(const fs::path& path) : file_(MappedFile::open(path)) {
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) throw errorf("cannot be opened: {}", std::strerror(errno)).at(path.string());
 #ifdef POSIX_FADV_RANDOM
-  ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);  // records lie far apart: reading ahead would read the weights
+  ::posix_fadvise(fd_, 0, 0,
+                  POSIX_FADV_RANDOM);  // records lie far apart: reading ahead would read the weights
 #endif
   try {
     check_header();
@@ -78,20 +80,26 @@ void BlobFile::read(uint64_t offset, void* out, size_t size, const char* what) c
   if (offset > file_->size() || size > file_->size() - offset) file_->slice(offset, size, what);  // throws
   size_t done = 0;
   while (done < size) {
-    const ssize_t got = ::pread(fd_, static_cast<char*>(out) + done, size - done, static_cast<off_t>(offset + done));
+    const ssize_t got =
+        ::pread(fd_, static_cast<char*>(out) + done, size - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) throw errorf("{} cannot be read: {}", what, got < 0 ? std::strerror(errno) : "the file shrank").at(file_->path());
+    if (got <= 0)
+      throw errorf("{} cannot be read: {}", what, got < 0 ? std::strerror(errno) : "the file shrank")
+          .at(file_->path());
     done += static_cast<size_t>(got);
   }
 }
 
 Blob BlobFile::blob(std::string file_name, uint64_t offset, const Type& type) const {
-  const auto fail = [&](std::string message) { return Error(std::move(message)).at(fmt::format("{}: blob at {}", file_->path(), offset)); };
+  const auto fail = [&](std::string message) {
+    return Error(std::move(message)).at(fmt::format("{}: blob at {}", file_->path(), offset));
+  };
   if (offset % kBlobAlignment != 0 || offset == 0)
     throw fail("the offset of a blob is not that of a record").expected("a multiple of 64 past the header");
   BlobRecord record;
   read(offset, &record, sizeof record, "the record of a blob");
-  if (record.sentinel != kBlobSentinel) throw fail("there is no blob record here").hint("does the weight file belong to this program?");
+  if (record.sentinel != kBlobSentinel)
+    throw fail("there is no blob record here").hint("does the weight file belong to this program?");
   if (record.dtype_code != blob_dtype_code(type.dtype))
     throw fail("the blob has another element type than the program says")
         .found(code_name(record.dtype_code))
@@ -107,7 +115,8 @@ Blob BlobFile::blob(std::string file_name, uint64_t offset, const Type& type) co
         .expected(fmt::format("at most {} bytes in all", file_->size()))
         .hint("was the download cut short?");
   if (record.data_offset % static_cast<uint64_t>(std::max(1, dtype_bits(type.dtype) / 8)) != 0)
-    throw fail("the data of the blob is not aligned to its elements").found(fmt::format("offset {}", record.data_offset));
+    throw fail("the data of the blob is not aligned to its elements")
+        .found(fmt::format("offset {}", record.data_offset));
   return Blob{std::move(file_name), offset, record.data_offset, record.data_bytes, file_};
 }
 
@@ -120,7 +129,8 @@ std::shared_ptr<const BlobFile> BlobFiles::find(const std::string& file_name) {
   if (!file_name.starts_with(prefix))
     throw errorf("a weight is in '{}'", file_name).expected("a file under @model_path/");
   fs::path path = path_inside(root_, model_, file_name.substr(prefix.size()));
-  if (path.empty() && !weights_.empty()) path = path_inside(root_, weights_, fs::path(file_name).filename().string());
+  if (path.empty() && !weights_.empty())
+    path = path_inside(root_, weights_, fs::path(file_name).filename().string());
   std::shared_ptr<const BlobFile> file;
   if (path.empty())
     missing_.insert(file_name);
@@ -133,9 +143,11 @@ std::shared_ptr<const BlobFile> BlobFiles::find(const std::string& file_name) {
 }
 
 Blob BlobFiles::open(const std::string& file_name, uint64_t offset, const Type& type) {
-  if (blob_dtype_code(type.dtype) == 0) throw errorf("values of {} cannot lie in a weight file", dtype_name(type.dtype));
+  if (blob_dtype_code(type.dtype) == 0)
+    throw errorf("values of {} cannot lie in a weight file", dtype_name(type.dtype));
   if (const auto file = find(file_name)) return file->blob(file_name, offset, type);
-  return Blob{file_name, offset, offset + kBlobAlignment, packed_bytes(type.size(), dtype_bits(type.dtype)), nullptr};
+  return Blob{file_name, offset, offset + kBlobAlignment, packed_bytes(type.size(), dtype_bits(type.dtype)),
+              nullptr};
 }
 
 fs::path path_inside(const fs::path& root, const fs::path& folder, const std::string& relative) {

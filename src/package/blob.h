@@ -9,7 +9,8 @@
 // | 16-23 | zero                           | u64 offset of the data in the file                    |
 // | 24-31 | zero                           | u64 unused high bits of the last byte (sub-byte types) |
 // | 32-63 | zero                           | zero                                                  |
-// Records start at multiples of 64. Files from before iOS 18 may hold anything in the last 40 bytes of a record.
+// Records start at multiples of 64. Files from before iOS 18 may hold anything in the last 40 bytes of a
+// record.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ static_assert(sizeof(BlobRecord) == kBlobAlignment);
 // The code of an element type in a weight file; 0 for one that cannot lie there (bool, string, 64-bit types).
 uint32_t blob_dtype_code(DType dtype);
 
-// One weight file: its mapping, and the records read from it one by one. Records are read with plain reads, so that
-// opening a package touches no page of the mapping.
+// One weight file: its mapping, and the records read from it one by one. Records are read with plain reads,
+// so that opening a package touches no page of the mapping.
 class BlobFile {
  public:
   explicit BlobFile(const std::filesystem::path& path);
@@ -63,11 +64,12 @@ class BlobFile {
   int fd_ = -1;
 };
 
-// The weight files of one package, opened when first named. A file that is not there gives blobs without bytes.
+// The weight files of one package, opened when first named. A file that is not there gives blobs without
+// bytes.
 class BlobFiles {
  public:
-  // model: the folder that "@model_path" stands for. weights: where the manifest says that weights are; may be empty.
-  // root: what no file may lie outside of.
+  // model: the folder that "@model_path" stands for. weights: where the manifest says that weights are; may
+  // be empty. root: what no file may lie outside of.
   BlobFiles(std::filesystem::path root, std::filesystem::path model, std::filesystem::path weights);
 
   Blob open(const std::string& file_name, uint64_t offset, const Type& type);
@@ -82,8 +84,8 @@ class BlobFiles {
   std::set<std::string> missing_;
 };
 
-// `relative` under `folder`, as a path that exists and, links followed, lies inside `root`; empty when nothing is
-// there. Throws Error for an absolute path, one with "..", or one that leads outside.
+// `relative` under `folder`, as a path that exists and, links followed, lies inside `root`; empty when
+// nothing is there. Throws Error for an absolute path, one with "..", or one that leads outside.
 std::filesystem::path path_inside(const std::filesystem::path& root, const std::filesystem::path& folder,
                                   const std::string& relative);
 

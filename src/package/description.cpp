@@ -18,8 +18,11 @@ struct DTypeCode {
   DType dtype;
   int64_t code;
 };
-constexpr DTypeCode kCodes[] = {
-    {DType::fp32, 65568}, {DType::fp64, 65600}, {DType::int32, 131104}, {DType::fp16, 65552}, {DType::int8, 131080}};
+constexpr DTypeCode kCodes[] = {{DType::fp32, 65568},
+                                {DType::fp64, 65600},
+                                {DType::int32, 131104},
+                                {DType::fp16, 65552},
+                                {DType::int8, 131080}};
 
 // Each reader below sets `odd` when it meets a field that it does not know.
 SizeRange read_range(std::string_view message, bool& odd) {
@@ -165,14 +168,15 @@ void read_kind(FeatureType& out, uint32_t tag, std::string_view message, bool& o
 
 Feature read_feature(std::string_view message) {
   Feature out;
-  wire::at_place([&] { return fmt::format("feature '{}'", out.name); }, [&] {
-    for (Fields f(message); f.next();) switch (f.key()) {
-        case bytes(1): out.name = f.text(); break;
-        case bytes(2): out.description = f.text(); break;
-        case bytes(3): out.type = decode_feature_type(f.view()); break;
-        default: f.keep(out.extra);
-      }
-  });
+  wire::at_place([&] { return fmt::format("feature '{}'", out.name); },
+                 [&] {
+                   for (Fields f(message); f.next();) switch (f.key()) {
+                       case bytes(1): out.name = f.text(); break;
+                       case bytes(2): out.description = f.text(); break;
+                       case bytes(3): out.type = decode_feature_type(f.view()); break;
+                       default: f.keep(out.extra);
+                     }
+                 });
   return out;
 }
 
@@ -261,10 +265,11 @@ std::string FeatureType::text() const {
     case Kind::array:
     case Kind::state: {
       const DType dtype = array_dtype(array.data_type);
-      const std::string name = dtype == DType::none ? fmt::format("type {}", array.data_type) : std::string(dtype_name(dtype));
+      const std::string name =
+          dtype == DType::none ? fmt::format("type {}", array.data_type) : std::string(dtype_name(dtype));
       const bool flexible = !array.enumerated.empty() || !array.range.empty();
-      return fmt::format("{} {} {}{}{}", kind == Kind::state ? "state" : "array", name, shape_text(array.shape),
-                         flexible ? ", flexible" : "", end);
+      return fmt::format("{} {} {}{}{}", kind == Kind::state ? "state" : "array", name,
+                         shape_text(array.shape), flexible ? ", flexible" : "", end);
     }
   }
   return "";
@@ -304,20 +309,21 @@ FeatureType decode_feature_type(std::string_view message) {
 
 Description decode_description(std::string_view message) {
   Description out;
-  wire::at_place([] { return std::string("description"); }, [&] {
-    for (Fields f(message); f.next();) switch (f.key()) {
-        case bytes(1): out.main.inputs.push_back(read_feature(f.view())); break;
-        case bytes(10): out.main.outputs.push_back(read_feature(f.view())); break;
-        case bytes(11): out.main.predicted_feature = f.text(); break;
-        case bytes(12): out.main.predicted_probabilities = f.text(); break;
-        case bytes(13): out.main.states.push_back(read_feature(f.view())); break;
-        case bytes(20): out.functions.push_back(read_interface(f.view())); break;
-        case bytes(21): out.default_function = f.text(); break;
-        case bytes(50): out.training_inputs.push_back(read_feature(f.view())); break;
-        case bytes(100): out.metadata = read_metadata(f.view()); break;
-        default: f.keep(out.main.extra);
-      }
-  });
+  wire::at_place([] { return std::string("description"); },
+                 [&] {
+                   for (Fields f(message); f.next();) switch (f.key()) {
+                       case bytes(1): out.main.inputs.push_back(read_feature(f.view())); break;
+                       case bytes(10): out.main.outputs.push_back(read_feature(f.view())); break;
+                       case bytes(11): out.main.predicted_feature = f.text(); break;
+                       case bytes(12): out.main.predicted_probabilities = f.text(); break;
+                       case bytes(13): out.main.states.push_back(read_feature(f.view())); break;
+                       case bytes(20): out.functions.push_back(read_interface(f.view())); break;
+                       case bytes(21): out.default_function = f.text(); break;
+                       case bytes(50): out.training_inputs.push_back(read_feature(f.view())); break;
+                       case bytes(100): out.metadata = read_metadata(f.view()); break;
+                       default: f.keep(out.main.extra);
+                     }
+                 });
   return out;
 }
 

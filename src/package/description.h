@@ -1,7 +1,7 @@
 // Description: what a package says about itself: inputs, outputs and states by function, and metadata.
 //     for (const Feature& f : package.description.interface("main").inputs) fmt::print("{}\n", f.name);
-// Messages of the file (ModelDescription, FunctionDescription, FeatureDescription, FeatureType, Metadata) one to one.
-// `extra` holds fields of the file that we do not know, for writing back.
+// Messages of the file (ModelDescription, FunctionDescription, FeatureDescription, FeatureType, Metadata) one
+// to one. `extra` holds fields of the file that we do not know, for writing back.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct ArrayFeature {
 
 struct ImageFeature {
   int64_t width = 0, height = 0;
-  int64_t color_space = 0;  // 10 grayscale, 20 RGB, 30 BGR, 40 grayscale fp16
+  int64_t color_space = 0;                              // 10 grayscale, 20 RGB, 30 BGR, 40 grayscale fp16
   std::vector<std::pair<int64_t, int64_t>> enumerated;  // width, height
   std::optional<std::pair<SizeRange, SizeRange>> range;
 
@@ -49,11 +49,12 @@ struct FeatureType {
 
   Kind kind = Kind::none;
   bool optional = false;
-  ArrayFeature array;         // array and state
-  ImageFeature image;         // image
-  Kind item = Kind::none;     // dictionary: of the keys; sequence: of the elements (int64 or string)
+  ArrayFeature array;               // array and state
+  ImageFeature image;               // image
+  Kind item = Kind::none;           // dictionary: of the keys; sequence: of the elements (int64 or string)
   std::optional<SizeRange> length;  // sequence
-  // The message as it was, when it holds fields that we do not know. Written back while it still says the same.
+  // The message as it was, when it holds fields that we do not know. Written back while it still says the
+  // same.
   std::string original;
 
   // Equal, but for `original`.

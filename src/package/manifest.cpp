@@ -27,8 +27,9 @@ std::string text_member(const json& object, const char* key) {
 void check_version(const std::string& version) {
   unsigned parts[3];
   int used = 0;
-  const bool ok = std::sscanf(version.c_str(), "%9u.%9u.%9u%n", &parts[0], &parts[1], &parts[2], &used) == 3 &&
-                  static_cast<size_t>(used) == version.size();
+  const bool ok =
+      std::sscanf(version.c_str(), "%9u.%9u.%9u%n", &parts[0], &parts[1], &parts[2], &used) == 3 &&
+      static_cast<size_t>(used) == version.size();
   if (!ok) throw Error("fileFormatVersion is not a version").found("'" + version + "'");
   if (parts[0] > 1 || (parts[0] == 1 && (parts[1] > 0 || parts[2] > 0)))
     throw Error("the package format is newer than we know").found(version).expected("1.0.0");

@@ -1,8 +1,8 @@
 // MIL codec: a Program to and from the protobuf message of model.mlmodel (Model.mlProgram).
 //     Program p = decode_program(bytes, blobs);
 //     std::string same = encode_program(p, place);
-// Map entries are sorted by key on the way in and out, so equal programs give equal bytes. Fields of the file that we
-// do not know are kept in `extra` of the nearest thing.
+// Map entries are sorted by key on the way in and out, so equal programs give equal bytes. Fields of the file
+// that we do not know are kept in `extra` of the nearest thing.
 #pragma once
 
 #include <string>

@@ -91,30 +91,34 @@ class Decoder {
       }
     if (out.version != 1) throw errorf("the program has version {}", out.version).expected("version 1");
     if (out.functions.empty()) throw Error("the program has no function");
-    std::ranges::sort(out.functions, {}, [](const auto& function) -> const std::string& { return function->name; });
+    std::ranges::sort(out.functions, {},
+                      [](const auto& function) -> const std::string& { return function->name; });
     return out;
   }
 
  private:
   void attribute(std::string_view message, Attributes& out) {
     const MapEntry entry = read_entry(message);
-    at_place([&] { return fmt::format("attribute '{}'", entry.key); }, [&] {
-      if (!out.emplace(entry.key, decode_constant(entry.value, blobs_)).second) throw Error("is given twice");
-    });
+    at_place([&] { return fmt::format("attribute '{}'", entry.key); },
+             [&] {
+               if (!out.emplace(entry.key, decode_constant(entry.value, blobs_)).second)
+                 throw Error("is given twice");
+             });
   }
 
   std::unique_ptr<Value> named_value(std::string_view message, Operation* producer) {
     auto out = std::make_unique<Value>();
     out->producer = producer;
-    at_place([&] { return fmt::format("value '{}'", out->name); }, [&] {
-      for (Fields f(message); f.next();) switch (f.key()) {
-          case bytes(1): out->name = f.text(); break;
-          case bytes(2): out->type = decode_type(f.view()); break;
-          default: f.keep(out->extra);
-        }
-      if (out->name.empty()) throw Error("a value has no name");
-      if (out->type.kind == Type::Kind::none) throw Error("a value has no type");
-    });
+    at_place([&] { return fmt::format("value '{}'", out->name); },
+             [&] {
+               for (Fields f(message); f.next();) switch (f.key()) {
+                   case bytes(1): out->name = f.text(); break;
+                   case bytes(2): out->type = decode_type(f.view()); break;
+                   default: f.keep(out->extra);
+                 }
+               if (out->name.empty()) throw Error("a value has no name");
+               if (out->type.kind == Type::Kind::none) throw Error("a value has no type");
+             });
     return out;
   }
 
@@ -146,7 +150,8 @@ class Decoder {
     const std::optional<Opset> known = opset_from_name(opset);
     if (!known || opset_info(*known).file_name != opset)
       throw errorf("the opset '{}' is not known", opset)
-          .expected(fmt::format("{} to {}", opset_info(Opset::ios15).file_name, opset_info(Opset::ios26).file_name));
+          .expected(fmt::format("{} to {}", opset_info(Opset::ios15).file_name,
+                                opset_info(Opset::ios26).file_name));
     out->opset = *known;
     const size_t mark = scope_.enter();
     for (const auto& input : out->inputs) scope_.define(*input);
@@ -195,29 +200,30 @@ class Decoder {
 
   std::unique_ptr<Operation> operation(std::string_view message, int depth) {
     auto out = std::make_unique<Operation>();
-    at_place([&] { return fmt::format("op '{}' ({})", out->name(), out->type); }, [&] {
-      std::vector<std::string_view> inputs, blocks;
-      for (Fields f(message); f.next();) switch (f.key()) {
-          case bytes(1): out->type = f.text(); break;
-          case bytes(2): inputs.push_back(f.view()); break;
-          case bytes(3): out->outputs.push_back(named_value(f.view(), out.get())); break;
-          case bytes(4): blocks.push_back(f.view()); break;
-          case bytes(5): attribute(f.view(), out->attributes); break;
-          default: f.keep(out->extra);
-        }
-      for (const std::string_view view : inputs) out->inputs.push_back(input(view));
-      if (out->type.empty()) throw Error("an operation has no type");
-      std::ranges::sort(out->inputs, {}, &Input::name);
-      for (size_t i = 1; i < out->inputs.size(); ++i)
-        if (out->inputs[i].name == out->inputs[i - 1].name)
-          throw errorf("the input '{}' is given twice", out->inputs[i].name);
-      for (const std::string_view view : blocks) {
-        out->blocks.push_back(std::make_unique<Block>());
-        block(view, *out->blocks.back(), depth + 1);
-      }
-      for (const auto& value : out->outputs) scope_.define(*value);
-      if (out->type == "const") check_const(*out);
-    });
+    at_place([&] { return fmt::format("op '{}' ({})", out->name(), out->type); },
+             [&] {
+               std::vector<std::string_view> inputs, blocks;
+               for (Fields f(message); f.next();) switch (f.key()) {
+                   case bytes(1): out->type = f.text(); break;
+                   case bytes(2): inputs.push_back(f.view()); break;
+                   case bytes(3): out->outputs.push_back(named_value(f.view(), out.get())); break;
+                   case bytes(4): blocks.push_back(f.view()); break;
+                   case bytes(5): attribute(f.view(), out->attributes); break;
+                   default: f.keep(out->extra);
+                 }
+               for (const std::string_view view : inputs) out->inputs.push_back(input(view));
+               if (out->type.empty()) throw Error("an operation has no type");
+               std::ranges::sort(out->inputs, {}, &Input::name);
+               for (size_t i = 1; i < out->inputs.size(); ++i)
+                 if (out->inputs[i].name == out->inputs[i - 1].name)
+                   throw errorf("the input '{}' is given twice", out->inputs[i].name);
+               for (const std::string_view view : blocks) {
+                 out->blocks.push_back(std::make_unique<Block>());
+                 block(view, *out->blocks.back(), depth + 1);
+               }
+               for (const auto& value : out->outputs) scope_.define(*value);
+               if (out->type == "const") check_const(*out);
+             });
     return out;
   }
 
@@ -235,14 +241,15 @@ class Decoder {
     const MapEntry entry = read_entry(message);
     Input out;
     out.name = entry.key;
-    at_place([&] { return fmt::format("input '{}'", out.name); }, [&] {
-      for (Fields f(entry.value); f.next();) {
-        if (f.key() == bytes(1))
-          out.bindings.push_back(binding(f.view()));
-        else
-          f.keep(out.extra);
-      }
-    });
+    at_place([&] { return fmt::format("input '{}'", out.name); },
+             [&] {
+               for (Fields f(entry.value); f.next();) {
+                 if (f.key() == bytes(1))
+                   out.bindings.push_back(binding(f.view()));
+                 else
+                   f.keep(out.extra);
+               }
+             });
     return out;
   }
 
@@ -250,7 +257,9 @@ class Decoder {
     Binding out;
     for (Fields f(message); f.next();) switch (f.key()) {
         case bytes(1): out.value = resolve(f.text()); break;
-        case bytes(2): out.literal = std::make_shared<const Constant>(decode_constant(f.view(), blobs_)); break;
+        case bytes(2):
+          out.literal = std::make_shared<const Constant>(decode_constant(f.view(), blobs_));
+          break;
         default: f.keep(out.extra);
       }
     if ((out.value != nullptr) == (out.literal != nullptr))

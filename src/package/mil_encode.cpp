@@ -38,12 +38,13 @@ class Encoder {
   // Attributes are sorted already.
   void attributes(Message& out, uint32_t tag, const Attributes& all) {
     for (const auto& [name, constant] : all) {
-      wire::at_place([&] { return fmt::format("attribute '{}'", name); }, [&] {
-        Message item;
-        item.text(1, name);
-        item.data(2, encode_constant(constant, place_));
-        out.message(tag, item);
-      });
+      wire::at_place([&] { return fmt::format("attribute '{}'", name); },
+                     [&] {
+                       Message item;
+                       item.text(1, name);
+                       item.data(2, encode_constant(constant, place_));
+                       out.message(tag, item);
+                     });
     }
   }
 

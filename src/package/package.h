@@ -61,6 +61,7 @@ struct WriteReport {
 };
 
 // Writes beside `path` and renames when whole. Same program, same bytes. `path` must end in .mlpackage.
-WriteReport write_package(const Package& package, const std::filesystem::path& path, const WriteOptions& options = {});
+WriteReport write_package(const Package& package, const std::filesystem::path& path,
+                          const WriteOptions& options = {});
 
 }  // namespace anemone

@@ -19,18 +19,42 @@ struct ModelKind {
 };
 // The members of Model's type oneof, but for mlProgram (502).
 constexpr ModelKind kKinds[] = {
-    {200, "pipeline classifier"},     {201, "pipeline regressor"},     {202, "pipeline"},
-    {300, "linear regressor"},        {301, "support vector regressor"}, {302, "tree ensemble regressor"},
-    {303, "neural network regressor"}, {304, "Bayesian probit regressor"}, {400, "linear classifier"},
-    {401, "support vector classifier"}, {402, "tree ensemble classifier"}, {403, "neural network classifier"},
-    {404, "nearest neighbours classifier"}, {500, "neural network"},   {501, "item similarity recommender"},
-    {555, "custom model"},            {556, "linked model"},           {560, "class confidence thresholding"},
-    {600, "one-hot encoder"},         {601, "imputer"},                {602, "feature vectorizer"},
-    {603, "dictionary vectorizer"},   {604, "scaler"},                 {606, "categorical mapping"},
-    {607, "normalizer"},              {609, "array feature extractor"}, {610, "non-maximum suppression"},
-    {900, "identity"},                {2000, "text classifier"},       {2001, "word tagger"},
-    {2002, "vision feature print"},   {2003, "sound analysis preprocessing"}, {2004, "gazetteer"},
-    {2005, "word embedding"},         {2006, "audio feature print"},   {3000, "serialized model"},
+    {200, "pipeline classifier"},
+    {201, "pipeline regressor"},
+    {202, "pipeline"},
+    {300, "linear regressor"},
+    {301, "support vector regressor"},
+    {302, "tree ensemble regressor"},
+    {303, "neural network regressor"},
+    {304, "Bayesian probit regressor"},
+    {400, "linear classifier"},
+    {401, "support vector classifier"},
+    {402, "tree ensemble classifier"},
+    {403, "neural network classifier"},
+    {404, "nearest neighbours classifier"},
+    {500, "neural network"},
+    {501, "item similarity recommender"},
+    {555, "custom model"},
+    {556, "linked model"},
+    {560, "class confidence thresholding"},
+    {600, "one-hot encoder"},
+    {601, "imputer"},
+    {602, "feature vectorizer"},
+    {603, "dictionary vectorizer"},
+    {604, "scaler"},
+    {606, "categorical mapping"},
+    {607, "normalizer"},
+    {609, "array feature extractor"},
+    {610, "non-maximum suppression"},
+    {900, "identity"},
+    {2000, "text classifier"},
+    {2001, "word tagger"},
+    {2002, "vision feature print"},
+    {2003, "sound analysis preprocessing"},
+    {2004, "gazetteer"},
+    {2005, "word embedding"},
+    {2006, "audio feature print"},
+    {3000, "serialized model"},
 };
 
 std::shared_ptr<const MappedFile> open_regular(const fs::path& path) {
@@ -42,18 +66,21 @@ std::shared_ptr<const MappedFile> open_regular(const fs::path& path) {
 void finish(Package& package, const BlobFiles& files) {
   package.missing_weights.assign(files.missing().begin(), files.missing().end());
   for (const std::string& name : package.missing_weights)
-    package.notes.push_back(fmt::format("the weight file {} is not there: the program can be shown but not run", name));
+    package.notes.push_back(
+        fmt::format("the weight file {} is not there: the program can be shown but not run", name));
 }
 
 Package read_mlpackage(const fs::path& path) {
   const fs::path manifest_path = path_inside(path, path, "Manifest.json");
   if (manifest_path.empty())
     throw Error("has no Manifest.json").at(path.string()).hint("is this the folder that ends in .mlpackage?");
-  const Manifest manifest = wire::at_place([&] { return (path / "Manifest.json").string(); },
-                                           [&] { return parse_manifest(open_regular(manifest_path)->text()); });
+  const Manifest manifest =
+      wire::at_place([&] { return (path / "Manifest.json").string(); },
+                     [&] { return parse_manifest(open_regular(manifest_path)->text()); });
   const fs::path data = path / "Data";
   const fs::path model_path = path_inside(path, data, manifest.root().path);
-  if (model_path.empty()) throw errorf("the model file '{}' is not there", manifest.root().path).at(path.string());
+  if (model_path.empty())
+    throw errorf("the model file '{}' is not there", manifest.root().path).at(path.string());
 
   fs::path weights;
   bool weights_missing = false;
@@ -94,8 +121,9 @@ Package read_mlmodel(const fs::path& path) {
   return out;
 }
 
-// coremldata.bin, as seen in one bundle: u32 model kind, u32 5, 20 zero bytes, "generic" behind its u64 length, u64
-// version, 24 zero bytes, then the description behind its u64 length. Nothing where the bytes are otherwise.
+// coremldata.bin, as seen in one bundle: u32 model kind, u32 5, 20 zero bytes, "generic" behind its u64
+// length, u64 version, 24 zero bytes, then the description behind its u64 length. Nothing where the bytes are
+// otherwise.
 std::optional<std::pair<int, std::string_view>> compiled_description(std::string_view bytes) {
   const auto u64 = [&](size_t at) {
     uint64_t value = 0;
@@ -108,23 +136,28 @@ std::optional<std::pair<int, std::string_view>> compiled_description(std::string
   const size_t version_at = kName + 8 + name_bytes;
   const size_t length_at = version_at + 8 + 24;
   const uint64_t length = u64(length_at);
-  if (length == 0 || length_at + 8 > bytes.size() || length > bytes.size() - length_at - 8) return std::nullopt;
-  return std::pair{static_cast<int>(std::min<uint64_t>(u64(version_at), 1000)), bytes.substr(length_at + 8, length)};
+  if (length == 0 || length_at + 8 > bytes.size() || length > bytes.size() - length_at - 8)
+    return std::nullopt;
+  return std::pair{static_cast<int>(std::min<uint64_t>(u64(version_at), 1000)),
+                   bytes.substr(length_at + 8, length)};
 }
 
 Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
   if (!options.parse_text) throw Error("compiled models cannot be read here").at(path.string());
   const fs::path text_path = path_inside(path, path, "model.mil");
-  if (text_path.empty()) throw Error("has no model.mil").at(path.string()).hint("only compiled ML Programs can be read");
+  if (text_path.empty())
+    throw Error("has no model.mil").at(path.string()).hint("only compiled ML Programs can be read");
   BlobFiles files(path, path, {});
   Package out;
   out.path = path;
-  out.program = wire::at_place([&] { return (path / "model.mil").string(); }, [&] {
-    return options.parse_text(open_regular(text_path)->text(),
-                              [&](const std::string& file, uint64_t offset, const Type& type) {
-                                return files.open(file, offset, type);
-                              });
-  });
+  out.program = wire::at_place([&] { return (path / "model.mil").string(); },
+                               [&] {
+                                 return options.parse_text(
+                                     open_regular(text_path)->text(),
+                                     [&](const std::string& file, uint64_t offset, const Type& type) {
+                                       return files.open(file, offset, type);
+                                     });
+                               });
   for (const auto& function : out.program.functions)
     out.spec_version = std::max(out.spec_version, opset_info(function->opset).spec_version);
   bool described = false;
@@ -150,43 +183,50 @@ Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
 }  // namespace
 
 Package read_model(std::string_view model, const std::string& name, const BlobOpener& blobs) {
-  return wire::at_place([&] { return name; }, [&] {
-    Package out;
-    bool has_program = false;
-    for (wire::Fields f(model); f.next();) {
-      if (f.key() == wire::varint(1)) {
-        const int64_t version = f.integer();
-        if (version < 1 || version > 1000) throw errorf("the specification version {} does not exist", version);
-        out.spec_version = static_cast<int>(version);
-      } else if (f.key() == wire::bytes(2)) {
-        out.description = decode_description(f.view());
-      } else if (f.key() == wire::bytes(502)) {
-        if (has_program) throw Error("the model has two programs");
-        out.program = decode_program(f.view(), blobs);
-        has_program = true;
-      } else {
-        for (const ModelKind& kind : kKinds)
-          if (f.key() == wire::bytes(kind.field))
-            throw Error("the model is not an ML Program")
-                .found(fmt::format("a {}", kind.name))
-                .hint("convert it again with a newer converter, target iOS 15 or later");
-        f.keep(out.extra);
-      }
-    }
-    if (!has_program) throw Error("holds no ML Program").hint("is this a Core ML model?");
-    return out;
-  });
+  return wire::at_place(
+      [&] { return name; },
+      [&] {
+        Package out;
+        bool has_program = false;
+        for (wire::Fields f(model); f.next();) {
+          if (f.key() == wire::varint(1)) {
+            const int64_t version = f.integer();
+            if (version < 1 || version > 1000)
+              throw errorf("the specification version {} does not exist", version);
+            out.spec_version = static_cast<int>(version);
+          } else if (f.key() == wire::bytes(2)) {
+            out.description = decode_description(f.view());
+          } else if (f.key() == wire::bytes(502)) {
+            if (has_program) throw Error("the model has two programs");
+            out.program = decode_program(f.view(), blobs);
+            has_program = true;
+          } else {
+            for (const ModelKind& kind : kKinds)
+              if (f.key() == wire::bytes(kind.field))
+                throw Error("the model is not an ML Program")
+                    .found(fmt::format("a {}", kind.name))
+                    .hint("convert it again with a newer converter, target iOS 15 or later");
+            f.keep(out.extra);
+          }
+        }
+        if (!has_program) throw Error("holds no ML Program").hint("is this a Core ML model?");
+        return out;
+      });
 }
 
 Package read_package(const fs::path& path, const ReadOptions& options) {
-  std::error_code ignored;
-  const fs::file_status status = fs::status(path, ignored);
-  if (!fs::exists(status)) throw Error("is not there").at(path.string());
-  if (!fs::is_directory(status)) return read_mlmodel(path);
-  // A trailing slash leaves no file name.
-  const fs::path named = path.has_filename() ? path : path.parent_path();
-  if (fs::exists(named / "model.mil", ignored) || named.extension() == ".mlmodelc") return read_mlmodelc(named, options);
-  return read_mlpackage(named);
+  try {
+    if (!fs::exists(path)) throw Error("is not there").at(path.string());
+    if (!fs::is_directory(path)) return read_mlmodel(path);
+    // A trailing slash leaves no file name.
+    const fs::path named = path.has_filename() ? path : path.parent_path();
+    if (fs::exists(named / "model.mil") || named.extension() == ".mlmodelc")
+      return read_mlmodelc(named, options);
+    return read_mlpackage(named);
+  } catch (const fs::filesystem_error& e) {
+    throw errorf("cannot be read: {}", e.code().message())
+        .at(e.path1().empty() ? path.string() : e.path1().string());
+  }
 }
 
 }  // namespace anemone

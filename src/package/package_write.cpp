@@ -35,10 +35,12 @@ std::string encode_model(const Package& package, const WeightPlan& plan) {
   wire::Message out;
   out.integer(1, version_of(package));
   out.data(2, encode_description(package.description));
-  out.data(502, encode_program(package.program, [&](const Constant& constant) { return plan.place(constant); }));
+  out.data(502,
+           encode_program(package.program, [&](const Constant& constant) { return plan.place(constant); }));
   out.raw(package.extra);
   if (out.bytes().size() > kMaxModelBytes)
-    throw Error("the program is too large for readers of protobuf").found(fmt::format("{} bytes", out.bytes().size()));
+    throw Error("the program is too large for readers of protobuf")
+        .found(fmt::format("{} bytes", out.bytes().size()));
   return std::move(out).bytes();
 }
 
@@ -63,8 +65,8 @@ void write_file(const fs::path& path, std::string_view bytes) {
 // A UUID made from the content, so that the same package has the same identifiers.
 std::string identifier(std::string_view content, uint64_t seed) {
   XXH128_hash_t hash = XXH3_128bits_withSeed(content.data(), content.size(), seed);
-  hash.high64 = (hash.high64 & ~uint64_t{0xf000}) | 0x8000;                          // version 8: our own scheme
-  hash.low64 = (hash.low64 & ~(uint64_t{3} << 62)) | uint64_t{2} << 62;              // the usual variant
+  hash.high64 = (hash.high64 & ~uint64_t{0xf000}) | 0x8000;              // version 8: our own scheme
+  hash.low64 = (hash.low64 & ~(uint64_t{3} << 62)) | uint64_t{2} << 62;  // the usual variant
   return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", hash.high64 >> 32, hash.high64 >> 16 & 0xffff,
                      hash.high64 & 0xffff, hash.low64 >> 48, hash.low64 & 0xffffffffffff);
 }
@@ -88,7 +90,8 @@ void copy_items(const Package& package, const fs::path& data) {
     std::error_code why;
     fs::create_directories(to.parent_path(), why);
     if (!why) fs::copy(item.source, to, fs::copy_options::recursive | fs::copy_options::skip_symlinks, why);
-    if (why) throw errorf("the item '{}' cannot be copied: {}", item.path, why.message()).at(item.source.string());
+    if (why)
+      throw errorf("the item '{}' cannot be copied: {}", item.path, why.message()).at(item.source.string());
   }
 }
 
@@ -107,7 +110,9 @@ WriteReport write_package(const Package& package, const fs::path& path, const Wr
   check_space(staged.target().parent_path(), plan.file_bytes + model.size() + 65536);
 
   const fs::path data = staged.path() / "Data", folder = data / kManifestAuthor;
-  fs::create_directories(folder / "weights");
+  std::error_code why;
+  fs::create_directories(folder / "weights", why);
+  if (why) throw errorf("cannot be written: {}", why.message()).at(path.string());
   // Also when it holds no blob: an empty folder would not survive git.
   write_weights(plan, folder / "weights" / "weight.bin", pool);
   copy_items(package, data);

@@ -1,8 +1,8 @@
 // Value codec: types and constants to and from the protobuf messages ValueType and Value.
 //     Constant c = decode_constant(bytes, blobs);
 //     std::string same = encode_constant(c, std::nullopt);
-// Fields of the file that we do not know are kept: a type's `extra`, and field 3 inside a constant's, hold the message
-// as it was, and it is written back while it still says what the type or constant says.
+// Fields of the file that we do not know are kept: a type's `extra`, and field 3 inside a constant's, hold
+// the message as it was, and it is written back while it still says what the type or constant says.
 #pragma once
 
 #include <cstdint>

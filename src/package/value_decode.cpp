@@ -19,10 +19,11 @@ struct DTypeCode {
   int64_t code;
 };
 constexpr DTypeCode kCodes[] = {
-    {DType::boolean, 1}, {DType::string, 2},      {DType::fp16, 10},     {DType::fp32, 11},  {DType::fp64, 12},
-    {DType::bf16, 13},   {DType::int8, 21},       {DType::int16, 22},    {DType::int32, 23}, {DType::int64, 24},
-    {DType::int4, 25},   {DType::uint8, 31},      {DType::uint16, 32},   {DType::uint32, 33}, {DType::uint64, 34},
-    {DType::uint4, 35},  {DType::uint2, 36},      {DType::uint1, 37},    {DType::uint6, 38}, {DType::uint3, 39},
+    {DType::boolean, 1},     {DType::string, 2},    {DType::fp16, 10},   {DType::fp32, 11},
+    {DType::fp64, 12},       {DType::bf16, 13},     {DType::int8, 21},   {DType::int16, 22},
+    {DType::int32, 23},      {DType::int64, 24},    {DType::int4, 25},   {DType::uint8, 31},
+    {DType::uint16, 32},     {DType::uint32, 33},   {DType::uint64, 34}, {DType::uint4, 35},
+    {DType::uint2, 36},      {DType::uint1, 37},    {DType::uint6, 38},  {DType::uint3, 39},
     {DType::fp8_e4m3fn, 40}, {DType::fp8_e5m2, 41},
 };
 
@@ -50,8 +51,8 @@ Dim read_dim(std::string_view message, bool& odd) {
       }
       case bytes(2):
         for (Fields g(f.view()); g.next();) {
-          // variadic, 1: any number of dimensions (what `fill` with a computed shape gives). Types have no such
-          // thing: it counts as one unknown dimension, and the message is kept as it was.
+          // variadic, 1: any number of dimensions (what `fill` with a computed shape gives). Types have no
+          // such thing: it counts as one unknown dimension, and the message is kept as it was.
           g.keep(rest), odd = true;
         }
         out = Dim::unknown();
@@ -126,7 +127,8 @@ Type read_type(std::string_view message, int depth, bool& odd) {
     out.kind = kinds[tag - 2];
     read_items(f.view(), out, depth, odd);
     if (out.kind != Type::Kind::state) continue;
-    if (!out.items[0].is_tensor()) throw Error("a state holds something that is not a tensor").found(out.items[0].text());
+    if (!out.items[0].is_tensor())
+      throw Error("a state holds something that is not a tensor").found(out.items[0].text());
     out = Type::state(out.items[0].dtype, out.items[0].shape);
   }
   if (out.kind == Type::Kind::none) throw Error("a value has no type");
@@ -195,7 +197,8 @@ void read_values(std::string_view message, uint32_t member, Constant& out, bool&
       f.keep(rest), odd = true;
     }
   }
-  for (const int64_t value : integers) put_integer(data, dtype, member == 2 ? static_cast<int32_t>(value) : value);
+  for (const int64_t value : integers)
+    put_integer(data, dtype, member == 2 ? static_cast<int32_t>(value) : value);
   if (dtype == DType::boolean && member == kBytes &&
       std::ranges::any_of(data, [](std::byte b) { return b > std::byte{1}; }))
     throw Error("a bool is neither 0 nor 1");
@@ -227,8 +230,8 @@ void read_tensor_value(std::string_view message, Constant& out, bool& odd) {
 
 Constant read_constant(std::string_view message, const BlobOpener& blobs, int depth, bool& odd);
 
-void read_value_items(std::string_view message, uint32_t member, Constant& out, const BlobOpener& blobs, int depth,
-                      bool& odd) {
+void read_value_items(std::string_view message, uint32_t member, Constant& out, const BlobOpener& blobs,
+                      int depth, bool& odd) {
   constexpr Type::Kind kinds[] = {Type::Kind::tuple, Type::Kind::list, Type::Kind::dict};
   if (out.type.kind != kinds[member - 2])
     throw Error("a tuple, list or dictionary value has another type").found(out.type.text());
@@ -273,7 +276,8 @@ void read_immediate(std::string_view message, Constant& out, const BlobOpener& b
   if (!seen) throw Error("a constant has no value");
 }
 
-Blob read_blob(std::string_view message, const Constant& constant, const BlobOpener& blobs, std::string& extra) {
+Blob read_blob(std::string_view message, const Constant& constant, const BlobOpener& blobs,
+               std::string& extra) {
   std::string file, rest;
   uint64_t offset = 0;
   for (Fields f(message); f.next();) switch (f.key()) {

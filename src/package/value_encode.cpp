@@ -169,7 +169,9 @@ bool still_holds(std::string_view original, const Constant& constant) {
   value.data(2, encode_type(constant.type));
   value.data(3, original);
   try {
-    const auto no_blobs = [](const std::string&, uint64_t, const Type&) -> Blob { throw Error("no blobs here"); };
+    const auto no_blobs = [](const std::string&, uint64_t, const Type&) -> Blob {
+      throw Error("no blobs here");
+    };
     return same_items(decode_constant(value.bytes(), no_blobs), constant);
   } catch (const Error&) {
     return false;

@@ -113,7 +113,8 @@ PlannedBlob describe_blob(const Constant& constant) {
   out.dtype = type.dtype;
   out.elements = type.size();
   out.bytes = packed_bytes(out.elements, dtype_bits(type.dtype));
-  if (blob_dtype_code(type.dtype) == 0) throw errorf("values of {} cannot lie in a weight file", dtype_name(type.dtype));
+  if (blob_dtype_code(type.dtype) == 0)
+    throw errorf("values of {} cannot lie in a weight file", dtype_name(type.dtype));
   if (!source) {
     constant.check_size();
     out.data = constant.bytes();
@@ -141,14 +142,18 @@ uint64_t sampled_hash(std::span<const std::byte> data) {
   return XXH3_64bits_withSeed(data.data() + data.size() - kPiece, kPiece, hash);
 }
 
+void release(const PlannedBlob& blob, size_t at, size_t bytes) {
+  if (blob.file)
+    blob.file->release(static_cast<uint64_t>(blob.data.data() - blob.file->bytes().data()) + at, bytes);
+}
+
 bool same_data(const PlannedBlob& a, const PlannedBlob& b) {
   if (a.data.data() == b.data.data()) return true;
   constexpr size_t kPart = size_t{16} << 20;
   for (size_t at = 0; at < a.data.size(); at += kPart) {
     const size_t part = std::min(kPart, a.data.size() - at);
     const bool same = std::memcmp(a.data.data() + at, b.data.data() + at, part) == 0;
-    for (const PlannedBlob* blob : {&a, &b})
-      if (blob->file) blob->file->release(static_cast<uint64_t>(blob->data.data() - blob->file->bytes().data()) + at, part);
+    for (const PlannedBlob* blob : {&a, &b}) release(*blob, at, part);
     if (!same) return false;
   }
   return true;
@@ -167,7 +172,10 @@ std::vector<size_t> find_equal(const std::vector<PlannedBlob>& blobs) {
     std::unordered_map<uint64_t, std::vector<size_t>> by_hash;
     for (const size_t i : members) {
       std::vector<size_t>& candidates = by_hash[sampled_hash(blobs[i].data)];
-      const auto found = std::ranges::find_if(candidates, [&](size_t j) { return same_data(blobs[i], blobs[j]); });
+      // A touched page may have mapped two megabytes: 886 MB resident for 1 GB of weights without this.
+      release(blobs[i], 0, blobs[i].data.size());
+      const auto found =
+          std::ranges::find_if(candidates, [&](size_t j) { return same_data(blobs[i], blobs[j]); });
       if (found != candidates.end())
         leader[i] = *found;
       else
@@ -184,7 +192,8 @@ void prepare_sources(const std::vector<Use>& uses, ThreadPool& pool) {
       if (done.insert(source->get()).second) (*source)->prepare(pool);
 }
 
-// Where the bytes are, before looking at them: blobs of one record and constants of one source are equal by name.
+// Where the bytes are, before looking at them: blobs of one record and constants of one source are equal by
+// name.
 const void* origin(const Constant& constant) {
   if (const auto* source = std::get_if<Constant::Source>(&constant.data)) return source->get();
   return constant.bytes().data();
@@ -208,7 +217,8 @@ WeightPlan plan_weights(const Program& program, int spec_version, ThreadPool& po
   for (const Use& use : collector.uses) {
     if (!goes_to_file(use, spec_version)) continue;
     PlannedBlob blob = describe_blob(*use.constant);
-    const auto [it, fresh] = by_origin.try_emplace({origin(*use.constant), blob.dtype, blob.elements}, all.size());
+    const auto [it, fresh] =
+        by_origin.try_emplace({origin(*use.constant), blob.dtype, blob.elements}, all.size());
     if (fresh) all.push_back(std::move(blob));
     users.emplace_back(use.constant, it->second);
   }
@@ -225,7 +235,8 @@ WeightPlan plan_weights(const Program& program, int spec_version, ThreadPool& po
     number[i] = plan.blobs.size();
     PlannedBlob& blob = plan.blobs.emplace_back(std::move(all[i]));
     blob.record_offset = (end + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment;
-    if (__builtin_add_overflow(blob.data_offset(), blob.bytes, &end)) throw Error("the weights are too large");
+    if (__builtin_add_overflow(blob.data_offset(), blob.bytes, &end))
+      throw Error("the weights are too large");
   }
   for (const auto& [constant, index] : users) plan.blob_of[constant] = number[index];
   plan.file_bytes = end;

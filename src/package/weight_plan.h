@@ -1,8 +1,8 @@
 // Weight plan: which constants of a program go into the weight file, each once, and where.
 //     WeightPlan plan = plan_weights(program, spec_version, pool);
 //     plan.place(constant);                              // the offset of its record
-// A constant goes there when it lay there before, or by coremltools' rule: 10 elements or more, of a type that the
-// specification version allows, as the value of a const or a parameter of a constexpr operation.
+// A constant goes there when it lay there before, or by coremltools' rule: 10 elements or more, of a type
+// that the specification version allows, as the value of a const or a parameter of a constexpr operation.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct PlannedBlob {
   uint64_t bytes = 0;
   uint64_t record_offset = 0;
   // Where the data comes from: one of these.
-  std::span<const std::byte> data;             // in memory or in a mapping
-  std::shared_ptr<const MappedFile> file;      // the mapping that `data` lies in, if any
-  std::shared_ptr<const WeightSource> source;  // produced while writing
+  std::span<const std::byte> data;              // in memory or in a mapping
+  std::shared_ptr<const MappedFile> file;       // the mapping that `data` lies in, if any
+  std::shared_ptr<const WeightSource> source;   // produced while writing
   std::shared_ptr<const Constant::Bytes> made;  // owner of `data` for small sources
 
   uint64_t data_offset() const { return record_offset + 64; }

@@ -15,13 +15,14 @@
 namespace anemone {
 namespace {
 
-constexpr uint64_t kPartBytes = uint64_t{4} << 20;    // one task
+constexpr uint64_t kPartBytes = uint64_t{4} << 20;     // one task
 constexpr uint64_t kBatchBytes = uint64_t{128} << 20;  // tasks in flight: what may be mapped or dirty at once
 constexpr int64_t kRowUnit = 8;                        // rows of any bit width fill whole bytes
 
 class File {
  public:
-  File(const std::filesystem::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+  File(const std::filesystem::path& path, int flags)
+      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
     if (fd_ < 0) fail("opened");
   }
   ~File() { ::close(fd_); }
@@ -82,7 +83,8 @@ class Writer {
     record.dtype_code = blob_dtype_code(blob.dtype);
     record.data_bytes = blob.bytes;
     record.data_offset = blob.data_offset();
-    record.padding_bits = blob.bytes * 8 - static_cast<uint64_t>(blob.elements) * static_cast<uint64_t>(dtype_bits(blob.dtype));
+    record.padding_bits =
+        blob.bytes * 8 - static_cast<uint64_t>(blob.elements) * static_cast<uint64_t>(dtype_bits(blob.dtype));
     out_.write(blob.record_offset, std::as_bytes(std::span(&record, 1)));
   }
 
@@ -95,7 +97,6 @@ class Writer {
     }
     for (uint64_t at = 0; at < count; at += step) parts_.push_back({&blob, at, std::min(count, at + step)});
     batch_bytes_ += blob.bytes;
-    // A blob larger than a batch is still cut: its parts wait in the same list, a few at a time.
   }
 
   static uint64_t row_count(const PlannedBlob& blob) {
@@ -122,7 +123,8 @@ class Writer {
       return;
     }
     const uint64_t rows = row_count(blob);
-    const uint64_t row_bits = static_cast<uint64_t>(blob.elements) / rows * static_cast<uint64_t>(dtype_bits(blob.dtype));
+    const uint64_t row_bits =
+        static_cast<uint64_t>(blob.elements) / rows * static_cast<uint64_t>(dtype_bits(blob.dtype));
     const uint64_t begin = part.begin * row_bits / 8;
     const uint64_t end = part.end == rows ? blob.bytes : part.end * row_bits / 8;
     buffer.assign(end - begin, std::byte{0});
@@ -139,7 +141,8 @@ class Writer {
 }  // namespace
 
 void write_weights(const WeightPlan& plan, const std::filesystem::path& path, ThreadPool& pool) {
-  if (plan.blobs.size() > UINT32_MAX) throw Error("a weight file cannot hold so many blobs").at(path.string());
+  if (plan.blobs.size() > UINT32_MAX)
+    throw Error("a weight file cannot hold so many blobs").at(path.string());
   Writer(plan, path).run(pool);
 }
 

@@ -1,7 +1,8 @@
 // Wire: protobuf messages read and written field by field, so that fields we do not know survive.
 //     for (wire::Fields f(bytes); f.next();)
 //       if (f.key() == wire::varint(1)) version = f.integer(); else f.keep(extra);
-// A field of a known number but another wire type counts as unknown, as in protobuf itself. Included by the codecs only.
+// A field of a known number but another wire type counts as unknown, as in protobuf itself. Included by the
+// codecs only.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,9 @@ decltype(auto) at_place(Place&& place, Body&& body) {
     e.within(place());
     throw;
   } catch (const protozero::exception& e) {
-    throw errorf("the bytes are not a protobuf message: {}", e.what()).at(place()).hint("is the file cut short?");
+    throw errorf("the bytes are not a protobuf message: {}", e.what())
+        .at(place())
+        .hint("is the file cut short?");
   }
 }
 
@@ -75,8 +78,8 @@ class Fields {
   const char* start_ = nullptr;
 };
 
-// A message under construction. Plain fields leave out zero and empty, as proto3 does; `always` ones are members of
-// a oneof, where presence means something.
+// A message under construction. Plain fields leave out zero and empty, as proto3 does; `always` ones are
+// members of a oneof, where presence means something.
 class Message {
  public:
   void integer(uint32_t tag, int64_t value) {

@@ -2,11 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <unistd.h>
 
 #include "base/error.h"
 
@@ -27,7 +27,8 @@ std::span<const std::byte> as_bytes(const std::string& text) { return std::as_by
 std::string npy(std::string dictionary, std::string data) {
   dictionary += '\n';
   std::string out = "\x93NUMPY";
-  out += {'\x01', '\x00', static_cast<char>(dictionary.size() & 0xff), static_cast<char>(dictionary.size() >> 8)};
+  out += {'\x01', '\x00', static_cast<char>(dictionary.size() & 0xff),
+          static_cast<char>(dictionary.size() >> 8)};
   return out + dictionary + data;
 }
 
@@ -98,15 +99,19 @@ TEST_CASE("arrays written by NumPy are read, stored and deflated") {
 
 TEST_CASE("a .npy of every version and order is read") {
   const Array plain = parse_npy(as_bytes(npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }",
-                                             std::string("\x01\0\0\0\xff\xff\xff\xff", 8))), "plain");
+                                             std::string("\x01\0\0\0\xff\xff\xff\xff", 8))),
+                                "plain");
   CHECK(plain.to_int() == std::vector<int64_t>{1, -1});
   const Array big = parse_npy(as_bytes(npy("{\"shape\":(2,),\"descr\":\">u2\",\"fortran_order\":False}",
-                                           std::string("\x01\x02\x00\x03", 4))), "big");
+                                           std::string("\x01\x02\x00\x03", 4))),
+                              "big");
   CHECK(big.to_int() == std::vector<int64_t>{258, 3});
   const Array columns = parse_npy(as_bytes(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }",
-                                               std::string("\x00\x03\x01\x04\x02\x05", 6))), "columns");
+                                               std::string("\x00\x03\x01\x04\x02\x05", 6))),
+                                  "columns");
   CHECK(columns.to_int() == std::vector<int64_t>{0, 1, 2, 3, 4, 5});
-  const Array empty = parse_npy(as_bytes(npy("{'descr': '<f8', 'fortran_order': True, 'shape': (0, 3), }", "")), "empty");
+  const Array empty =
+      parse_npy(as_bytes(npy("{'descr': '<f8', 'fortran_order': True, 'shape': (0, 3), }", "")), "empty");
   CHECK(empty.size() == 0);
 }
 
@@ -127,7 +132,8 @@ TEST_CASE("a broken .npy is an error that says what is wrong") {
       {npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "abcd"), "structures"},
       {npy("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "abcd"), "fortran_order"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "abcd"), "whole number"},
-      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "abcd"), "too large"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "abcd"),
+       "too large"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "abcd"), ""},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "abcd"), "does not fill"},
       {npy("{'descr': '<f4', 'fortran_order': False}", "abcd"), "lacks"},

@@ -14,7 +14,8 @@ namespace anemone::corpus {
 
 inline std::filesystem::path data_root() {
   const char* given = std::getenv("ANEMONE_DATA");
-  return given ? std::filesystem::path(given) : std::filesystem::path(ANEMONE_SOURCE_DIR) / ".." / "shared" / "data";
+  return given ? std::filesystem::path(given)
+               : std::filesystem::path(ANEMONE_SOURCE_DIR) / ".." / "shared" / "data";
 }
 
 // Every .mlpackage below the data folder, sorted.

@@ -22,7 +22,9 @@ std::string from_hex(std::string_view hex) {
 
 std::optional<uint64_t> in_place(const Constant&) { return std::nullopt; }
 
-Blob no_file(const std::string& name, uint64_t offset, const Type&) { return Blob{name, offset, offset + 64, 0, nullptr}; }
+Blob no_file(const std::string& name, uint64_t offset, const Type&) {
+  return Blob{name, offset, offset + 64, 0, nullptr};
+}
 
 struct GoldenValue {
   std::string_view hex;
@@ -44,7 +46,8 @@ TEST_CASE("values are written and read in coremltools' bytes") {
       "12 0c 0a 0a 08 17 10 01 1a 04 0a 02 08 02"
       "1a 1a 0a 18 12 16 0a 14 ff ff ff ff ff ff ff ff ff 01 80 80 80 80 f8 ff ff ff ff 01");
   CHECK(encode_constant(Constant::ints({-1, -2147483648}), in_place) == ints);
-  CHECK(std::ranges::equal(decode_constant(ints, no_file).bytes(), Constant::ints({-1, -2147483648}).bytes()));
+  CHECK(
+      std::ranges::equal(decode_constant(ints, no_file).bytes(), Constant::ints({-1, -2147483648}).bytes()));
 
   const std::string shorts = from_hex(
       "12 0c 0a 0a 08 16 10 01 1a 04 0a 02 08 03"
@@ -57,9 +60,11 @@ TEST_CASE("values are written and read in coremltools' bytes") {
 }
 
 TEST_CASE("a blob reference is written and read in coremltools' bytes") {
-  const std::string golden = from_hex("12 1e 0a 1c 08 0a 10 04 1a 04 0a 02 08 01 1a 04 0a 02 08 40 1a 04 0a 02 08 01 1a 04 "
-                                      "0a 02 08 01 2a 22 0a 1e") +
-                             "@model_path/weights/weight.bin" + from_hex("10 40");
+  const std::string golden =
+      from_hex(
+          "12 1e 0a 1c 08 0a 10 04 1a 04 0a 02 08 01 1a 04 0a 02 08 40 1a 04 0a 02 08 01 1a 04 "
+          "0a 02 08 01 2a 22 0a 1e") +
+      "@model_path/weights/weight.bin" + from_hex("10 40");
   const Constant read = decode_constant(golden, no_file);
   CHECK(read.type == Type::tensor(DType::fp16, {1, 64, 1, 1}));
   CHECK(std::get<Blob>(read.data).record_offset == 64);
@@ -99,7 +104,8 @@ TEST_CASE("every element type keeps its values in place") {
     CAPTURE(std::string(dtype_name(dtype)));
     const size_t bytes = static_cast<size_t>(dtype_bits(dtype) * 5 + 7) / 8;
     Constant::Bytes data(bytes);
-    for (size_t k = 0; k < bytes; ++k) data[k] = static_cast<std::byte>(dtype == DType::boolean ? k & 1 : 0x91 * (k + 1));
+    for (size_t k = 0; k < bytes; ++k)
+      data[k] = static_cast<std::byte>(dtype == DType::boolean ? k & 1 : 0x91 * (k + 1));
     const Constant constant = Constant::from_bytes(Type::tensor(dtype, {5}), data);
     const Constant back = decode_constant(encode_constant(constant, in_place), no_file);
     CHECK(back.type == constant.type);
@@ -124,7 +130,8 @@ TEST_CASE("fields that we do not know are written back") {
   const std::string dim = wrap(1, from_hex("08 02") + unknown) + unknown;
   const std::string tensor = from_hex("08 17 10 01") + wrap(3, dim) + unknown;
   const std::string type = wrap(1, tensor) + unknown;
-  const std::string value = wrap(2, type) + wrap(3, wrap(1, wrap(2, wrap(1, from_hex("01 02")) + unknown) + unknown) + unknown);
+  const std::string value =
+      wrap(2, type) + wrap(3, wrap(1, wrap(2, wrap(1, from_hex("01 02")) + unknown) + unknown) + unknown);
   const Constant read = decode_constant(value + unknown, no_file);
   CHECK(read.type == Type::tensor(DType::int32, {2}));
   CHECK(encode_constant(read, in_place) == value + unknown);
