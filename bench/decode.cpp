@@ -1,5 +1,6 @@
 // How fast one core decodes each block type, beside a memcpy of the same output size in the same run.
 //     bench_decode [seconds per figure]
+//     bench_decode model.gguf          reads every tensor of a checkpoint as fp16 on all cores
 // "cache": 64 Ki elements over and over, as the converter works, in row tiles; "memory": 64 Mi elements once
 // each time.
 #include <fmt/core.h>
@@ -11,6 +12,8 @@
 #include <random>
 #include <vector>
 
+#include "base/thread_pool.h"
+#include "checkpoint/checkpoint.h"
 #include "kernels/dequant.h"
 
 using namespace anemone;
@@ -68,9 +71,29 @@ void measure(const char* where, int64_t elements, double limit_s) {
   }
 }
 
+void measure_checkpoint(const char* path) {
+  const double start = seconds();
+  const Checkpoint checkpoint = Checkpoint::open(path);
+  const double opened = seconds();
+  ThreadPool pool;
+  std::vector<uint16_t> halves;
+  double out_bytes = 0;
+  for (const TensorReader& tensor : checkpoint.tensors()) {
+    halves.resize(static_cast<size_t>(tensor.rows() * tensor.row_elements()));
+    tensor.read_all(pool, std::span(halves));
+    out_bytes += 2 * static_cast<double>(halves.size());
+  }
+  const double took = seconds() - opened;
+  fmt::print("{}: opened in {:.1f} ms; {} threads: fp16 out {:.2f} GB/s, in {:.2f} GB/s ({:.0f} MB stored)\n",
+             path, 1e3 * (opened - start), pool.threads(), 1e-9 * out_bytes / took,
+             1e-9 * static_cast<double>(checkpoint.stored_bytes()) / took,
+             1e-6 * static_cast<double>(checkpoint.stored_bytes()));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::atof(argv[1]) == 0) return measure_checkpoint(argv[1]), 0;
   const double limit_s = argc > 1 ? std::atof(argv[1]) : 0.3;
   measure("cache", int64_t{1} << 16, limit_s);
   measure("memory", int64_t{1} << 26, limit_s);

@@ -10,7 +10,6 @@
 namespace anemone {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 24;
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint32_t kMaxRank = 4;
 // The least that one entry takes in the file: bounds what a count may claim before anything is allocated.
@@ -302,7 +301,8 @@ GgufFile GgufFile::open(const std::filesystem::path& path) {
   std::vector<std::shared_ptr<const MappedFile>> parts;
   for (int64_t number = 1; number <= count; ++number) {
     const auto part = sibling(path, number, count);
-    if (!std::filesystem::exists(part))
+    std::error_code ignored;
+    if (!std::filesystem::exists(part, ignored))
       throw errorf("part {} of {} is missing", number, count)
           .at(part.string())
           .hint("all parts must lie in one folder");

@@ -161,7 +161,8 @@ SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
           .found("'" + printable(name) + "'")
           .expected("a plain file name");
     const auto part = path.parent_path() / name;
-    if (!std::filesystem::exists(part))
+    std::error_code ignored;
+    if (!std::filesystem::exists(part, ignored))
       throw errorf("a file of the index is missing")
           .at(part.string())
           .hint("download all files of the model");
@@ -183,14 +184,16 @@ SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  if (!fs::is_directory(path)) {
+  std::error_code ignored;  // what cannot be looked at is not there; opening it says why
+  if (!fs::is_directory(path, ignored)) {
     if (path.extension() == ".json") return open_index(path);
     return from_file(MappedFile::open(path));
   }
-  if (fs::exists(path / "model.safetensors")) return from_file(MappedFile::open(path / "model.safetensors"));
-  if (fs::exists(path / kIndexName)) return open_index(path / kIndexName);
+  if (fs::exists(path / "model.safetensors", ignored))
+    return from_file(MappedFile::open(path / "model.safetensors"));
+  if (fs::exists(path / kIndexName, ignored)) return open_index(path / kIndexName);
   std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(path))
+  for (const auto& entry : fs::directory_iterator(path, ignored))
     if (entry.path().extension() == ".safetensors") found.push_back(entry.path());
   if (found.size() != 1)
     throw Error("the folder has no checkpoint that can be told")

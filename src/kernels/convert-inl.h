@@ -12,7 +12,7 @@
 // Highway's own conversion truncates where the CPU has no instruction for it (1.0.3: SSE4 and below), so
 // those targets go through integers here.
 #undef ANEMONE_NATIVE_HALF
-#if HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
 #define ANEMONE_NATIVE_HALF 1
 #else
 #define ANEMONE_NATIVE_HALF 0

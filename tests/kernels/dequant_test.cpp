@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -25,9 +26,11 @@ struct Case {
   std::vector<float> floats;
 };
 
-// tests/data/dequant_cases.bin, as tests/oracle/make_dequant_cases.py writes it.
+// tests/data/dequant_cases.bin, as tests/oracle/make_dequant_cases.py writes it, or a larger file of that
+// kind.
 std::vector<Case> oracle_cases() {
-  std::ifstream file(ANEMONE_SOURCE_DIR "/tests/data/dequant_cases.bin", std::ios::binary);
+  const char* given = std::getenv("ANEMONE_DEQUANT_CASES");
+  std::ifstream file(given ? given : ANEMONE_SOURCE_DIR "/tests/data/dequant_cases.bin", std::ios::binary);
   std::vector<Case> cases;
   uint32_t head[3];
   while (file.read(reinterpret_cast<char*>(head), sizeof head)) {

@@ -3,6 +3,7 @@
 
     pip install gguf==0.19.0 ml_dtypes
     python tests/oracle/make_dequant_cases.py tests/data/dequant_cases.bin
+    python tests/oracle/make_dequant_cases.py many.bin 500 && ANEMONE_DEQUANT_CASES=many.bin build/dev/unit_tests
 
 A case is: u32 type id (as in src/kernels/dequant_types.h), u32 bytes, u32 elements, the bytes, the floats; little-endian.
 Types that the package does not decode (Q8_K, Q1_0, F64, the 8-bit floats) are decoded here from their definition.
@@ -53,7 +54,7 @@ def random_blocks(rng, qtype, count):
     return np.concatenate(kept)
 
 
-def main(path):
+def main(path, times=1):
     rng = np.random.default_rng(20261115)
     integers = {T.I8, T.I16, T.I32, T.I64, T.Q8_1}
     with open(path, "wb") as f:
@@ -65,7 +66,7 @@ def main(path):
             if qtype in integers:
                 continue
             elements, _ = GGML_QUANT_SIZES[qtype]
-            blocks = random_blocks(rng, qtype, max(5, 320 // elements))
+            blocks = random_blocks(rng, qtype, max(5, 320 // elements) * times)
             write(int(qtype), blocks.tobytes(), decode(qtype, blocks))
         every = np.arange(256, dtype=np.uint8)
         for type_id, dtype in ((F8_E4M3, ml_dtypes.float8_e4m3fn), (F8_E5M2, ml_dtypes.float8_e5m2)):
@@ -73,4 +74,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))
