@@ -27,6 +27,11 @@ std::string random_string(size_t size, uint32_t seed) {
   return bytes;
 }
 
+template <class T>
+bool same(const std::vector<T>& a, std::span<T> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), b.size_bytes()) == 0);
+}
+
 // A safetensors file with F32 "w" [2, 3] = 0…5, BF16 "b" [2] = 1, -2, I32 "i" [1].
 std::string small_safetensors() {
   const std::string header =
@@ -137,7 +142,7 @@ TEST_CASE("any row range of any shape equals the whole, alone or on all cores, w
     std::vector<float> whole(count);
     decode_blocks_plain(t.type(), t.stored().data(), static_cast<int64_t>(count), whole.data());
     const std::vector<float> parallel = t.read_floats(pool);
-    CHECK(std::memcmp(parallel.data(), whole.data(), 4 * count) == 0);
+    CHECK(same(parallel, std::span(whole)));
     std::vector<uint16_t> halves(count);
     t.read_all(pool, std::span(halves));
     std::mt19937 random(3);
@@ -151,8 +156,35 @@ TEST_CASE("any row range of any shape equals the whole, alone or on all cores, w
       t.read_rows(begin, end, std::span(part));
       t.release_rows(begin, end);
       t.read_rows(begin, end, std::span(half_part));
-      CHECK(std::memcmp(part.data(), whole.data() + at, 4 * size) == 0);
-      CHECK(std::memcmp(half_part.data(), halves.data() + at, 2 * size) == 0);
+      CHECK(same(part, std::span(whole).subspan(at, size)));
+      CHECK(same(half_part, std::span(halves).subspan(at, size)));
     }
   }
+}
+
+TEST_CASE("a tensor beyond 4 GiB is read at its place") {
+  constexpr uint64_t kFar = uint64_t{5} << 30;  // a sparse file: nothing but its ends is stored
+  GgufBuilder b;
+  b.tensor("near", {uint64_t{1} << 20, 1280}, 0, 0).tensor("far", {4}, 0, kFar);
+  std::string bytes = b.bytes();
+  bytes.resize((bytes.size() + 31) / 32 * 32);
+  TempFolder folder;
+  const auto path = folder.write("m.gguf", bytes);
+  std::filesystem::resize_file(path, bytes.size() + kFar + 16);
+  const float values[4] = {1, 2, 3, 4};
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(bytes.size() + kFar - 4));  // also the last of the one before
+  file.write(reinterpret_cast<const char*>(values), 4);
+  file.write(reinterpret_cast<const char*>(values), 16);
+  file.close();
+  const Checkpoint c = Checkpoint::open(path);
+  float out[4];
+  c.tensor("far").read_rows(0, 4, out);
+  CHECK(out[3] == 4.0f);
+  std::vector<float> row(size_t{1} << 20);
+  c.tensor("near").read_rows(1279, 1280, std::span(row));
+  CHECK(row.back() == 1.0f);
+  CHECK(row.front() == 0.0f);
+  c.tensor("near").release_rows(0, 1280);
+  CHECK(c.stored_bytes() == kFar + 16);
 }
