@@ -24,7 +24,9 @@ PLOT_PLACES = {"growing": ["garden"], "baking": ["kitchen", "village", "market"]
 STRANDED = bank("crab, hermit crab, octopus, starfish, seahorse, sea turtle, seal, gull, puffin, sea urchin, shrimp, lobster, sea snail, eel, ray")
 THIEVES = bank("crab, hermit crab, otter, gull, puffin, hedgehog, owl, seal, pelican")
 POOL = bank("crab, hermit crab, sea anemone, starfish, limpet, mussel, sea urchin, shrimp, sea snail")
-PLOT_ANIMALS = {"stranded": STRANDED, "mystery": THIEVES, "howto_pool": POOL, "lost": THIEVES}
+LAND = bank("bee, hedgehog, owl, snail, gull")
+PLOT_ANIMALS = {"": list(CREATURES), "child_asks": list(CREATURES), "journey": bank("dolphin, whale, seal, otter, sea turtle"),
+                "stranded": STRANDED, "mystery": THIEVES, "howto_pool": POOL, "lost": THIEVES}
 FEARS = bank("the deep water, the dark cave, the high stairs of the lighthouse, the old dog of the baker, thunder, speaking to strangers, "
              "the big waves, the long bridge, the cellar, crabs")
 TALK = bank("the tides, the weather, old ships, the stars, the price of fish, whales, faraway islands, bread, the moon, the new boat, "
@@ -95,7 +97,7 @@ def cast(writer, plot, first_person):
     there1, there2 = writer.rng.sample(there, 2)
     season = pick(list(WEATHER))
     weather, season_looks = WEATHER[season]
-    animal = pick(PLOT_ANIMALS.get(plot, list(CREATURES)))
+    animal = pick(PLOT_ANIMALS.get(plot, STRANDED if place in SHORE else LAND))
     home, eats, moves, danger, looks, fact = CREATURES[animal]
     ing1, ing2, ing3 = writer.rng.sample(BANKS["ingredient"], 3)
     work, work2 = writer.rng.sample(BANKS["work"], 2)
