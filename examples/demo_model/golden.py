@@ -19,7 +19,7 @@ import torch
 from export import deinterleave, gguf_name
 from train import CONFIG, Llama
 
-PROMPTS = ["Mara walked to the harbour", "Once upon a time there was an octopus", "\"Where is my lantern?\" Tom asked.",
+PROMPTS = ["One morning Mara went to the tide pool with", "Once upon a time there was an octopus", "Every night there was a strange noise in the library.",
            "Question: What does a crab eat?\nAnswer:", "Dear Otto,\n", "In winter the lighthouse"]
 STEPS = 40
 

@@ -26,7 +26,8 @@ be:was have:had do:did go:went come:came see:saw say:said tell:told find:found l
 give:gave get:got make:made leave:left feel:felt keep:kept hold:held stand:stood sit:sat lie:lay run:ran swim:swam
 begin:began sing:sang ring:rang drink:drank sink:sank rise:rose ride:rode write:wrote drive:drove break:broke speak:spoke
 choose:chose wake:woke wear:wore tear:tore bring:brought buy:bought catch:caught teach:taught fall:fell grow:grew
-hit:hit strike:struck kneel:knelt cost:cost quarrel:quarrelled blow:blew fly:flew draw:drew throw:threw hear:heard read:read put:put set:set let:let cut:cut shut:shut hurt:hurt
+hit:hit strike:struck kneel:knelt quarrel:quarrelled
+blow:blew fly:flew draw:drew throw:threw hear:heard read:read put:put set:set let:let cut:cut shut:shut hurt:hurt
 meet:met feed:fed lead:led sleep:slept sweep:swept creep:crept weep:wept eat:ate hide:hid shine:shone stick:stuck
 dig:dug hang:hung swing:swung spin:spun win:won build:built send:sent spend:spent bend:bent lend:lent shake:shook
 forget:forgot understand:understood can:could will:would may:might must:must light:lit slide:slid dream:dreamed

@@ -1,6 +1,6 @@
 """Trains the demo model with PyTorch and saves its weights under Hugging Face's tensor names.
 
-    python3 train.py --tokenizer tokenizer.json --count 1500000 --minutes 8 -o checkpoint/
+    python3 train.py --tokenizer tokenizer.json --count 1200000 --minutes 7 -o checkpoint/
 
 Writes weights.npz (float32), config.json and reference.npz (logits of the trained model on a few texts, for export.py).
 A Llama with rotary embeddings in half-split order, SwiGLU, grouped queries and a tied head; the text never repeats
@@ -204,8 +204,8 @@ def save(model, tokenizer, result, folder, device):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tokenizer", default="tokenizer.json")
-    parser.add_argument("--count", type=int, default=1500000, help="pieces of text")
-    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--count", type=int, default=1200000, help="pieces of text")
+    parser.add_argument("--minutes", type=float, default=7)
     parser.add_argument("--steps", type=int, default=10**6)
     parser.add_argument("--batch", type=int, default=256, help="rows of 512 tokens")
     parser.add_argument("--rate", type=float, default=3e-3)
