@@ -209,9 +209,9 @@ Value filter_unique(Runtime& rt, const Value& v, const Args& args) {
   const Params p(args, "unique", {"case_sensitive", "attribute"});
   const KeyGetter get{attribute_path(p.get(1)), p.flag(rt, 0)};
   auto seen = std::make_shared<std::unordered_set<Value, KeyHash, KeyEqual>>();
-  Iter it(rt, v);
-  return rt.generator([&rt, get, seen, it](Value& out) mutable {
-    for (Value item; it.next(item);) {
+  return rt.generator([&rt, v, get, seen, it = std::optional<Iter>()](Value& out) mutable {
+    if (!it) it.emplace(rt, v);
+    for (Value item; it->next(item);) {
       const Value key = get(rt, item);
       if (!hashable(key)) throw errorf("unique: a {} cannot be told apart by hash", key.type_name());
       rt.charge(64);

@@ -88,9 +88,9 @@ Value filter_truncate(R rt, S v, A args) {
   const auto end_length = static_cast<int64_t>(code_points(end));
   if (length < end_length) throw errorf("truncate: length {} is less than that of the end, {}", length, end_length);
   if (leeway < 0) throw errorf("truncate: leeway {} is negative", leeway);
-  const std::string& s = need_text("truncate", v);
   const auto n = static_cast<int64_t>(rt.need_length(v));
   if (n - leeway <= length) return v;
+  const std::string& s = need_text("truncate", v);
   std::string cut = s.substr(0, byte_offset(s, static_cast<size_t>(length - end_length)));
   if (!p.flag(rt, 1)) {
     if (const size_t blank = cut.rfind(' '); blank != std::string::npos) cut.resize(blank);
@@ -309,7 +309,8 @@ Value filter_striptags(R rt, S v, A args) {
   remove_between("<", ">");
   std::string out;
   const Value spaced = rt.str(std::move(text));
-  for (const Value& word : find_method(spaced, "split")(rt, spaced, {}).items()) {
+  const Value words = find_method(spaced, "split")(rt, spaced, {});
+  for (const Value& word : words.items()) {
     if (!out.empty()) out += ' ';
     out += word.text();
   }

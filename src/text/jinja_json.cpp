@@ -130,9 +130,7 @@ class JsonWriter {
   }
 
   void ascii_escape(char32_t c) {
-    if (c == 0x7f) {
-      out += '\x7f';
-    } else if (c < 0x10000) {
+    if (c < 0x10000) {
       out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
     } else {
       const uint32_t rest = static_cast<uint32_t>(c) - 0x10000;

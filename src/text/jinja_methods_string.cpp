@@ -59,7 +59,7 @@ std::vector<std::string_view> split_blanks(std::string_view text, int64_t limit)
   text = strip_left(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(out.size()) >= limit) {
-      out.push_back(strip_right(text));
+      out.push_back(text);
       break;
     }
     size_t end = 0;

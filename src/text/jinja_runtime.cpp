@@ -38,7 +38,7 @@ bool Iter::next(Value& out) {
     case Type::string: {
       if (at_ >= source_.text().size()) return false;
       const size_t n = decode_at(source_.text(), at_).bytes;
-      out = rt_.str(source_.text().substr(at_, n), source_.str().markup);
+      out = rt_.str(source_.text().substr(at_, n));
       at_ += n;
       return true;
     }
