@@ -27,29 +27,46 @@ struct CallArgs {
 };
 
 enum class Op : uint8_t {
-  add, sub, mul, div, floordiv, mod, pow,            // binary
-  eq, ne, lt, le, gt, ge, in, not_in,                // comparisons
+  add,
+  sub,
+  mul,
+  div,
+  floordiv,
+  mod,
+  pow,  // binary
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  in,
+  not_in,  // comparisons
 };
 
 struct Expr {
   enum class Kind : uint8_t {
-    constant,     // value
-    name,         // id, text
-    list, tuple,  // children
-    dict,         // children: key, value, key, value …
-    attribute,    // children[0].text
-    item,         // children[0][children[1]]
-    slice,        // children[0][children[1] : children[2] : children[3]], absent ones null
-    call,         // children[0](args)
-    filter,       // children[0] | text(args); children[0] is null in filter blocks
-    test,         // children[0] is text(args)
-    negate, plus, logical_not,  // children[0]
-    logical_and, logical_or,    // children
-    binary,                     // children[0] ops[0] children[1]
-    concat,                     // children joined as text
-    compare,                    // children[0] ops[0] children[1] ops[1] children[2] …
-    conditional,                // children[1] if children[0] else children[2], the last may be null
-    namespace_attribute,        // target only: id.text
+    constant,  // value
+    name,      // id, text
+    list,
+    tuple,      // children
+    dict,       // children: key, value, key, value …
+    attribute,  // children[0].text
+    item,       // children[0][children[1]]
+    slice,      // children[0][children[1] : children[2] : children[3]], absent ones null
+    call,       // children[0](args)
+    filter,     // children[0] | text(args); children[0] is null in filter blocks
+    test,       // children[0] is text(args)
+    negate,
+    plus,
+    logical_not,  // children[0]
+    logical_and,
+    logical_or,           // children
+    binary,               // children[0] ops[0] children[1]
+    concat,               // children joined as text
+    compare,              // children[0] ops[0] children[1] ops[1] children[2] …
+    conditional,          // children[1] if children[0] else children[2], the last may be null
+    namespace_attribute,  // target only: id.text
   };
   Kind kind;
   int line = 0;
@@ -73,19 +90,20 @@ struct Param {
 
 struct Stmt {
   enum class Kind : uint8_t {
-    text,       // text
-    print,      // value
-    if_,        // branches, else_body
-    for_,       // target in value if condition: body, else_body
-    set,        // target = value
-    set_block,  // target = body | value
-    macro,      // id(params): body
-    call,       // value(…, caller = macro(params): body)
-    generation, // body, in a scope of its own
-    filter,     // body | value
-    with,       // pairs: target = value …; body
-    scope,      // body; block and autoescape
-    break_, continue_,
+    text,        // text
+    print,       // value
+    if_,         // branches, else_body
+    for_,        // target in value if condition: body, else_body
+    set,         // target = value
+    set_block,   // target = body | value
+    macro,       // id(params): body
+    call,        // value(…, caller = macro(params): body)
+    generation,  // body, in a scope of its own
+    filter,      // body | value
+    with,        // pairs: target = value …; body
+    scope,       // body; block and autoescape
+    break_,
+    continue_,
   };
   struct Branch;
 
@@ -95,7 +113,7 @@ struct Stmt {
   std::string text;
   ExprPtr target, value, condition;
   bool recursive = false;
-  bool at_root = false;                                        // scope: sees the template's variables alone
+  bool at_root = false;  // scope: sees the template's variables alone
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;  // macro and call
   std::vector<Param> params;
   std::vector<std::pair<ExprPtr, ExprPtr>> pairs;

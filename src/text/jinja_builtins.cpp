@@ -49,7 +49,8 @@ int64_t Params::integer(size_t i, int64_t fallback) const {
   if (!has(i)) return fallback;
   refuse_undefined(*values_[i]);
   if (!values_[i]->is_integral()) {
-    throw errorf("{}() needs an integer as its argument {}, not {}", function_, i + 1, values_[i]->type_name());
+    throw errorf("{}() needs an integer as its argument {}, not {}", function_, i + 1,
+                 values_[i]->type_name());
   }
   return values_[i]->as_int();
 }

@@ -1,4 +1,5 @@
-// The tables of what templates can name: filters, tests, methods, globals; and how built-ins read their arguments.
+// The tables of what templates can name: filters, tests, methods, globals; and how built-ins read their
+// arguments.
 //     const Params p(args, "replace", {"old", "new", "count"}, 2);
 //     std::string with = rt.text(p[1]);
 #pragma once
@@ -14,7 +15,14 @@
 namespace anemone::jinja {
 
 using Filter = Value (*)(Runtime&, const Value&, const Args&);
-using Test = bool (*)(Runtime&, const Value&, const Args&);
+
+struct Test {
+  std::string_view name;
+  size_t arguments;  // besides the value
+  bool (*function)(Runtime&, const Value&, const Args&);
+
+  bool operator()(Runtime& rt, const Value& v, const Args& args) const;
+};
 using Method = Value (*)(Runtime&, const Value& self, const Args&);
 
 template <class F>
@@ -25,7 +33,7 @@ struct Named {
 
 // Null where there is none of that name.
 Filter find_filter(std::string_view name);
-Test find_test(std::string_view name);
+const Test* find_test(std::string_view name);
 Method find_method(const Value& v, std::string_view name);
 // A method that exists in Python but would change its object: the sandbox refuses it.
 bool is_mutating_method(const Value& v, std::string_view name);
@@ -48,7 +56,9 @@ class Params {
   bool given(size_t i) const { return has(i) && !values_[i]->is_none(); }  // there, and not none
   const Value& operator[](size_t i) const { return *values_[i]; }
   Value get(size_t i) const { return has(i) ? *values_[i] : Value(); }
-  bool flag(Runtime& rt, size_t i, bool fallback = false) const { return has(i) ? rt.truth(*values_[i]) : fallback; }
+  bool flag(Runtime& rt, size_t i, bool fallback = false) const {
+    return has(i) ? rt.truth(*values_[i]) : fallback;
+  }
   int64_t integer(size_t i, int64_t fallback) const;  // throws where it is no integer
   const std::string& string(size_t i) const;          // throws where it is no string
 
@@ -78,8 +88,8 @@ struct JsonStyle {
 std::string dump_json(Runtime& rt, const Value& v, const JsonStyle& style);
 
 // jinja_methods_search.cpp: text.replace(old, with, limit), limit < 0 for all.
-std::string replace_text(Runtime& rt, const std::string& text, const std::string& old, const std::string& with,
-                         int64_t limit);
+std::string replace_text(Runtime& rt, const std::string& text, const std::string& old,
+                         const std::string& with, int64_t limit);
 
 // jinja_methods_string.cpp
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);

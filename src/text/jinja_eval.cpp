@@ -129,9 +129,9 @@ Value Interpreter::eval_filter(const Expr& e, Scope& scope, const Value* operand
 
 Value Interpreter::eval_test(const Expr& e, Scope& scope) {
   const Value v = eval(*e.children[0], scope);
-  const Test test = find_test(e.text);
+  const Test* test = find_test(e.text);
   if (!test) throw errorf("there is no test named '{}'", e.text);
-  return Value(test(rt_, v, eval_args(e.args, scope)));
+  return Value((*test)(rt_, v, eval_args(e.args, scope)));
 }
 
 Value Interpreter::eval_compare(const Expr& e, Scope& scope) {
@@ -157,8 +157,8 @@ Value Interpreter::eval_concat(const Expr& e, Scope& scope) {
 Value Interpreter::eval_conditional(const Expr& e, Scope& scope) {
   if (rt_.truth(eval(*e.children[0], scope))) return eval(*e.children[1], scope);
   if (e.children[2]) return eval(*e.children[2], scope);
-  return Value::undefined(
-      fmt::format("the inline if-expression on line {} evaluated to false and no else section was defined", e.line));
+  return Value::undefined(fmt::format(
+      "the inline if-expression on line {} evaluated to false and no else section was defined", e.line));
 }
 
 Value Interpreter::eval_logical(const Expr& e, Scope& scope) {

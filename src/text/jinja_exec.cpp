@@ -315,8 +315,9 @@ void Interpreter::bind(const Stmt& macro, Scope& scope, const Args& args) {
   }
   const size_t taken = std::min(args.positional.size(), macro.params.size());
   if (macro.uses_varargs) {
-    scope.set(rt_, kVarargsId, rt_.tuple({args.positional.begin() + static_cast<std::ptrdiff_t>(taken),
-                                     args.positional.end()}));
+    scope.set(
+        rt_, kVarargsId,
+        rt_.tuple({args.positional.begin() + static_cast<std::ptrdiff_t>(taken), args.positional.end()}));
   } else if (args.positional.size() > taken) {
     throw errorf("macro '{}' takes not more than {} argument(s), not {}", macro.text, macro.params.size(),
                  args.positional.size());

@@ -12,7 +12,8 @@ namespace {
 
 Value ignore_case(Runtime& rt, const Value& v) { return v.is_string() ? rt.str(lower(v.text())) : v; }
 
-// What sort, unique, min, max and groupby compare: an attribute of each item, in lower case unless told otherwise.
+// What sort, unique, min, max and groupby compare: an attribute of each item, in lower case unless told
+// otherwise.
 struct KeyGetter {
   std::vector<Value> path;
   bool case_sensitive = false;
@@ -98,7 +99,8 @@ Value filter_join(Runtime& rt, const Value& v, const Args& args) {
   return rt.str(std::move(out));
 }
 
-// A lazy map or selection over v; as in Python nothing happens, and nothing fails, before the first item is asked for.
+// A lazy map or selection over v; as in Python nothing happens, and nothing fails, before the first item is
+// asked for.
 template <class F>
 Value lazily(Runtime& rt, const Value& v, F step) {
   return rt.generator([&rt, v, step = std::move(step), it = std::optional<Iter>()](Value& out) mutable {
@@ -136,16 +138,18 @@ Value filter_map(Runtime& rt, const Value& v, const Args& args) {
 Value select(Runtime& rt, const Value& v, const Args& args, bool wanted, bool by_attribute) {
   return lazily(rt, v, [&rt, args, wanted, by_attribute](const Value& item, Value& out) {
     const size_t offset = by_attribute ? 1 : 0;
-    if (by_attribute && args.positional.empty()) throw errorf("selectattr and rejectattr need the attribute's name");
+    if (by_attribute && args.positional.empty())
+      throw errorf("selectattr and rejectattr need the attribute's name");
     const Value tested = by_attribute ? follow_path(rt, item, attribute_path(args.positional[0])) : item;
     bool holds = false;
     if (args.positional.size() > offset) {
       const Value& name = args.positional[offset];
-      const Test test = name.is_string() ? find_test(name.text()) : nullptr;
+      const Test* test = name.is_string() ? find_test(name.text()) : nullptr;
       if (!test) throw errorf("there is no test named {}", rt.repr(name));
-      const Args rest{{args.positional.begin() + static_cast<std::ptrdiff_t>(offset) + 1, args.positional.end()},
-                      args.named};
-      holds = test(rt, tested, rest);
+      const Args rest{
+          {args.positional.begin() + static_cast<std::ptrdiff_t>(offset) + 1, args.positional.end()},
+          args.named};
+      holds = (*test)(rt, tested, rest);
     } else {
       holds = rt.truth(tested);
     }
@@ -154,10 +158,18 @@ Value select(Runtime& rt, const Value& v, const Args& args, bool wanted, bool by
   });
 }
 
-Value filter_select(Runtime& rt, const Value& v, const Args& args) { return select(rt, v, args, true, false); }
-Value filter_reject(Runtime& rt, const Value& v, const Args& args) { return select(rt, v, args, false, false); }
-Value filter_selectattr(Runtime& rt, const Value& v, const Args& args) { return select(rt, v, args, true, true); }
-Value filter_rejectattr(Runtime& rt, const Value& v, const Args& args) { return select(rt, v, args, false, true); }
+Value filter_select(Runtime& rt, const Value& v, const Args& args) {
+  return select(rt, v, args, true, false);
+}
+Value filter_reject(Runtime& rt, const Value& v, const Args& args) {
+  return select(rt, v, args, false, false);
+}
+Value filter_selectattr(Runtime& rt, const Value& v, const Args& args) {
+  return select(rt, v, args, true, true);
+}
+Value filter_rejectattr(Runtime& rt, const Value& v, const Args& args) {
+  return select(rt, v, args, false, true);
+}
 
 Value filter_sort(Runtime& rt, const Value& v, const Args& args) {
   const Params p(args, "sort", {"reverse", "case_sensitive", "attribute"});
@@ -265,10 +277,15 @@ Value filter_items(Runtime& rt, const Value& v, const Args& args) {
   });
 }
 
-Value filter_batch(Runtime& rt, const Value& v, const Args& args) {
-  const Params p(args, "batch", {"linecount", "fill_with"}, 1);
-  const int64_t size = p.integer(0, 1);
-  const Value fill = p.get(1);
+// A generator whose items are all computed when the first is asked for.
+Value deferred(Runtime& rt, std::function<std::vector<Value>()> compute) {
+  return rt.generator([&rt, compute = std::move(compute), it = std::optional<Iter>()](Value& out) mutable {
+    if (!it) it.emplace(rt, rt.list(compute()));
+    return it->next(out);
+  });
+}
+
+std::vector<Value> batches(Runtime& rt, const Value& v, int64_t size, const Value& fill) {
   std::vector<Value> rows, row;
   Iter it(rt, v);
   for (Value item; it.next(item);) {
@@ -279,14 +296,17 @@ Value filter_batch(Runtime& rt, const Value& v, const Args& args) {
     while (!fill.is_none() && static_cast<int64_t>(row.size()) < size) rt.push(row, fill);
     rt.push(rows, rt.list(std::move(row)));
   }
-  Iter all(rt, rt.list(std::move(rows)));
-  return rt.generator([all](Value& out) mutable { return all.next(out); });
+  return rows;
 }
 
-Value filter_slice(Runtime& rt, const Value& v, const Args& args) {
-  const Params p(args, "slice", {"slices", "fill_with"}, 1);
+Value filter_batch(Runtime& rt, const Value& v, const Args& args) {
+  const Params p(args, "batch", {"linecount", "fill_with"}, 1);
+  return deferred(rt,
+                  [&rt, v, size = p.integer(0, 1), fill = p.get(1)] { return batches(rt, v, size, fill); });
+}
+
+std::vector<Value> slices_of(Runtime& rt, const Value& v, int64_t slices, const Value& fill) {
   const std::vector<Value> items = rt.to_vector(v);
-  const int64_t slices = p.integer(0, 1);
   if (slices == 0) throw errorf("slice: division by zero");
   std::vector<Value> rows;
   const auto n = static_cast<int64_t>(items.size());
@@ -295,11 +315,15 @@ Value filter_slice(Runtime& rt, const Value& v, const Args& args) {
     const int64_t size = n / slices + (k < n % slices ? 1 : 0);
     std::vector<Value> row(items.begin() + at, items.begin() + at + size);
     at += size;
-    if (p.given(1) && k >= n % slices) row.push_back(p[1]);
+    if (!fill.is_none() && k >= n % slices) row.push_back(fill);
     rt.push(rows, rt.list(std::move(row)));
   }
-  Iter all(rt, rt.list(std::move(rows)));
-  return rt.generator([all](Value& out) mutable { return all.next(out); });
+  return rows;
+}
+
+Value filter_slice(Runtime& rt, const Value& v, const Args& args) {
+  const Params p(args, "slice", {"slices", "fill_with"}, 1);
+  return deferred(rt, [&rt, v, n = p.integer(0, 1), fill = p.get(1)] { return slices_of(rt, v, n, fill); });
 }
 
 Value filter_groupby(Runtime& rt, const Value& v, const Args& args) {
@@ -314,7 +338,8 @@ Value filter_groupby(Runtime& rt, const Value& v, const Args& args) {
   for (size_t begin = 0; begin < order.size();) {
     std::vector<Value> members;
     size_t end = begin;
-    while (end < order.size() && rt.equal(keys[order[begin]], keys[order[end]])) rt.push(members, items[order[end++]]);
+    while (end < order.size() && rt.equal(keys[order[begin]], keys[order[end]]))
+      rt.push(members, items[order[end++]]);
     if (end == begin) rt.push(members, items[order[end++]]);  // NaN equals nothing, not even itself
     const Value grouper = original(rt, items[order[begin]]);
     groups.push_back(rt.sequence({grouper, rt.list(std::move(members))}, Sequence::Kind::group));
@@ -324,17 +349,28 @@ Value filter_groupby(Runtime& rt, const Value& v, const Args& args) {
 }
 
 constexpr Named<Filter> kFilters[] = {
-    {"length", filter_length},         {"count", filter_length},
-    {"list", filter_list},             {"first", filter_first},
-    {"last", filter_last},             {"reverse", filter_reverse},
-    {"join", filter_join},             {"map", filter_map},
-    {"select", filter_select},         {"reject", filter_reject},
-    {"selectattr", filter_selectattr}, {"rejectattr", filter_rejectattr},
-    {"sort", filter_sort},             {"dictsort", filter_dictsort},
-    {"unique", filter_unique},         {"min", filter_min},
-    {"max", filter_max},               {"sum", filter_sum},
-    {"items", filter_items},           {"batch", filter_batch},
-    {"slice", filter_slice},           {"groupby", filter_groupby},
+    {"length", filter_length},
+    {"count", filter_length},
+    {"list", filter_list},
+    {"first", filter_first},
+    {"last", filter_last},
+    {"reverse", filter_reverse},
+    {"join", filter_join},
+    {"map", filter_map},
+    {"select", filter_select},
+    {"reject", filter_reject},
+    {"selectattr", filter_selectattr},
+    {"rejectattr", filter_rejectattr},
+    {"sort", filter_sort},
+    {"dictsort", filter_dictsort},
+    {"unique", filter_unique},
+    {"min", filter_min},
+    {"max", filter_max},
+    {"sum", filter_sum},
+    {"items", filter_items},
+    {"batch", filter_batch},
+    {"slice", filter_slice},
+    {"groupby", filter_groupby},
 };
 
 }  // namespace

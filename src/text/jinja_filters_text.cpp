@@ -86,7 +86,8 @@ Value filter_truncate(R rt, S v, A args) {
   const std::string end = p.has(2) ? p.string(2) : "...";
   const int64_t leeway = p.given(3) ? p.integer(3, 5) : 5;
   const auto end_length = static_cast<int64_t>(code_points(end));
-  if (length < end_length) throw errorf("truncate: length {} is less than that of the end, {}", length, end_length);
+  if (length < end_length)
+    throw errorf("truncate: length {} is less than that of the end, {}", length, end_length);
   if (leeway < 0) throw errorf("truncate: leeway {} is negative", leeway);
   const auto n = static_cast<int64_t>(rt.need_length(v));
   if (n - leeway <= length) return v;
@@ -238,8 +239,8 @@ Value filter_format(R rt, S v, A args) {
 std::string url_quote(R rt, S v, bool for_query) {
   std::string out;
   for (const char c : rt.text(v)) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '.' || c == '-' || c == '~' || (c == '/' && !for_query);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !for_query);
     if (plain) {
       out += c;
     } else if (c == ' ' && for_query) {

@@ -80,6 +80,9 @@ Value filter_round(Runtime&, const Value& v, const Args& args) {
   }
   refuse_undefined(v);
   if (!v.is_number()) throw errorf("round: cannot round a {}", v.type_name());
+  if (method == "common" && p.has(0) && p[0].is_none()) {  // round(v, None) gives an integer
+    return v.is_float() ? truncated(round_decimal(v.as_double(), 0)).value_or(v) : Value(v.as_int());
+  }
   const int64_t digits = p.integer(0, 0);
   if (method == "common") {
     return v.is_float() ? Value(round_decimal(v.as_double(), digits)) : round_integer(v.as_int(), digits);
@@ -129,9 +132,9 @@ Value filter_random(Runtime&, const Value&, const Args&) {
 }
 
 constexpr Named<Filter> kFilters[] = {
-    {"default", filter_default}, {"d", filter_default},       {"int", filter_int},
-    {"float", filter_float},     {"abs", filter_abs},         {"round", filter_round},
-    {"attr", filter_attr},       {"tojson", filter_tojson},   {"random", filter_random},
+    {"default", filter_default}, {"d", filter_default},     {"int", filter_int},
+    {"float", filter_float},     {"abs", filter_abs},       {"round", filter_round},
+    {"attr", filter_attr},       {"tojson", filter_tojson}, {"random", filter_random},
 };
 
 }  // namespace

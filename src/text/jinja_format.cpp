@@ -141,7 +141,8 @@ std::string format_float(Runtime& rt, double d, const Spec& spec) {
   if (!std::isfinite(d)) {
     digits = std::isnan(d) ? "nan" : "inf";
   } else if (spec.type == 0) {
-    digits = spec.precision < 0 ? float_repr(magnitude) : float_digits(magnitude, 'g', static_cast<int>(spec.precision));
+    digits = spec.precision < 0 ? float_repr(magnitude)
+                                : float_digits(magnitude, 'g', static_cast<int>(spec.precision));
     if (spec.precision >= 0 && digits.find_first_of(".e") == std::string::npos) digits += ".0";
   } else {
     rt.charge(static_cast<uint64_t>(std::max<int64_t>(spec.precision, 0)));
@@ -155,7 +156,8 @@ std::string cut(const std::string& text, int64_t precision) {
   return precision < 0 ? text : text.substr(0, byte_offset(text, static_cast<size_t>(precision)));
 }
 
-// printf style --------------------------------------------------------------------------------------------------
+// printf style
+// --------------------------------------------------------------------------------------------------
 
 class Printf {
  public:
@@ -174,7 +176,10 @@ class Printf {
     if (!used_mapping_ && args_.is_tuple() && next_ < args_.items().size()) {
       throw errorf("not all arguments were converted by the format '{}'", format_);
     }
-    if (!used_mapping_ && !args_.is_tuple() && next_ == 0 && !args_.is_dict() && !args_.is_list()) {
+    // What has subscripts counts as a mapping, of which a format need not use anything.
+    const bool mapping = args_.is_dict() || args_.is_list() || args_.is_undefined() ||
+                         (args_.is_object() && args_.object()->is_subscriptable());
+    if (!used_mapping_ && !args_.is_tuple() && next_ == 0 && !mapping) {
       throw errorf("not all arguments were converted by the format '{}'", format_);
     }
     return out;
@@ -320,7 +325,8 @@ class Printf {
   size_t at_ = 0, next_ = 0;
 };
 
-// str.format ------------------------------------------------------------------------------------------------------
+// str.format
+// ------------------------------------------------------------------------------------------------------
 
 class BraceFormat {
  public:
@@ -380,7 +386,8 @@ class BraceFormat {
       }
       rest.remove_prefix(2);
     }
-    if (!rest.empty() && rest[0] != ':') throw errorf("format: expected ':' after a conversion, found '{}'", rest[0]);
+    if (!rest.empty() && rest[0] != ':')
+      throw errorf("format: expected ':' after a conversion, found '{}'", rest[0]);
     const std::string spec = rest.empty() ? std::string() : run(rest.substr(1), depth + 1);
     return format_value(rt_, v, spec);
   }
@@ -411,7 +418,8 @@ class BraceFormat {
         i = stop;
       } else {
         const size_t stop = name.find(']', i);
-        if (name[i] != '[' || stop == std::string_view::npos) throw errorf("format: '{}' is not a field", name);
+        if (name[i] != '[' || stop == std::string_view::npos)
+          throw errorf("format: '{}' is not a field", name);
         const std::string key(name.substr(i + 1, stop - i - 1));
         v = rt_.item(v, attribute_path(Value(key)).size() == 1 ? attribute_path(Value(key))[0] : Value(key));
         i = stop + 1;
@@ -430,7 +438,8 @@ class BraceFormat {
 std::string format_value(Runtime& rt, const Value& v, std::string_view text) {
   if (text.empty()) return rt.text(v);
   const Spec spec = parse_spec(rt, text);
-  if (v.is_float() || (v.is_integral() && spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos)) {
+  if (v.is_float() || (v.is_integral() && spec.type != 0 &&
+                       std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos)) {
     if (spec.type != 0 && std::string_view("eEfFgG%").find(spec.type) == std::string_view::npos) {
       throw errorf("unknown format code '{}' for a float", spec.type);
     }
@@ -451,7 +460,8 @@ std::string format_value(Runtime& rt, const Value& v, std::string_view text) {
   if (!v.is_string() || (spec.type != 0 && spec.type != 's')) {
     throw errorf("unsupported format '{}' for a {}", text, v.type_name());
   }
-  if (spec.align == '=' || spec.grouping || spec.sign != '-') throw errorf("format '{}' does not fit a string", text);
+  if (spec.align == '=' || spec.grouping || spec.sign != '-')
+    throw errorf("format '{}' does not fit a string", text);
   return pad(rt, spec, "", cut(v.text(), spec.precision), '<');
 }
 

@@ -109,9 +109,14 @@ Value lipsum(Runtime&, const Args&) {
 
 std::vector<std::pair<std::string_view, Value>> make_globals(Runtime& rt) {
   static constexpr std::pair<std::string_view, Value (*)(Runtime&, const Args&)> kGlobals[] = {
-      {"range", make_range},   {"dict", make_dict},     {"namespace", make_namespace},
-      {"cycler", make_cycler}, {"joiner", make_joiner}, {"raise_exception", raise_exception},
-      {"lipsum", lipsum},      {"strftime_now", strftime_now},
+      {"range", make_range},
+      {"dict", make_dict},
+      {"namespace", make_namespace},
+      {"cycler", make_cycler},
+      {"joiner", make_joiner},
+      {"raise_exception", raise_exception},
+      {"lipsum", lipsum},
+      {"strftime_now", strftime_now},
   };
   std::vector<std::pair<std::string_view, Value>> out;
   for (const auto& [name, function] : kGlobals) {
@@ -124,8 +129,19 @@ std::string DictView::repr(Runtime& rt) const {
   return fmt::format("{}({})", type_, rt.repr(Value::list(items_)));
 }
 
+Range* Range::part(Runtime& rt, int64_t from, int64_t to, int64_t by, std::vector<Value> items) const {
+  // Positions past an end may leave 64 bits; only the printed bounds would show it.
+  const auto at = [&](int64_t i) {
+    return static_cast<int64_t>(static_cast<uint64_t>(start_) +
+                                static_cast<uint64_t>(i) * static_cast<uint64_t>(step_));
+  };
+  const auto step = static_cast<int64_t>(static_cast<uint64_t>(step_) * static_cast<uint64_t>(by));
+  return rt.make<Range>(at(from), at(to), step, std::move(items));
+}
+
 std::string Range::repr(Runtime&) const {
-  return step_ == 1 ? fmt::format("range({}, {})", start_, stop_) : fmt::format("range({}, {}, {})", start_, stop_, step_);
+  return step_ == 1 ? fmt::format("range({}, {})", start_, stop_)
+                    : fmt::format("range({}, {}, {})", start_, stop_, step_);
 }
 
 std::string Namespace::repr(Runtime& rt) const {

@@ -70,7 +70,8 @@ class JsonWriter {
       case Type::boolean: return key.as_bool() ? "true" : "false";
       case Type::integer: return fmt::format("{}", key.as_int());
       case Type::floating: return number(key.as_double());
-      default: throw errorf("keys of JSON must be strings, numbers, booleans or none, not {}", key.type_name());
+      default:
+        throw errorf("keys of JSON must be strings, numbers, booleans or none, not {}", key.type_name());
     }
   }
 

@@ -50,7 +50,9 @@ class Lexer {
   }
 
  private:
-  bool looking_at(std::string_view s, size_t at) const { return source_.substr(std::min(at, source_.size()), s.size()) == s; }
+  bool looking_at(std::string_view s, size_t at) const {
+    return source_.substr(std::min(at, source_.size()), s.size()) == s;
+  }
   bool looking_at(std::string_view s) const { return looking_at(s, at_); }
 
   void emit(TokenType type, std::string text) { tokens_.push_back({type, line_, std::move(text)}); }
@@ -60,9 +62,7 @@ class Lexer {
     at_ += n;
   }
 
-  size_t spaces_from(size_t at) const {
-    return source_.size() - at - strip_left(source_.substr(at)).size();
-  }
+  size_t spaces_from(size_t at) const { return source_.size() - at - strip_left(source_.substr(at)).size(); }
 
   // Text up to the next tag, then what the tag opens.
   void root() {
@@ -106,7 +106,8 @@ class Lexer {
     return strip_left(text.substr(line_start)).empty() ? text.substr(0, line_start) : text;
   }
 
-  // The end of a block or a comment at `at`: "+%}", "-%}" and the blanks after it, "%}" and a newline after it.
+  // The end of a block or a comment at `at`: "+%}", "-%}" and the blanks after it, "%}" and a newline after
+  // it.
   std::optional<size_t> tag_end(std::string_view closing, size_t at) const {
     const char sign = at < source_.size() ? source_[at] : ' ';
     if (sign == '+' && looking_at(closing, at + 1)) return 3;
@@ -145,7 +146,8 @@ class Lexer {
   void raw(size_t opening) {
     const int line = line_;
     close(opening);
-    for (size_t tag = source_.find("{%", at_); tag != std::string_view::npos; tag = source_.find("{%", tag + 1)) {
+    for (size_t tag = source_.find("{%", at_); tag != std::string_view::npos;
+         tag = source_.find("{%", tag + 1)) {
       const char sign = tag + 2 < source_.size() ? source_[tag + 2] : ' ';
       size_t i = tag + 2 + (sign == '-' || sign == '+' ? 1 : 0);
       i += spaces_from(i);
@@ -284,7 +286,8 @@ class Lexer {
     int64_t value = 0;
     const auto [last, ec] = std::from_chars(text.data(), text.data() + text.size(), value, base);
     if (ec != std::errc() || last != text.data() + text.size()) {
-      throw syntax_error(line_, fmt::format("the integer '{}' cannot be read", source_.substr(at_, end - at_)))
+      throw syntax_error(line_,
+                         fmt::format("the integer '{}' cannot be read", source_.substr(at_, end - at_)))
           .expected("an integer of 64 bits");
     }
     emit(TokenType::integer, std::string(source_.substr(at_, end - at_)));
@@ -296,7 +299,8 @@ class Lexer {
     const char quote = source_[at_];
     size_t i = at_ + 1;
     while (i < source_.size() && source_[i] != quote) i += source_[i] == '\\' ? 2 : 1;
-    if (i >= source_.size()) throw syntax_error(line_, "the string is not closed").expected(std::string(1, quote));
+    if (i >= source_.size())
+      throw syntax_error(line_, "the string is not closed").expected(std::string(1, quote));
     emit(TokenType::string, unescaped(source_.substr(at_ + 1, i - at_ - 1)));
     advance(i + 1 - at_);
   }
@@ -343,7 +347,8 @@ class Lexer {
             i += 6;
           }
         }
-        if (value >= 0xd800 && value < 0xe000) throw syntax_error(line_, "a string holds half of a surrogate pair");
+        if (value >= 0xd800 && value < 0xe000)
+          throw syntax_error(line_, "a string holds half of a surrogate pair");
         append_utf8(out, value);
       } else if (c == 'N') {
         throw syntax_error(line_, "a string uses \\N{...}: characters by name are not supported");
@@ -381,7 +386,8 @@ class Lexer {
     if (c != '}' && c != ')' && c != ']') return;
     if (brackets_.empty()) throw syntax_error(line_, fmt::format("unexpected '{}'", c));
     if (brackets_.back() != c) {
-      throw syntax_error(line_, fmt::format("unexpected '{}'", c)).expected(fmt::format("'{}'", brackets_.back()));
+      throw syntax_error(line_, fmt::format("unexpected '{}'", c))
+          .expected(fmt::format("'{}'", brackets_.back()));
     }
     brackets_.pop_back();
   }

@@ -1,5 +1,6 @@
-// Lexer: template source → tokens, with the whitespace rules chat templates are written for (trim_blocks: the newline
-// after a block goes; lstrip_blocks: blanks before a block at the start of a line go; `-` and `+` override).
+// Lexer: template source → tokens, with the whitespace rules chat templates are written for (trim_blocks: the
+// newline after a block goes; lstrip_blocks: blanks before a block at the start of a line go; `-` and `+`
+// override).
 //     std::vector<Token> tokens = lex("{% if x -%} a {{ x }}{% endif %}");
 //     tokens[0].type == TokenType::block_begin;
 #pragma once
@@ -12,7 +13,17 @@
 namespace anemone::jinja {
 
 enum class TokenType : uint8_t {
-  data, block_begin, block_end, variable_begin, variable_end, name, string, integer, floating, op, end
+  data,
+  block_begin,
+  block_end,
+  variable_begin,
+  variable_end,
+  name,
+  string,
+  integer,
+  floating,
+  op,
+  end
 };
 
 struct Token {

@@ -25,7 +25,7 @@ Value no_such(Runtime& rt, const Value& v, const Value& key) {
 }
 
 struct SliceRange {
-  int64_t start, step;
+  int64_t start, stop, step;
   size_t count;
 };
 
@@ -46,14 +46,15 @@ SliceRange slice_range(const Value& start, const Value& stop, const Value& step,
   const int64_t to = stop.is_none() ? (by > 0 ? high : low) : clamp(index(stop, 0));
   const int64_t distance = by > 0 ? to - from : from - to;
   const int64_t width = by > 0 ? by : -by;
-  return {from, by, distance > 0 ? static_cast<size_t>((distance + width - 1) / width) : 0};
+  return {from, to, by, distance > 0 ? static_cast<size_t>((distance + width - 1) / width) : 0};
 }
 
 Value slice_string(Runtime& rt, const Value& v, const SliceRange& r) {
   const std::string& s = v.text();
   std::string out;
   if (v.str().ascii) {
-    if (r.step == 1) return rt.str(s.substr(static_cast<size_t>(r.count ? r.start : 0), r.count), v.str().markup);
+    if (r.step == 1)
+      return rt.str(s.substr(static_cast<size_t>(r.count ? r.start : 0), r.count), v.str().markup);
     int64_t at = r.start;
     for (size_t i = 0; i < r.count; ++i, at += r.step) out += s[static_cast<size_t>(at)];
     return rt.str(std::move(out), v.str().markup);
@@ -79,7 +80,8 @@ Value slice_string(Runtime& rt, const Value& v, const SliceRange& r) {
 
 Value Runtime::slice(const Value& v, const Value& start, const Value& stop, const Value& step_value) {
   refuse_undefined(v);
-  const bool subscriptable = v.is_string() || v.is_sequence() || (v.is_object() && v.object()->is_subscriptable());
+  const bool subscriptable =
+      v.is_string() || v.is_sequence() || (v.is_object() && v.object()->is_subscriptable());
   if (!subscriptable) throw errorf("'{}' object cannot be sliced", v.type_name());
   const SliceRange r = slice_range(start, stop, step_value, need_length(v));
   if (v.is_string()) return slice_string(*this, v, r);
@@ -88,6 +90,8 @@ Value Runtime::slice(const Value& v, const Value& start, const Value& stop, cons
   out.reserve(r.count);
   int64_t at = r.start;
   for (size_t i = 0; i < r.count; ++i, at += r.step) out.push_back(items[static_cast<size_t>(at)]);
+  if (const auto* range = v.as<Range>())
+    return Value(range->part(*this, r.start, r.stop, r.step, std::move(out)));
   return sequence(std::move(out), v.is_tuple() ? Sequence::Kind::tuple : Sequence::Kind::list);
 }
 
@@ -121,7 +125,8 @@ std::optional<Value> Runtime::own_attribute(const Value& v, std::string_view nam
         fmt::format("access to attribute '{}' of '{}' object is unsafe", name, v.type_name()));
   }
   if (v.is_object()) return v.object()->attribute(*this, name);
-  if (const Method method = find_method(v, name)) return Value(make<BoundMethod>(v, std::string(name), method));
+  if (const Method method = find_method(v, name))
+    return Value(make<BoundMethod>(v, std::string(name), method));
   if (v.is_sequence() && v.seq().kind == Sequence::Kind::group) {
     if (name == "grouper") return v.items()[0];
     if (name == "list") return v.items()[1];
@@ -174,7 +179,8 @@ std::vector<Value> attribute_path(const Value& attribute) {
   for (size_t begin = 0; begin <= s.size();) {
     const size_t end = std::min(s.find('.', begin), s.size());
     const std::string part = s.substr(begin, end - begin);
-    const bool digits = !part.empty() && part.size() < 18 && part.find_first_not_of("0123456789") == std::string::npos;
+    const bool digits =
+        !part.empty() && part.size() < 18 && part.find_first_not_of("0123456789") == std::string::npos;
     path.push_back(digits ? Value(static_cast<int64_t>(std::stoll(part))) : Value(part));
     begin = end + 1;
   }

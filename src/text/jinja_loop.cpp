@@ -77,14 +77,16 @@ std::optional<Value> LoopContext::attribute(Runtime& rt, std::string_view name) 
     }));
   }
   if (name == "changed") {
-    return Value(rt.make<Function>("changed", [this](Runtime& r, const Args& args) { return changed(r, args); }));
+    return Value(
+        rt.make<Function>("changed", [this](Runtime& r, const Args& args) { return changed(r, args); }));
   }
   return std::nullopt;
 }
 
 Value LoopContext::call(Runtime&, const Args& args) {
   if (!recurse_) throw errorf("a loop can only be called again if it is marked 'recursive'");
-  if (args.positional.size() != 1 || !args.named.empty()) throw errorf("loop(…) takes the items to go through");
+  if (args.positional.size() != 1 || !args.named.empty())
+    throw errorf("loop(…) takes the items to go through");
   return recurse_(args.positional[0]);
 }
 

@@ -15,7 +15,8 @@ class LoopContext : public Object {
  public:
   using Source = std::function<bool(Value&)>;
   // `length` where it is known before the end; `recurse` runs the loop again over other items.
-  LoopContext(Source source, std::optional<size_t> length, int depth, std::function<Value(const Value&)> recurse)
+  LoopContext(Source source, std::optional<size_t> length, int depth,
+              std::function<Value(const Value&)> recurse)
       : source_(std::move(source)), length_(length), depth_(depth), recurse_(std::move(recurse)) {}
 
   bool advance(Value& item);

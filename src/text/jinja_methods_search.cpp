@@ -1,4 +1,5 @@
-// Methods of strings that look for text or ask what a string is made of; methods of lists, tuples, dicts, numbers.
+// Methods of strings that look for text or ask what a string is made of; methods of lists, tuples, dicts,
+// numbers.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -21,8 +22,8 @@ Value text_like(R rt, S self, std::string text) { return rt.str(std::move(text),
 // The window text[start:end] that find, count, startswith and their like take, in bytes.
 struct Window {
   std::string_view text;
-  size_t offset = 0;    // of the window, in code points
-  bool valid = true;    // false: start lies past the end
+  size_t offset = 0;  // of the window, in code points
+  bool valid = true;  // false: start lies past the end
 };
 
 Window window(R rt, S self, const Params& p, size_t first) {
@@ -66,7 +67,9 @@ Value method_count(R rt, S self, A args) {
   if (needle.empty()) return Value(static_cast<int64_t>(code_points(w.text)) + 1);
   charge_search(rt, w.text, needle);
   int64_t n = 0;
-  for (size_t at = w.text.find(needle); at != std::string_view::npos; at = w.text.find(needle, at + needle.size())) ++n;
+  for (size_t at = w.text.find(needle); at != std::string_view::npos;
+       at = w.text.find(needle, at + needle.size()))
+    ++n;
   return Value(n);
 }
 
@@ -247,7 +250,8 @@ Value float_is_integer(R, S self, A args) {
 Value int_bit_length(R, S self, A args) {
   const Params p(args, "bit_length", {});
   int n = 0;
-  for (uint64_t u = self.as_int() < 0 ? 0 - static_cast<uint64_t>(self.as_int()) : static_cast<uint64_t>(self.as_int());
+  for (uint64_t u = self.as_int() < 0 ? 0 - static_cast<uint64_t>(self.as_int())
+                                      : static_cast<uint64_t>(self.as_int());
        u > 0; u >>= 1) {
     ++n;
   }
@@ -266,8 +270,8 @@ MethodTable make_string_table() {
 
 std::span<const Named<Method>> string_search_methods() { return kStringMethods; }
 
-std::string replace_text(Runtime& rt, const std::string& text, const std::string& old, const std::string& with,
-                         int64_t limit) {
+std::string replace_text(Runtime& rt, const std::string& text, const std::string& old,
+                         const std::string& with, int64_t limit) {
   std::string out;
   int64_t done = 0;
   const auto put = [&](std::string_view part) {
@@ -326,9 +330,12 @@ Method find_method(const Value& v, std::string_view name) {
 }
 
 bool is_mutating_method(const Value& v, std::string_view name) {
-  static constexpr std::string_view kList[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
+  static constexpr std::string_view kList[] = {"append", "clear", "pop",    "reverse",
+                                               "insert", "sort",  "extend", "remove"};
   static constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
-  const auto among = [&](const auto& names) { return std::find(std::begin(names), std::end(names), name) != std::end(names); };
+  const auto among = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
   return (v.is_list() && among(kList)) || (v.is_dict() && among(kDict));
 }
 

@@ -1,4 +1,5 @@
-// Methods of strings that split, strip and change case; see jinja_methods_search.cpp for those that look for text.
+// Methods of strings that split, strip and change case; see jinja_methods_search.cpp for those that look for
+// text.
 #include <algorithm>
 
 #include "base/error.h"
@@ -14,7 +15,9 @@ using R = Runtime&;
 
 Value text_like(R rt, S self, std::string text) { return rt.str(std::move(text), self.str().markup); }
 
-bool in_set(const std::vector<char32_t>& set, char32_t c) { return std::find(set.begin(), set.end(), c) != set.end(); }
+bool in_set(const std::vector<char32_t>& set, char32_t c) {
+  return std::find(set.begin(), set.end(), c) != set.end();
+}
 
 std::string_view strip_chars(std::string_view text, const std::string& chars, bool left, bool right) {
   std::vector<char32_t> set;
@@ -81,7 +84,8 @@ std::vector<std::string_view> rsplit_blanks(std::string_view text, int64_t limit
   if (static_cast<int64_t>(words.size()) <= limit) return words;
   const auto kept = static_cast<size_t>(limit);
   text = strip_right(text);
-  for (size_t i = 0; i < kept; ++i) text = strip_right(text.substr(0, text.size() - words[words.size() - 1 - i].size()));
+  for (size_t i = 0; i < kept; ++i)
+    text = strip_right(text.substr(0, text.size() - words[words.size() - 1 - i].size()));
   std::vector<std::string_view> out(words.end() - static_cast<std::ptrdiff_t>(kept), words.end());
   if (!text.empty()) out.insert(out.begin(), text);
   return out;
@@ -113,7 +117,8 @@ Value split(R rt, S self, A args, const char* name, bool from_right) {
   const int64_t limit = p.integer(1, -1);
   rt.charge(self.text().size() * 2);
   if (!p.given(0)) {
-    return list_of(rt, self, from_right ? rsplit_blanks(self.text(), limit) : split_blanks(self.text(), limit));
+    return list_of(rt, self,
+                   from_right ? rsplit_blanks(self.text(), limit) : split_blanks(self.text(), limit));
   }
   const std::string& separator = p.string(0);
   if (separator.empty()) throw errorf("{}: empty separator", name);
@@ -150,7 +155,8 @@ Value method_zfill(R rt, S self, A args) {
   rt.check_size(static_cast<uint64_t>(missing));
   const std::string& s = self.text();
   const size_t sign = !s.empty() && (s[0] == '-' || s[0] == '+') ? 1 : 0;
-  return text_like(rt, self, s.substr(0, sign) + std::string(static_cast<size_t>(missing), '0') + s.substr(sign));
+  return text_like(rt, self,
+                   s.substr(0, sign) + std::string(static_cast<size_t>(missing), '0') + s.substr(sign));
 }
 
 Value method_join(R rt, S self, A args) {

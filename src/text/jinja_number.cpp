@@ -74,7 +74,8 @@ std::optional<int64_t> parse_python_int(std::string_view text, int base) {
   }
   if (base == 0) {
     base = 10;
-    if (!prefixed && text.size() > 1 && text[0] == '0' && text.find_first_not_of("0_") != std::string_view::npos) {
+    if (!prefixed && text.size() > 1 && text[0] == '0' &&
+        text.find_first_not_of("0_") != std::string_view::npos) {
       return std::nullopt;
     }
   }
@@ -101,7 +102,8 @@ std::optional<double> parse_python_float(std::string_view text) {
   std::string low = lower(plain);
   if (!low.empty() && (low[0] == '-' || low[0] == '+')) low.erase(0, 1);
   if (low == "inf" || low == "infinity" || low == "nan") {
-    const double v = low == "nan" ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    const double v =
+        low == "nan" ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
     return plain[0] == '-' ? -v : v;
   }
   if (low.find_first_not_of("0123456789.e+-") != std::string::npos) return std::nullopt;

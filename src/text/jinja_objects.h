@@ -63,6 +63,7 @@ class DictView : public Object {
   std::string_view type_name() const override { return type_; }
   std::string repr(Runtime& rt) const override;
   const std::vector<Value>* elements() const override { return &items_; }
+  bool is_hashable() const override { return type_ == "dict_values"; }
 
  private:
   std::string_view type_;
@@ -77,6 +78,8 @@ class Range : public Object {
   std::string repr(Runtime&) const override;
   const std::vector<Value>* elements() const override { return &items_; }
   bool is_subscriptable() const override { return true; }
+  // range[from:to:by], which holds these items.
+  Range* part(Runtime& rt, int64_t from, int64_t to, int64_t by, std::vector<Value> items) const;
 
  private:
   int64_t start_, stop_, step_;

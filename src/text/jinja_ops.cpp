@@ -70,9 +70,11 @@ Value float_op(Op op, double a, double b) {
     case Op::mul: return Value(a * b);
     case Op::pow: {
       if (a == 0 && b < 0) throw errorf("0 cannot be raised to a negative power");
-      if (a < 0 && std::isfinite(b) && b != std::floor(b)) throw errorf("a complex result of ** is not supported");
+      if (a < 0 && std::isfinite(b) && b != std::floor(b))
+        throw errorf("a complex result of ** is not supported");
       const double p = std::pow(a, b);
-      if (std::isinf(p) && std::isfinite(a) && std::isfinite(b)) throw errorf("the result of ** is too large");
+      if (std::isinf(p) && std::isfinite(a) && std::isfinite(b))
+        throw errorf("the result of ** is too large");
       return Value(p);
     }
     default: break;
@@ -94,7 +96,8 @@ Value integer_op(Op op, int64_t a, int64_t b) {
     case Op::mul:
       if (__builtin_mul_overflow(a, b, &r)) throw overflow();
       return Value(r);
-    case Op::pow: return b < 0 ? float_op(op, static_cast<double>(a), static_cast<double>(b)) : integer_power(a, b);
+    case Op::pow:
+      return b < 0 ? float_op(op, static_cast<double>(a), static_cast<double>(b)) : integer_power(a, b);
     default: break;
   }
   if (b == 0) throw errorf("division by zero");
@@ -133,7 +136,9 @@ Value repeat(Runtime& rt, const Value& v, int64_t n) {
 
 Value add_strings(Runtime& rt, const Value& a, const Value& b) {
   const bool markup = a.str().markup || b.str().markup;
-  const auto part = [&](const Value& v) { return markup && !v.str().markup ? escape_html(v.text()) : v.text(); };
+  const auto part = [&](const Value& v) {
+    return markup && !v.str().markup ? escape_html(v.text()) : v.text();
+  };
   rt.check_size(a.text().size() + b.text().size());
   return rt.str(part(a) + part(b), markup);
 }
@@ -219,7 +224,8 @@ bool Runtime::equal(const Value& a, const Value& b) {
     default: break;
   }
   if (a.object() == b.object()) return true;
-  if (a.object()->type_name() != b.object()->type_name() || !a.object()->elements() || !b.object()->elements()) {
+  if (a.object()->type_name() != b.object()->type_name() || !a.object()->elements() ||
+      !b.object()->elements()) {
     return false;
   }
   const std::vector<Value>& x = *a.object()->elements();

@@ -243,7 +243,8 @@ class Parser : ExpressionParser {
     s.text = "caller";
     if (current().is_op("(")) parse_params(s);
     s.value = parse_expression();
-    if (s.value->kind != Expr::Kind::call) throw error("a call block calls nothing", line).expected("a call: f(…)");
+    if (s.value->kind != Expr::Kind::call)
+      throw error("a call block calls nothing", line).expected("a call: f(…)");
     parse_function_body(s, "endcall");
     return s;
   }

@@ -1,4 +1,5 @@
-// Parser: template source → Program, with Jinja's grammar and precedence. A syntax error names the template's line.
+// Parser: template source → Program, with Jinja's grammar and precedence. A syntax error names the template's
+// line.
 //     Program p = parse("{% for m in messages %}{{ m.content }}{% endfor %}");
 #pragma once
 

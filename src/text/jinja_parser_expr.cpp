@@ -67,16 +67,19 @@ void ExpressionParser::expect_op(std::string_view op) {
 }
 
 void ExpressionParser::expect_name(std::string_view name) {
-  if (!skip_name(name)) throw error("syntax error").found(describe(current())).expected(fmt::format("'{}'", name));
+  if (!skip_name(name))
+    throw error("syntax error").found(describe(current())).expected(fmt::format("'{}'", name));
 }
 
 void ExpressionParser::expect(TokenType type, std::string_view what) {
-  if (current().type != type) throw error("syntax error").found(describe(current())).expected(std::string(what));
+  if (current().type != type)
+    throw error("syntax error").found(describe(current())).expected(std::string(what));
   next();
 }
 
 std::string ExpressionParser::expect_any_name() {
-  if (current().type != TokenType::name) throw error("syntax error").found(describe(current())).expected("a name");
+  if (current().type != TokenType::name)
+    throw error("syntax error").found(describe(current())).expected("a name");
   const std::string& name = next().text;
   if (name[0] >= '0' && name[0] <= '9') throw error(fmt::format("'{}' is not a name", name));
   return name;
@@ -282,7 +285,8 @@ ExprPtr ExpressionParser::parse_primary(bool with_namespace) {
 
 bool ExpressionParser::at_tuple_end(const TupleRules& rules) const {
   const Token& token = current();
-  if (token.type == TokenType::variable_end || token.type == TokenType::block_end || token.is_op(")")) return true;
+  if (token.type == TokenType::variable_end || token.type == TokenType::block_end || token.is_op(")"))
+    return true;
   return !rules.end_name.empty() && token.is_name(rules.end_name);
 }
 
@@ -294,13 +298,15 @@ ExprPtr ExpressionParser::parse_tuple(const TupleRules& rules) {
   while (true) {
     if (!items.empty()) expect_op(",");
     if (at_tuple_end(rules)) break;
-    items.push_back(rules.names_only ? parse_primary(rules.with_namespace) : parse_expression(rules.with_condition));
+    items.push_back(rules.names_only ? parse_primary(rules.with_namespace)
+                                     : parse_expression(rules.with_condition));
     if (!current().is_op(",")) break;
     is_tuple = true;
   }
   if (!is_tuple) {
     if (!items.empty()) return std::move(items[0]);
-    if (!rules.parenthesised) throw error("syntax error").found(describe(current())).expected("an expression");
+    if (!rules.parenthesised)
+      throw error("syntax error").found(describe(current())).expected("an expression");
   }
   ExprPtr e = make(Expr::Kind::tuple, line);
   e->children = std::move(items);
@@ -396,7 +402,8 @@ ExprPtr ExpressionParser::parse_subscript(ExprPtr e) {
     if (ExprPtr part = parse_subscript_part(line, slice)) parts.push_back(std::move(part));
   }
   expect_op("]");
-  if (!slice.empty() && (!parts.empty() || slice.size() != 3)) throw error("a slice beside other subscripts", line);
+  if (!slice.empty() && (!parts.empty() || slice.size() != 3))
+    throw error("a slice beside other subscripts", line);
   ExprPtr result = make(slice.empty() ? Expr::Kind::item : Expr::Kind::slice, line);
   result->children.push_back(std::move(e));
   if (!slice.empty()) {
@@ -421,7 +428,8 @@ ExprPtr ExpressionParser::parse_subscript_part(int, std::vector<ExprPtr>& slice)
   expect_op(":");
   slice.push_back(std::move(first));
   const auto part = [&]() -> ExprPtr {
-    return current().is_op(":") || current().is_op("]") || current().is_op(",") ? nullptr : parse_expression();
+    return current().is_op(":") || current().is_op("]") || current().is_op(",") ? nullptr
+                                                                                : parse_expression();
   };
   slice.push_back(part());
   slice.push_back(skip_op(":") ? part() : nullptr);

@@ -22,11 +22,11 @@ inline constexpr int kMaxSyntaxNesting = 100;
 inline constexpr int kMaxExprDepth = 256;
 
 struct TupleRules {
-  bool names_only = false;       // an assignment target
-  bool with_condition = true;    // `a if b else c` allowed
-  bool with_namespace = false;   // `ns.a` allowed as a target
-  bool parenthesised = false;    // () is an empty tuple
-  std::string_view end_name{};   // a name that ends the tuple: `in`, `recursive`
+  bool names_only = false;      // an assignment target
+  bool with_condition = true;   // `a if b else c` allowed
+  bool with_namespace = false;  // `ns.a` allowed as a target
+  bool parenthesised = false;   // () is an empty tuple
+  std::string_view end_name{};  // a name that ends the tuple: `in`, `recursive`
 };
 
 class ExpressionParser {

@@ -8,7 +8,8 @@ namespace anemone::jinja {
 namespace {
 
 void append_repr(std::string& out, std::string_view text) {
-  const bool double_quoted = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
+  const bool double_quoted =
+      text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char quote = double_quoted ? '"' : '\'';
   out += quote;
   for (size_t i = 0; i < text.size();) {

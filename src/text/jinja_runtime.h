@@ -1,4 +1,5 @@
-// Runtime: what one rendering may use up, and the Python semantics of its values: text, truth, operators, look-ups.
+// Runtime: what one rendering may use up, and the Python semantics of its values: text, truth, operators,
+// look-ups.
 //     Runtime rt(limits, clock);
 //     Value sum = rt.binary(Op::add, Value(1), Value(2.5));   // 3.5
 // Everything that takes time or memory in proportion to a template's wishes goes through step() or charge().
@@ -22,11 +23,11 @@ namespace anemone::jinja {
 class Runtime;
 
 struct Limits {
-  uint64_t steps = 50'000'000;            // operations, loop turns, elements looked at
-  uint64_t output_bytes = 64 << 20;       // the rendered text
-  uint64_t value_bytes = 64 << 20;        // one string; a list counts 16 bytes an element
+  uint64_t steps = 50'000'000;               // operations, loop turns, elements looked at
+  uint64_t output_bytes = 64 << 20;          // the rendered text
+  uint64_t value_bytes = 64 << 20;           // one string; a list counts 16 bytes an element
   uint64_t total_bytes = uint64_t{1} << 30;  // all values ever made, dead or alive
-  int depth = 400;                        // expressions, statements, macro calls inside each other
+  int depth = 400;                           // expressions, statements, macro calls inside each other
 };
 
 using Clock = std::function<std::tm()>;  // local time
@@ -50,6 +51,7 @@ class Object {
   virtual bool next(Runtime&, Value&) { return false; }
   virtual const std::vector<Value>* elements() const { return nullptr; }
   virtual bool is_subscriptable() const { return false; }  // elements by index
+  virtual bool is_hashable() const { return true; }
 };
 
 // Walks whatever Python can iterate over.
@@ -75,7 +77,7 @@ class Runtime {
   void step(uint64_t n = 1) {
     if ((steps_ += n) > limits_.steps) out_of_steps();
   }
-  void charge(uint64_t bytes);     // memory that a template made us allocate
+  void charge(uint64_t bytes);            // memory that a template made us allocate
   void check_size(uint64_t bytes) const;  // of one value, before it is made
   class Deeper {
    public:
@@ -94,7 +96,7 @@ class Runtime {
   Value tuple(std::vector<Value> items) { return sequence(std::move(items), Sequence::Kind::tuple); }
   Value sequence(std::vector<Value> items, Sequence::Kind kind);
   Value dict(Dict dict);
-  void push(std::vector<Value>& items, Value v);  // append and charge
+  void push(std::vector<Value>& items, Value v);        // append and charge
   void set(Dict& dict, const Value& key, Value value);  // refuses keys that cannot be hashed
   template <class T, class... A>
   T* make(A&&... args) {

@@ -9,14 +9,9 @@
 namespace anemone::jinja {
 namespace {
 
-const Value& operand(const Args& args, std::string_view name) {
-  if (args.positional.size() != 1 || !args.named.empty()) throw errorf("the test '{}' takes one argument", name);
-  return args.positional[0];
-}
-
-int64_t integer_of(Runtime& rt, const Value& v, int64_t divisor) {
-  const Value rest = rt.binary(Op::mod, v, Value(divisor));
-  return rest.is_number() && rest.as_double() == 0 ? 0 : 1;
+// v % divisor == rest; for text % formats, and the answer is no.
+bool leaves(Runtime& rt, const Value& v, const Value& divisor, int rest) {
+  return rt.equal(rt.binary(Op::mod, v, divisor), Value(rest));
 }
 
 // True for text with a cased character, all of which are of that case.
@@ -48,62 +43,70 @@ bool is_sequence(Runtime& rt, const Value& v) {
 
 template <Op op>
 bool comparison(Runtime& rt, const Value& v, const Args& args) {
-  return rt.compare(op, v, operand(args, "comparison"));
+  return rt.compare(op, v, args.positional[0]);
 }
 
 using A = const Args&;
 using V = const Value&;
 using R = Runtime&;
 
-constexpr Named<Test> kTests[] = {
-    {"defined", [](R, V v, A) { return !v.is_undefined(); }},
-    {"undefined", [](R, V v, A) { return v.is_undefined(); }},
-    {"none", [](R, V v, A) { return v.is_none(); }},
-    {"boolean", [](R, V v, A) { return v.is_bool(); }},
-    {"true", [](R, V v, A) { return v.is_bool() && v.as_bool(); }},
-    {"false", [](R, V v, A) { return v.is_bool() && !v.as_bool(); }},
-    {"integer", [](R, V v, A) { return v.is_int(); }},
-    {"float", [](R, V v, A) { return v.is_float(); }},
-    {"number", [](R, V v, A) { return v.is_number(); }},
-    {"string", [](R, V v, A) { return v.is_string(); }},
-    {"mapping", [](R, V v, A) { return v.is_dict(); }},
-    {"sequence", [](R rt, V v, A) { return is_sequence(rt, v); }},
-    {"iterable", [](R rt, V v, A) { return rt.is_iterable(v); }},
-    {"callable", [](R, V v, A) { return v.is_undefined() || (v.is_object() && v.object()->is_callable()); }},
-    {"escaped", [](R, V v, A) { return v.is_string() && v.str().markup; }},
-    {"odd", [](R rt, V v, A) { return integer_of(rt, v, 2) != 0; }},
-    {"even", [](R rt, V v, A) { return integer_of(rt, v, 2) == 0; }},
-    {"divisibleby",
-     [](R rt, V v, A args) { return rt.equal(rt.binary(Op::mod, v, operand(args, "divisibleby")), Value(0)); }},
-    {"lower", [](R rt, V v, A) { return is_case(rt, v, is_lower, is_upper); }},
-    {"upper", [](R rt, V v, A) { return is_case(rt, v, is_upper, is_lower); }},
-    {"sameas", [](R, V v, A args) { return same_object(v, operand(args, "sameas")); }},
-    {"in", [](R rt, V v, A args) { return rt.contains(operand(args, "in"), v); }},
-    {"filter", [](R, V v, A) { return v.is_string() && find_filter(v.text()) != nullptr; }},
-    {"test", [](R, V v, A) { return v.is_string() && find_test(v.text()) != nullptr; }},
-    {"==", comparison<Op::eq>},
-    {"eq", comparison<Op::eq>},
-    {"equalto", comparison<Op::eq>},
-    {"!=", comparison<Op::ne>},
-    {"ne", comparison<Op::ne>},
-    {"<", comparison<Op::lt>},
-    {"lt", comparison<Op::lt>},
-    {"lessthan", comparison<Op::lt>},
-    {"<=", comparison<Op::le>},
-    {"le", comparison<Op::le>},
-    {">", comparison<Op::gt>},
-    {"gt", comparison<Op::gt>},
-    {"greaterthan", comparison<Op::gt>},
-    {">=", comparison<Op::ge>},
-    {"ge", comparison<Op::ge>},
+constexpr Test kTests[] = {
+    {"defined", 0, [](R, V v, A) { return !v.is_undefined(); }},
+    {"undefined", 0, [](R, V v, A) { return v.is_undefined(); }},
+    {"none", 0, [](R, V v, A) { return v.is_none(); }},
+    {"boolean", 0, [](R, V v, A) { return v.is_bool(); }},
+    {"true", 0, [](R, V v, A) { return v.is_bool() && v.as_bool(); }},
+    {"false", 0, [](R, V v, A) { return v.is_bool() && !v.as_bool(); }},
+    {"integer", 0, [](R, V v, A) { return v.is_int(); }},
+    {"float", 0, [](R, V v, A) { return v.is_float(); }},
+    {"number", 0, [](R, V v, A) { return v.is_number(); }},
+    {"string", 0, [](R, V v, A) { return v.is_string(); }},
+    {"mapping", 0, [](R, V v, A) { return v.is_dict(); }},
+    {"sequence", 0, [](R rt, V v, A) { return is_sequence(rt, v); }},
+    {"iterable", 0, [](R rt, V v, A) { return rt.is_iterable(v); }},
+    {"callable", 0,
+     [](R, V v, A) { return v.is_undefined() || (v.is_object() && v.object()->is_callable()); }},
+    {"escaped", 0, [](R, V v, A) { return v.is_string() && v.str().markup; }},
+    {"odd", 0, [](R rt, V v, A) { return leaves(rt, v, Value(2), 1); }},
+    {"even", 0, [](R rt, V v, A) { return leaves(rt, v, Value(2), 0); }},
+    {"divisibleby", 1, [](R rt, V v, A args) { return leaves(rt, v, args.positional[0], 0); }},
+    {"lower", 0, [](R rt, V v, A) { return is_case(rt, v, is_lower, is_upper); }},
+    {"upper", 0, [](R rt, V v, A) { return is_case(rt, v, is_upper, is_lower); }},
+    {"sameas", 1, [](R, V v, A args) { return same_object(v, args.positional[0]); }},
+    {"in", 1, [](R rt, V v, A args) { return rt.contains(args.positional[0], v); }},
+    {"filter", 0, [](R, V v, A) { return v.is_string() && find_filter(v.text()) != nullptr; }},
+    {"test", 0, [](R, V v, A) { return v.is_string() && find_test(v.text()) != nullptr; }},
+    {"==", 1, comparison<Op::eq>},
+    {"eq", 1, comparison<Op::eq>},
+    {"equalto", 1, comparison<Op::eq>},
+    {"!=", 1, comparison<Op::ne>},
+    {"ne", 1, comparison<Op::ne>},
+    {"<", 1, comparison<Op::lt>},
+    {"lt", 1, comparison<Op::lt>},
+    {"lessthan", 1, comparison<Op::lt>},
+    {"<=", 1, comparison<Op::le>},
+    {"le", 1, comparison<Op::le>},
+    {">", 1, comparison<Op::gt>},
+    {"gt", 1, comparison<Op::gt>},
+    {"greaterthan", 1, comparison<Op::gt>},
+    {">=", 1, comparison<Op::ge>},
+    {"ge", 1, comparison<Op::ge>},
 };
 
 }  // namespace
 
-Test find_test(std::string_view name) {
+bool Test::operator()(Runtime& rt, const Value& v, const Args& args) const {
+  if (args.positional.size() != arguments || !args.named.empty()) {
+    throw errorf("the test '{}' takes {} argument(s), not {}", name, arguments,
+                 args.positional.size() + args.named.size());
+  }
+  return function(rt, v, args);
+}
+
+const Test* find_test(std::string_view name) {
   static const auto table = [] {
-    std::unordered_map<std::string_view, Test> all;
-    for (const Named<Test>& t : kTests) all.emplace(t.name, t.function);
+    std::unordered_map<std::string_view, const Test*> all;
+    for (const Test& t : kTests) all.emplace(t.name, &t);
     return all;
   }();
   const auto it = table.find(name);

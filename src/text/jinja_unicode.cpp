@@ -128,8 +128,8 @@ size_t byte_offset(std::string_view text, size_t code_point) {
 
 bool is_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f);
-  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202f || c == 0x205f || c == 0x3000;
+  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 bool is_line_break(char32_t c) {
@@ -144,9 +144,9 @@ bool is_alpha(char32_t c) {
 bool is_decimal(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
 
 bool is_digit(char32_t c) {
-  return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
-         (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247c) ||
-         (c >= 0x2488 && c <= 0x2490);
+  return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
+         (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) ||
+         (c >= 0x2474 && c <= 0x247c) || (c >= 0x2488 && c <= 0x2490);
 }
 
 bool is_numeric(char32_t c) {
@@ -189,7 +189,8 @@ std::string upper(std::string_view text) {
 }
 
 std::string lower(std::string_view text) {
-  return map_code_points(text, [&](std::string& out, size_t at, char32_t c) { append_lower(out, text, at, c); });
+  return map_code_points(text,
+                         [&](std::string& out, size_t at, char32_t c) { append_lower(out, text, at, c); });
 }
 
 std::string title(std::string_view text) {
@@ -228,7 +229,8 @@ std::string casefold(std::string_view text) {
   return map_code_points(text, [](std::string& out, size_t, char32_t c) {
     utf8proc_int32_t folded[8];
     int boundary = 0;
-    const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded, 8, UTF8PROC_CASEFOLD, &boundary);
+    const auto n =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded, 8, UTF8PROC_CASEFOLD, &boundary);
     if (n <= 0 || n > 8) return append_utf8(out, c);
     for (utf8proc_ssize_t i = 0; i < n; ++i) append_utf8(out, static_cast<char32_t>(folded[i]));
   });

@@ -21,17 +21,17 @@ void append_utf8(std::string& out, char32_t c);
 size_t code_points(std::string_view text);
 size_t byte_offset(std::string_view text, size_t code_point);  // text.size() where past the end
 
-bool is_space(char32_t c);         // str.isspace, and \s of a regular expression
-bool is_line_break(char32_t c);    // what str.splitlines splits at
+bool is_space(char32_t c);       // str.isspace, and \s of a regular expression
+bool is_line_break(char32_t c);  // what str.splitlines splits at
 bool is_alpha(char32_t c);
-bool is_decimal(char32_t c);       // category Nd
-bool is_digit(char32_t c);         // str.isdigit: decimals and superscripts
+bool is_decimal(char32_t c);  // category Nd
+bool is_digit(char32_t c);    // str.isdigit: decimals and superscripts
 bool is_numeric(char32_t c);
 bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 bool is_title(char32_t c);
-bool is_word(char32_t c);          // \w
-bool is_printable(char32_t c);     // what repr shows as itself
+bool is_word(char32_t c);       // \w
+bool is_printable(char32_t c);  // what repr shows as itself
 
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
@@ -40,7 +40,7 @@ std::string capitalize(std::string_view text);
 std::string swapcase(std::string_view text);
 std::string casefold(std::string_view text);
 
-std::string_view strip_left(std::string_view text);   // whitespace
+std::string_view strip_left(std::string_view text);  // whitespace
 std::string_view strip_right(std::string_view text);
 
 }  // namespace anemone::jinja

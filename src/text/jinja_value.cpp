@@ -121,6 +121,7 @@ const Value* Dict::find(std::string_view key) const {
 
 bool hashable(const Value& v) {
   if (v.is_dict() || v.is_list()) return false;
+  if (v.is_object()) return v.object()->is_hashable();
   if (!v.is_tuple()) return true;
   return std::all_of(v.items().begin(), v.items().end(), hashable);
 }

@@ -1,8 +1,10 @@
-// Value: what a template computes with, shaped after Python's objects because templates rely on their details.
+// Value: what a template computes with, shaped after Python's objects because templates rely on their
+// details.
 //     Value v = Value::list({Value(1), Value("two")});
 //     v.is_list() and v.items()[1].text() == "two";
-// Values are immutable and cheap to copy. What can change during a rendering (namespaces, loops, iterators) is an
-// Object, owned by the Runtime and referred to by address, so that cycles neither leak nor recurse on destruction.
+// Values are immutable and cheap to copy. What can change during a rendering (namespaces, loops, iterators)
+// is an Object, owned by the Runtime and referred to by address, so that cycles neither leak nor recurse on
+// destruction.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,11 @@ struct Str {
 struct Sequence {
   std::vector<Value> items;
   int depth = 1;
-  enum class Kind : uint8_t { list, tuple, group } kind = Kind::list;  // group: the (grouper, list) of groupby
+  enum class Kind : uint8_t {
+    list,
+    tuple,
+    group
+  } kind = Kind::list;  // group: the (grouper, list) of groupby
 };
 
 enum class Type : uint8_t { undefined, none, boolean, integer, floating, string, sequence, dict, object };
@@ -91,8 +97,8 @@ class Value {
     return is_object() ? dynamic_cast<T*>(object()) : nullptr;
   }
 
-  int depth() const;                  // levels of containers
-  const void* identity() const;       // address of the shared part, null for plain values
+  int depth() const;                   // levels of containers
+  const void* identity() const;        // address of the shared part, null for plain values
   std::string_view type_name() const;  // Python's: "str", "NoneType"
 
  private:

@@ -1,4 +1,5 @@
-// Any bytes as a chat template, rendered over a fixed conversation: it renders or throws an Error, within small limits.
+// Any bytes as a chat template, rendered over a fixed conversation: it renders or throws an Error, within
+// small limits.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const jinja::Value tools = jinja::parse_json(R"([{"type": "function", "function": {"name": "f"}}])");
   ChatInput in{.messages = messages, .tools = tools, .add_generation_prompt = true, .bos_token = "<s>"};
   in.clock = [] { return std::tm{}; };
-  in.limits = {.steps = 20'000, .output_bytes = 1 << 16, .value_bytes = 1 << 16, .total_bytes = 1 << 22, .depth = 200};
+  in.limits = {
+      .steps = 20'000, .output_bytes = 1 << 16, .value_bytes = 1 << 16, .total_bytes = 1 << 22, .depth = 200};
   try {
     ChatTemplate(std::string(reinterpret_cast<const char*>(data), size)).render(in);
   } catch (const Error&) {

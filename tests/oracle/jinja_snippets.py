@@ -120,6 +120,14 @@ SNIPPETS += [
 ]
 
 
+# found by comparing random snippets
+SNIPPETS += exprs(
+    "range(10)[::2]", "range(10)[2:5]", "range(10)[::-3]|list", "range(10)[20:]", "n is defined(1)", "n is none(1)", "n is odd 3", "n is eq", "5|batch(2) and 1", "5|slice(2) and 1", "5|batch(2)|list", "n|unique and 1",
+    "d|truncate(5)", "nums|truncate(3, leeway=0)", "2.5|round(none)", "7|round(none)", "'' % nums", "'' % n", "'' % x", "'%s' is odd", "d.get(d.keys())", "{d.keys(): 1}", "[1, 2]|escape|list", "(' a  b c ').split(none, 1)", "' a  b c '.rsplit(none, 1)", "'\\x7f\\x80'|tojson(true)",
+    "'<p>x  <b>y</b></p>'|striptags|upper",
+)
+
+
 # Random snippets: small expressions put together from the values, filters, methods and operators above.
 ATOMS = ["n", "neg", "pi", "yes", "no", "nothing", "empty", "text", "uni", "lines", "nums", "floats", "mixed", "words", "d",
          "nested", "users", "html", "quotes", "undef", "0", "1", "-1", "2", "3.5", "'a'", "''", "'l'", "' a b '", "[]", "[1, 2]",

@@ -33,8 +33,8 @@ Json read_json(const fs::path& path) {
 // "2026-11-15T02:31:04"
 std::tm parse_time(const std::string& text) {
   std::tm t{};
-  REQUIRE(std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min,
-                      &t.tm_sec) == 6);
+  REQUIRE(std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour,
+                      &t.tm_min, &t.tm_sec) == 6);
   t.tm_year -= 1900;
   t.tm_mon -= 1;
   t.tm_isdst = -1;
@@ -72,8 +72,9 @@ std::string difference(const std::string& ours, const std::string& wanted) {
   const auto [a, b] = std::mismatch(ours.begin(), ours.end(), wanted.begin(), wanted.end());
   const auto at = static_cast<size_t>(a - ours.begin());
   const size_t from = at > 40 ? at - 40 : 0;
-  return "at byte " + std::to_string(at) + ": ours " + Json(ours.substr(from, 100)).dump(-1, ' ', false, Json::error_handler_t::replace) +
-         ", wanted " + Json(wanted.substr(from, 100)).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return "at byte " + std::to_string(at) + ": ours " +
+         Json(ours.substr(from, 100)).dump(-1, ' ', false, Json::error_handler_t::replace) + ", wanted " +
+         Json(wanted.substr(from, 100)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // Empty where the rendering is as wanted.
@@ -81,14 +82,17 @@ std::string check_render(const std::string& source, const ChatInput& in, const J
   static const std::string kRaised = "TemplateError: ";
   try {
     const std::string ours = ChatTemplate(source).render(in);
-    if (!wanted.contains("out")) return "rendered, but wanted the error " + wanted["error"].get<std::string>();
+    if (!wanted.contains("out"))
+      return "rendered, but wanted the error " + wanted["error"].get<std::string>();
     const auto out = wanted["out"].get<std::string>();
     return ours == out ? "" : difference(ours, out);
   } catch (const Error& e) {
     if (!wanted.contains("error")) return std::string("failed: ") + e.what();
     const auto error = wanted["error"].get<std::string>();
     if (!error.starts_with(kRaised)) return "";
-    return e.message() == error.substr(kRaised.size()) ? "" : "raised '" + e.message() + "', wanted '" + error + "'";
+    return e.message() == error.substr(kRaised.size())
+               ? ""
+               : "raised '" + e.message() + "', wanted '" + error + "'";
   }
 }
 
@@ -104,7 +108,8 @@ TEST_CASE("chat template vectors: every conversation renders as transformers ren
   const std::tm now = parse_time(cases["now"].get<std::string>());
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".json" && entry.path().filename() != "cases.json") files.push_back(entry.path());
+    if (entry.path().extension() == ".json" && entry.path().filename() != "cases.json")
+      files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   CHECK(!files.empty());
@@ -141,7 +146,8 @@ TEST_CASE("a template's own error is shown with the line that raised it") {
 
 TEST_CASE("one template renders from many threads at once") {
   const ChatTemplate chat("{% for m in messages %}{{ m.role }}:{{ m.content | upper }};{% endfor %}");
-  const jinja::Value messages = jinja::parse_json(R"([{"role": "user", "content": "a"}, {"role": "b", "content": "c"}])");
+  const jinja::Value messages =
+      jinja::parse_json(R"([{"role": "user", "content": "a"}, {"role": "b", "content": "c"}])");
   std::vector<std::string> out(8);
   std::vector<std::thread> threads;
   for (std::string& slot : out) {

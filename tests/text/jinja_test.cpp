@@ -45,7 +45,8 @@ TEST_CASE("snippets render as jinja2 renders them") {
   const Json cases = Json::parse(file);
   ChatInput in;
   in.clock = fixed_time;
-  for (const auto& [name, value] : cases["context"].items()) in.extra.emplace_back(name, jinja::from_json(value));
+  for (const auto& [name, value] : cases["context"].items())
+    in.extra.emplace_back(name, jinja::from_json(value));
   for (const Json& c : cases["cases"]) {
     const auto source = c["template"].get<std::string>();
     CAPTURE(source);
@@ -67,7 +68,8 @@ TEST_CASE("snippets render as jinja2 renders them") {
 }
 
 TEST_CASE("errors name the template's line") {
-  CHECK(error_of("a\n{% if %}") == "template line 2: syntax error; found the end of the statement, expected an expression");
+  CHECK(error_of("a\n{% if %}") ==
+        "template line 2: syntax error; found the end of the statement, expected an expression");
   CHECK(error_of("a\n\n{{ x.y }}") == "template line 3: 'x' is undefined");
   CHECK(error_of("{% include 'x' %}").find("template line 1: 'include' is not possible") == 0);
   CHECK(error_of("{% for x in y %}\n").find("template line 1") == 0);
@@ -95,14 +97,18 @@ TEST_CASE("a template cannot run, grow or nest without bound") {
   hits("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion depth");
   hits("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "recursion depth");
   hits("{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "recursion depth");
-  hits("{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor %}", "value nesting");
+  hits("{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor %}",
+       "value nesting");
   hits("{% set ns = namespace(x='ab') %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
        "bytes of one value");
-  hits("{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-       "bytes of one value");
-  hits("{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}"
-       "{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
-       "steps");
+  hits(
+      "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ "
+      "ns.x }}",
+      "bytes of one value");
+  hits(
+      "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}"
+      "{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
+      "steps");
   hits("{% set x = 'a' * 1000000 %}{% for i in range(99999) %}{{ x }}{% endfor %}", "bytes of output");
   hits("{{ " + std::string(100000, '(') + std::string(100000, ')') + " }}", "syntax nesting");
   hits("{{ " + std::string(100000, '[') + std::string(100000, ']') + " }}", "syntax nesting");
@@ -115,6 +121,7 @@ TEST_CASE("a template cannot run, grow or nest without bound") {
 
 TEST_CASE("a limit can be set for one rendering") {
   CHECK(error_of("{{ 'x' * 100 }}", {.value_bytes = 99}) ==
-        "template line 1: the template hit the limit on bytes of one value (99); the template does not end, or asks for "
+        "template line 1: the template hit the limit on bytes of one value (99); the template does not end, "
+        "or asks for "
         "too much");
 }
