@@ -2,8 +2,8 @@
 
     pip install jinja2==3.1.6
     python tests/oracle/make_jinja_cases.py
-    python tests/oracle/make_jinja_cases.py --random 20000 --seed 1 --out /tmp/more.json   # then, with the tests:
-    ANEMONE_JINJA_CASES=/tmp/more.json unit_tests --test-case='snippets*'
+    python tests/oracle/make_jinja_cases.py --random 20000 --seed 1 --out more.json   # then, with the tests:
+    ANEMONE_JINJA_CASES=more.json unit_tests --test-case='snippets*'
 
 The environment is the one transformers renders chat templates in: immutable sandbox, trim_blocks, lstrip_blocks,
 loop controls, {% generation %}, a tojson without HTML escapes, raise_exception, strftime_now (fixed here).
