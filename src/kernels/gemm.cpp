@@ -145,10 +145,11 @@ void pack(const float* data, int64_t along, int64_t across, int64_t k, int64_t c
       for (int64_t i = 0; i < k; ++i) std::copy_n(from + i * along, w, out + i * width);
       continue;
     }
-    for (int64_t i0 = 0; i0 < k; i0 += stretch)
+    for (int64_t i0 = 0; i0 < k; i0 += stretch) {
+      const int64_t end = std::min(k, i0 + stretch);
       for (int64_t x = 0; x < w; ++x)
-        for (int64_t i = i0; i < std::min(k, i0 + stretch); ++i)
-          out[i * width + x] = from[i * along + x * across];
+        for (int64_t i = i0; i < end; ++i) out[i * width + x] = from[i * along + x * across];
+    }
   }
 }
 
