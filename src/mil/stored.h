@@ -1,8 +1,9 @@
 // StoredTensor: a constant as it is stored (fp16, packed integers, palettes, sparse …), read in pieces.
 //     auto w = stored_constant(constant);
 //     w->read(row * k, (row + 1) * k, scratch);       // one row, decoded to fp32
-// Elements come out as 4 bytes each: float for floating types, int32 for integers and bool, as everywhere in the
-// engine. Weights are never expanded whole: conv, linear, matmul and gather read tiles through this interface.
+// Elements come out as 4 bytes each: float for floating types, int32 for integers and bool, as everywhere in
+// the engine. Weights are never expanded whole: conv, linear, matmul and gather read tiles through this
+// interface.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,13 @@ class StoredTensor {
   // Decodes the elements [begin, end) in row-major order. Safe from any thread.
   virtual void read(int64_t begin, int64_t end, void* out) const = 0;
 
-  // How the elements lie, where a fast kernel can use them in place. A row is what belongs to one index of the
-  // first dimension. With q the packed element at `data`:
+  // How the elements lie, where a fast kernel can use them in place. A row is what belongs to one index of
+  // the first dimension. With q the packed element at `data`:
   //     value = scale[row / rows_per_scale] * (q - offset[row / rows_per_scale])        or
   //     value = lut[row / rows_per_lut * 2^bits + q]
-  // Kernels that do not know a form use read(). Where the declared type is fp16, read() rounds each product to it,
-  // as coremltools does; a kernel that applies the scale to a sum is closer to the stored numbers than that.
+  // Kernels that do not know a form use read(). Where the declared type is fp16, read() rounds each product
+  // to it, as coremltools does; a kernel that applies the scale to a sum is closer to the stored numbers than
+  // that.
   struct Form {
     DType dtype = DType::none;        // of the packed elements; none: only read() is possible
     const std::byte* data = nullptr;  // packed, row-major
