@@ -72,7 +72,7 @@ def differences(a, b, where, roots):
             yield f"{where}: another value"
         return
     if isinstance(a, MIL_pb2.Value.BlobFileValue):
-        if blob_bytes(roots[0], a) != blob_bytes(roots[1], b):
+        if blob_bytes(roots[0], a) != blob_bytes(roots[1], b) or unknown(a) != unknown(b):
             yield f"{where}: another weight"
         return
     if unknown(a) != unknown(b):
@@ -109,7 +109,7 @@ def compress(path):
     """coremltools' own compression must take the package and give one that loads again."""
     model = ct.models.MLModel(path, skip_model_load=True)
     config = cto.coreml.OptimizationConfig(cto.coreml.OpLinearQuantizerConfig(weight_threshold=64))
-    palettes = cto.coreml.OptimizationConfig(cto.coreml.OpPalettizerConfig(nbits=4, weight_threshold=64))
+    palettes = cto.coreml.OptimizationConfig(cto.coreml.OpPalettizerConfig(mode="uniform", nbits=4, weight_threshold=64))
     for run in (
         lambda: cto.coreml.linear_quantize_weights(model, config),
         lambda: cto.coreml.palettize_weights(model, palettes),
