@@ -61,6 +61,13 @@ void Tally::add(const std::string& what, const std::string& problem) {
   CHECK_MESSAGE(problem.empty(), what << ": " << problem);
 }
 
-Tally::~Tally() { fmt::print("{}: {} passed, {} failed\n", name, passed, failed); }
+void Tally::know(const std::string& what, const std::string& reason) {
+  ++known;
+  fmt::print("known difference: {}: {}\n", what, reason);
+}
+
+Tally::~Tally() {
+  fmt::print("{}: {} passed, {} failed{}\n", name, passed, failed, known ? fmt::format(", {} known", known) : "");
+}
 
 }  // namespace anemone

@@ -27,9 +27,10 @@ struct Tally {
   explicit Tally(std::string title) : name(std::move(title)) {}
   ~Tally();
   void add(const std::string& what, const std::string& problem);  // empty problem: passed
+  void know(const std::string& what, const std::string& reason);  // differs, for a reason that is written down
 
   std::string name;
-  int passed = 0, failed = 0;
+  int passed = 0, failed = 0, known = 0;
 };
 
 }  // namespace anemone
