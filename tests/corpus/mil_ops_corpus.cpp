@@ -61,19 +61,20 @@ std::map<std::string, Array> arrays(const fs::path& path) {
   return out;
 }
 
-// What the test behind a case is known to want instead of equal values; empty for most.
-std::string known_difference(const std::string& test) {
+// What the test behind a case is known to want instead of equal values; nothing for most. `within` bounds how far the
+// values may then differ.
+nlohmann::json known_difference(const std::string& test) {
   static const nlohmann::json known = read_json(fs::path(ANEMONE_SOURCE_DIR) / "tests" / "corpus" / "known_differences.json");
   for (const auto& entry : known)
-    if (test.find(entry.at("test").get<std::string>()) != std::string::npos) return entry.at("reason");
-  return "";
+    if (test.find(entry.at("test").get<std::string>()) != std::string::npos) return entry;
+  return {};
 }
 
 void check(const nlohmann::json& info, const Runner& runner, State* state, const fs::path& folder, Tally& tally) {
   std::string ops;
   for (const auto& [op, count] : info.at("ops").items())
     if (op != "const") ops += op + " ";
-  const std::string reason = known_difference(info.at("test"));
+  const nlohmann::json known = known_difference(info.at("test"));
   try {
     const Prediction result = runner.predictor->predict(arrays(folder / "inputs.npz"), state);
     for (const auto& [name, expected] : arrays(folder / "expected.npz")) {
@@ -83,15 +84,17 @@ void check(const nlohmann::json& info, const Runner& runner, State* state, const
       for (const float v : expected.to_float()) largest = std::isfinite(v) ? std::max<double>(largest, std::abs(v)) : largest;
       const double atol = info.at("atol").get<double>() + (runner.half ? 4 * 0x1p-11 * largest : 0);
       const std::string problem = difference(result.at(name), expected, atol, info.at("rtol"), info.at("shapes"));
+      const bool bounded = !known.is_null() && (!known.contains("within") ||
+                                                difference(result.at(name), expected, known.at("within"), 0, true).empty());
       const std::string what = fmt::format("{} {}({})", folder.filename().string(), ops, name);
-      if (!problem.empty() && !reason.empty())
-        tally.know(what, reason);
+      if (!problem.empty() && bounded)
+        tally.know(what, known.at("reason"));
       else
         tally.add(what, problem);
     }
   } catch (const Error& e) {
-    if (reason.empty()) throw;
-    tally.know(folder.filename().string(), reason);
+    if (known.is_null() || known.contains("within")) throw;
+    tally.know(folder.filename().string(), known.at("reason"));
   }
 }
 
