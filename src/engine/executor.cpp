@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "kernels/convert.h"
 
 namespace anemone {
 namespace {
@@ -81,6 +81,7 @@ void Executor::set_input(int id, const Type* type, void* data) {
 
 void Executor::execute() {
   fault_.reset();
+  if (arenas_.size() > kMostPlans) arenas_.clear();  // shapes without end
   execute(info_.function().body);
 }
 
@@ -177,7 +178,12 @@ void Executor::settle(const Operation& op, const Type& type, void* data,
   auto* values = static_cast<float*>(data);
   const int64_t count = type.size();
   pool_.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) values[i] = round_to_half(values[i]);
+    uint16_t halves[1024];
+    for (int64_t i = begin; i < end; i += 1024) {
+      const int64_t n = std::min<int64_t>(1024, end - i);
+      floats_to_halves(values + i, n, halves);
+      halves_to_floats(reinterpret_cast<const std::byte*>(halves), n, values + i);
+    }
   });
   if (fault_ || finite(values, count)) return;
   for (const auto& [in_type, in_data] : in)

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "base/shape.h"
+#include "kernels/convert.h"
 
 namespace anemone {
 namespace {
@@ -68,8 +68,8 @@ class StoredBytes : public StoredTensor {
     const std::byte* d = bytes_.data();
     switch (type().dtype) {
       case DType::fp32: return read_as<float, float>(d, begin, end, out, [](float v) { return v; });
-      case DType::fp16: return read_as<uint16_t, float>(d, begin, end, out, half_to_float);
-      case DType::bf16: return read_as<uint16_t, float>(d, begin, end, out, bfloat16_to_float);
+      case DType::fp16: return halves_to_floats(d + begin * 2, end - begin, static_cast<float*>(out));
+      case DType::bf16: return bfloats_to_floats(d + begin * 2, end - begin, static_cast<float*>(out));
       case DType::fp64:
         return read_as<double, float>(d, begin, end, out, [](double v) { return static_cast<float>(v); });
       case DType::fp8_e4m3fn:
