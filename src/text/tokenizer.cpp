@@ -71,7 +71,11 @@ Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
   const bool is_bpe = model.kind == Kind::bpe || model.kind == Kind::score_bpe;
   p.raw_bytes = model.kind == Kind::bpe && PreTokenizer::ends_in_bytes(s.pre_tokenizer);
   p.cutter.emplace(s.pre_tokenizer, p.raw_bytes);
-  p.normalizer.emplace(s.normalizer);
+  std::vector<std::string> as_is;  // what normalising must not touch
+  for (const AddedToken& token : s.added) {
+    if (!token.normal_form.empty()) as_is.push_back(token.content);
+  }
+  p.normalizer.emplace(s.normalizer, std::move(as_is));
   p.decoder.emplace(s.decoder, s.join_with_spaces);
   if (is_bpe) p.bpe.emplace(model, s.vocabulary, p.raw_bytes);
   if (model.kind == Kind::unigram) p.unigram.emplace(model, s.vocabulary);
@@ -87,7 +91,8 @@ Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
     p.size = std::max(p.size, token.id + 1);
     p.added_by_id[token.id] = i;
     p.added_by_text[s.added[i].content] = token.id;
-    if (token.normalized) token.content = p.normalizer->run(token.content);
+    if (!token.normal_form.empty()) token.content = token.normal_form;
+    else if (token.normalized) token.content = p.normalizer->run(token.content);
     p.added_text.push_back(token.content);
     (token.normalized ? normalized : raw).push_back(std::move(token));
   }

@@ -76,6 +76,7 @@ struct ModelSpec {
 
 struct AddedToken {
   std::string content;
+  std::string normal_form;  // what is looked for in normalised text, where that is not the content's own normal form
   int32_t id = kNoToken;
   bool single_word = false, left_strip = false, right_strip = false, normalized = false, special = false;
 };
