@@ -32,7 +32,8 @@ size_t strip_left(std::string_view text, size_t at, size_t limit) {
 }
 
 size_t strip_right(std::string_view text, size_t at) {
-  while (at < text.size() && (class_after(text, at) & kSpace)) at += static_cast<size_t>(utf8_length(text[at]));
+  while (at < text.size() && (class_after(text, at) & kSpace))
+    at += static_cast<size_t>(utf8_length(text[at]));
   return std::min(at, text.size());
 }
 

@@ -1,4 +1,5 @@
-// AddedTokens: finds the special and added tokens that are written in a text, before anything else is done to it.
+// AddedTokens: finds the special and added tokens that are written in a text, before anything else is done to
+// it.
 //     AddedTokens added(tokens, /*longest_first=*/false);
 //     for (const auto& part : added.split(text, /*parse_special=*/true)) …
 #pragma once
@@ -19,12 +20,12 @@ class AddedTokens {
   };
 
   AddedTokens() = default;
-  // longest_first: a longer token anywhere wins over a shorter one that overlaps it (llama.cpp); otherwise the
-  // leftmost wins, the longest of those that start there (Hugging Face).
+  // longest_first: a longer token anywhere wins over a shorter one that overlaps it (llama.cpp); otherwise
+  // the leftmost wins, the longest of those that start there (Hugging Face).
   AddedTokens(std::vector<AddedToken> tokens, bool longest_first);
 
-  // The text cut at the tokens, white space that they strip left out. Parts are never empty. Without parse_special
-  // the special ones are plain text.
+  // The text cut at the tokens, white space that they strip left out. Parts are never empty. Without
+  // parse_special the special ones are plain text.
   std::vector<Part> split(std::string_view text, bool parse_special) const;
 
  private:

@@ -53,13 +53,17 @@ Bpe::Bpe(const ModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes)
       suffix_(model.word_suffix) {
   for (int b = 0; b < 256; ++b) {
     std::string text;
-    if (raw_bytes) append_utf8(text, byte_to_printable(static_cast<uint8_t>(b)));
-    else text.push_back(static_cast<char>(b));
+    if (raw_bytes)
+      append_utf8(text, byte_to_printable(static_cast<uint8_t>(b)));
+    else
+      text.push_back(static_cast<char>(b));
     byte_ids_[b] = raw_bytes || b < 128 ? vocabulary.find(text) : kNoToken;
     fallback_ids_[b] = vocabulary.find(fmt::format("<0x{:02X}>", b));
   }
-  if (scored_) index_scores(model);
-  else index_merges(model);
+  if (scored_)
+    index_scores(model);
+  else
+    index_merges(model);
 }
 
 void Bpe::index_merges(const ModelSpec& model) {
@@ -76,7 +80,8 @@ void Bpe::index_merges(const ModelSpec& model) {
   joints_.resize(std::bit_ceil(model.merges.size() * 8 + 4096) / 64);
   for (const auto& merge : model.merges) {
     const std::string_view left = vocabulary_.text(merge.left), right = vocabulary_.text(merge.right);
-    if (left.empty() || right.empty() || looks_like_byte(left) || looks_like_byte(right)) return joints_.clear();
+    if (left.empty() || right.empty() || looks_like_byte(left) || looks_like_byte(right))
+      return joints_.clear();
     add_joint(last_char(left), first_char(right));
   }
 }
@@ -88,7 +93,8 @@ void Bpe::index_scores(const ModelSpec& model) {
   }
   std::vector<int32_t> order(n);
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return model.scores[a] > model.scores[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return model.scores[a] > model.scores[b]; });
   score_ranks_.assign(n, kNoRank);
   uint32_t rank = 0;
   size_t chars = 0;
@@ -193,7 +199,8 @@ void Bpe::start_symbols(std::string_view word, BpeScratch& scratch) const {
   if (raw_bytes_ && prefix_.empty() && suffix_.empty() && unk_id_ == kNoToken && !unk_missing_) {
     for (uint32_t i = 0; i < word.size(); ++i) {
       const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
-      if (id != kNoToken) scratch.symbols.push_back({id, i, i + 1, 0, 0, 0, 0});  // an unknown byte is left out
+      if (id != kNoToken)
+        scratch.symbols.push_back({id, i, i + 1, 0, 0, 0, 0});  // an unknown byte is left out
     }
     return;
   }
@@ -211,8 +218,9 @@ void Bpe::start_characters(std::string_view word, BpeScratch& scratch) const {
   std::string text;
   for (uint32_t at = 0; at < word.size();) {
     const uint32_t begin = at;
-    at += raw_bytes_ ? 1 : std::min<uint32_t>(static_cast<uint32_t>(utf8_length(word[at])),
-                                              static_cast<uint32_t>(word.size()) - at);
+    at += raw_bytes_ ? 1
+                     : std::min<uint32_t>(static_cast<uint32_t>(utf8_length(word[at])),
+                                          static_cast<uint32_t>(word.size()) - at);
     int32_t id = kNoToken;
     std::string_view character = word.substr(begin, at - begin);
     const bool plain = (begin == 0 || prefix_.empty()) && (at < word.size() || suffix_.empty());
@@ -221,8 +229,10 @@ void Bpe::start_characters(std::string_view word, BpeScratch& scratch) const {
     } else {
       text.clear();
       if (begin > 0) text += prefix_;
-      if (raw_bytes_) append_utf8(text, byte_to_printable(static_cast<uint8_t>(character[0])));
-      else text += character;
+      if (raw_bytes_)
+        append_utf8(text, byte_to_printable(static_cast<uint8_t>(character[0])));
+      else
+        text += character;
       if (at == word.size()) text += suffix_;
       id = vocabulary_.find(text);
       character = text;
@@ -280,7 +290,9 @@ void Bpe::merge_long(std::string_view word, BpeScratch& scratch) const {
   auto& s = scratch.symbols;
   auto& heap = scratch.heap;
   heap.clear();
-  const auto entry = [&](int32_t i) { return static_cast<uint64_t>(s[i].rank) << 32 | static_cast<uint32_t>(i); };
+  const auto entry = [&](int32_t i) {
+    return static_cast<uint64_t>(s[i].rank) << 32 | static_cast<uint32_t>(i);
+  };
   for (int32_t i = 0; i < static_cast<int32_t>(s.size()); ++i) {
     if (s[i].rank != kNoRank) heap.push_back(entry(i));
   }

@@ -1,4 +1,5 @@
-// Bpe: byte-pair encoding of one word: start from bytes or characters and merge the best pair until none is left.
+// Bpe: byte-pair encoding of one word: start from bytes or characters and merge the best pair until none is
+// left.
 //     Bpe bpe(spec.model, spec.vocabulary, /*raw_bytes=*/true);
 //     bpe.encode(" hello", scratch, ids);
 // Two rules for "best": the rank of a merge list, or the score of the token that the two pieces make
@@ -30,14 +31,15 @@ struct BpeScratch {
 
 class Bpe {
  public:
-  // raw_bytes: words are raw bytes, tokens are written in the printable alphabet. The vocabulary must outlive this.
+  // raw_bytes: words are raw bytes, tokens are written in the printable alphabet. The vocabulary must outlive
+  // this.
   Bpe(const ModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes);
 
   // Appends the word's ids.
   void encode(std::string_view word, BpeScratch& scratch, std::vector<int32_t>& ids) const;
 
-  // Where a long word can be cut without changing its ids: bytes of its first part. No merge joins the two characters
-  // at the cut.
+  // Where a long word can be cut without changing its ids: bytes of its first part. No merge joins the two
+  // characters at the cut.
   size_t safe_prefix(std::string_view word) const noexcept;
   bool can_cut() const { return !joints_.empty(); }
 
@@ -53,7 +55,8 @@ class Bpe {
   void index_scores(const ModelSpec& model);
   void add_joint(char32_t left, char32_t right);
   static size_t joint_hash(char32_t left, char32_t right) noexcept;
-  void find_pair(BpeScratch::Symbol& left, const BpeScratch::Symbol& right, std::string_view word) const noexcept;
+  void find_pair(BpeScratch::Symbol& left, const BpeScratch::Symbol& right,
+                 std::string_view word) const noexcept;
   void start_symbols(std::string_view word, BpeScratch& scratch) const;
   void start_characters(std::string_view word, BpeScratch& scratch) const;
   void merge_short(std::string_view word, std::vector<BpeScratch::Symbol>& symbols) const;
@@ -68,8 +71,8 @@ class Bpe {
   std::array<int32_t, 256> byte_ids_{};      // raw_bytes: of each byte; else of each ASCII character
   std::array<int32_t, 256> fallback_ids_{};  // of <0x00> … <0xFF>
   std::vector<Pair> pairs_;                  // a flat hash table, a power of two long
-  std::vector<uint32_t> score_ranks_;        // per id: its place by score, the best 0; kNoRank for hidden ones
-  std::vector<uint64_t> joints_;             // bits: hashes of the character pairs that a merge can join
+  std::vector<uint32_t> score_ranks_;  // per id: its place by score, the best 0; kNoRank for hidden ones
+  std::vector<uint64_t> joints_;       // bits: hashes of the character pairs that a merge can join
 };
 
 }  // namespace anemone

@@ -21,8 +21,9 @@ Charsmap::Charsmap(std::string_view bytes) {
   if (bytes.size() < 4) throw errorf("normalisation table of {} bytes has no header", bytes.size());
   const uint32_t size = read_u32(bytes.data());
   if (size % 4 != 0 || size > bytes.size() - 4) {
-    throw errorf("normalisation table: bad trie size").found(std::to_string(size)).expected(
-        "a multiple of 4, at most " + std::to_string(bytes.size() - 4));
+    throw errorf("normalisation table: bad trie size")
+        .found(std::to_string(size))
+        .expected("a multiple of 4, at most " + std::to_string(bytes.size() - 4));
   }
   units_.resize(size / 4);
   for (size_t i = 0; i < units_.size(); ++i) units_[i] = read_u32(bytes.data() + 4 + i * 4);

@@ -20,7 +20,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 // Undoes the spaces that splitting at punctuation leaves; the rules and their order are Hugging Face's.
 void clean_up(std::string& text) {
   static constexpr std::pair<std::string_view, std::string_view> rules[] = {
-      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : rules) replace_all(text, from, to);
 }
@@ -83,15 +83,18 @@ void metaspace(const DecoderStep& step, bool first, std::string& token) {
 
 void word_piece(const DecoderStep& step, bool first, std::string& token) {
   if (!first) {
-    if (token.starts_with(step.pattern)) token.erase(0, step.pattern.size());
-    else token.insert(0, " ");
+    if (token.starts_with(step.pattern))
+      token.erase(0, step.pattern.size());
+    else
+      token.insert(token.begin(), ' ');
   }
   if (step.cleanup) clean_up(token);
 }
 
 }  // namespace
 
-Decoder::Decoder(std::vector<DecoderStep> steps, bool join_with_spaces) : join_with_spaces_(join_with_spaces) {
+Decoder::Decoder(std::vector<DecoderStep> steps, bool join_with_spaces)
+    : join_with_spaces_(join_with_spaces) {
   for (DecoderStep& what : steps) {
     Step step{std::move(what), std::nullopt};
     if (step.what.kind == Kind::replace && step.what.is_regex) step.regex.emplace(step.what.pattern);
@@ -100,7 +103,8 @@ Decoder::Decoder(std::vector<DecoderStep> steps, bool join_with_spaces) : join_w
   piecewise_ = compile_piecewise();
 }
 
-// A stream can go token by token when no step looks at two tokens; what strips the joined text's start is kept aside.
+// A stream can go token by token when no step looks at two tokens; what strips the joined text's start is
+// kept aside.
 bool Decoder::compile_piecewise() {
   if (join_with_spaces_) return false;
   bool fused = false;

@@ -1,5 +1,5 @@
-// The pre-tokenizers that GGUF files name. Expressions are those of the models' own tokenizer.json files; where
-// llama.cpp writes one differently to suit its regex engine, the original stands here.
+// The pre-tokenizers that GGUF files name. Expressions are those of the models' own tokenizer.json files;
+// where llama.cpp writes one differently to suit its regex engine, the original stands here.
 #include <algorithm>
 
 #include "base/error.h"
@@ -10,10 +10,12 @@ namespace {
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define LINES_AND_SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define CASED_LOWER "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
-#define CASED_UPPER "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
+#define CASED_LOWER \
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
+#define CASED_UPPER \
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
 #define O200K_END " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" LINES_AND_SPACES
-#define DEEPSEEK3                                                                                       \
+#define DEEPSEEK3                                                                                      \
   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
   " ?[\\p{P}\\p{S}]+[\\r\\n]*|" LINES_AND_SPACES
 
@@ -21,28 +23,33 @@ constexpr std::string_view kGpt2 =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 constexpr std::string_view kLlama3 = CONTRACTIONS
     "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" LINES_AND_SPACES;
-constexpr std::string_view kQwen2 = CONTRACTIONS
-    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" LINES_AND_SPACES;
+constexpr std::string_view kQwen2 =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" LINES_AND_SPACES;
 constexpr std::string_view kQwen35 = CONTRACTIONS
     "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES_AND_SPACES;
 constexpr std::string_view kJais2 = CONTRACTIONS
     "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"
-    "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
+    "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)"
+    "|"
     "\\s{1,2}(?!\\S)|\\s{1}";
-constexpr std::string_view kGpt4o = CASED_LOWER CONTRACTIONS "?|" CASED_UPPER CONTRACTIONS "?|\\p{N}{1,3}|" O200K_END;
-constexpr std::string_view kYoutu = CASED_LOWER CONTRACTIONS "?|" CASED_UPPER CONTRACTIONS "?|\\p{N}|" O200K_END;
+constexpr std::string_view kGpt4o =
+    CASED_LOWER CONTRACTIONS "?|" CASED_UPPER CONTRACTIONS "?|\\p{N}{1,3}|" O200K_END;
+constexpr std::string_view kYoutu =
+    CASED_LOWER CONTRACTIONS "?|" CASED_UPPER CONTRACTIONS "?|\\p{N}|" O200K_END;
 constexpr std::string_view kTekken = CASED_LOWER "|" CASED_UPPER "|\\p{N}|" O200K_END;
 constexpr std::string_view kDeepSeek3 = DEEPSEEK3;
 constexpr std::string_view kBailing =
-    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|"
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| "
+    "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|"
     "\\s+(?!\\S)|\\s+";
-constexpr std::string_view kSeedCoder = CONTRACTIONS
-    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" LINES_AND_SPACES;
+constexpr std::string_view kSeedCoder =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" LINES_AND_SPACES;
 constexpr std::string_view kExaoneMoe = CONTRACTIONS
-    "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|"
+    "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|"
     "\\s+(?!\\S)|\\s+";
-constexpr std::string_view kMiniCpm5 = CONTRACTIONS
-    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" LINES_AND_SPACES;
+constexpr std::string_view kMiniCpm5 =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" LINES_AND_SPACES;
 constexpr std::string_view kBloom =
     " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+";
 constexpr std::string_view kLines = "[^\\n]+|[\\n]+";
@@ -73,8 +80,7 @@ constexpr std::string_view kDeepSeekLetters =
     "\\x{10CF2}\\x{118A0}-\\x{118DF}\\x{1E900}-\\x{1E943}]+";
 constexpr std::string_view kDeepSeekPunctuation =
     "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+";
-constexpr std::string_view kDeepSeekCjk =
-    "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+";
+constexpr std::string_view kDeepSeekCjk = "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+";
 constexpr std::string_view kAsian =
     "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}"
     "\\x{FF65}-\\x{FF9F}\\x{2F00}-\\x{2FDF}\\x{E40}-\\x{E7F}\\x{E80}-\\x{EFF}\\x{1780}-\\x{17FF}\\x{1000}"
@@ -92,7 +98,8 @@ struct Entry {
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> table = {
       {{"default"}, {{"[\\p{P}\\$\\+<=>\\^~\\|]+", kGpt2, "\\p{N}+", "[0-9][0-9][0-9]"}}},
-      {{"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
+      {{"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2",
+        "jina-v5-nano"},
        {{kLlama3}, true, true}},
       {{"dbrx", "smaug-bpe"}, {{kLlama3}}},
       {{"glm4", "chatglm-bpe"}, {.regexes = {kLlama3}, .no_default_bos = true}},
@@ -103,13 +110,14 @@ const std::vector<Entry>& entries() {
       {{"youtu"}, {{kYoutuAsian, kYoutu}, true}},
       {{"falcon"}, {{"[\\p{P}\\$\\+<=>\\^~\\|`]+", kGpt2, "[0-9][0-9][0-9]"}}},
       {{"gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de", "a.x-4.0", "mellum",
-        "modern-bert", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "jina-v1-en", "jina-v2-code",
-        "roberta-bpe"},
+        "modern-bert", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "jina-v1-en",
+        "jina-v2-code", "roberta-bpe"},
        {{kGpt2}}},
       {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"},
        {{"\\p{N}", kGpt2}}},
       {{"jais-2"}, {{kJais2}}},
-      {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2"},
+      {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "stablelm2", "hunyuan", "megrez", "solar-open",
+        "grok-2"},
        {{kQwen2}}},
       {{"qwen35"}, {{kQwen35}}},
       {{"poro-chat", "bloom", "gpt3-finnish"}, {{kBloom}}},
@@ -118,7 +126,8 @@ const std::vector<Entry>& entries() {
       {{"chameleon"},
        {{"<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", "\\p{N}",
          "[\\p{P}!-/:-@\\[-`{-~]", kGpt2},
-        false, true}},
+        false,
+        true}},
       {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {{kGpt4o}}},
       {{"granite-embed-multi-97m"}, {{kGpt4o}, true}},
       {{"tiny_aya", "cohere2moe"}, {{"\\d{1,3}(?=(?:\\d{3})*\\b)", kGpt4o}}},

@@ -21,8 +21,10 @@ std::vector<PieceEntry> read_pieces(const GgufFile& file, std::vector<std::strin
   const auto types = file.integers(key("token_type"));
   const auto check = [&](size_t have, const char* name) {
     if (have != 0 && have < tokens.size()) {
-      throw errorf("fewer entries than tokens").at(key(name)).found(std::to_string(have)).expected(
-          std::to_string(tokens.size()));
+      throw errorf("fewer entries than tokens")
+          .at(key(name))
+          .found(std::to_string(have))
+          .expected(std::to_string(tokens.size()));
     }
   };
   check(scores.size(), "scores");
@@ -34,10 +36,12 @@ std::vector<PieceEntry> read_pieces(const GgufFile& file, std::vector<std::strin
     if (tokens[i].empty()) pieces[i].text = made.emplace_back("[EMPTY_" + std::to_string(i) + "]");
     if (!scores.empty()) pieces[i].score = static_cast<float>(scores[i]);
     if (!types.empty()) {
-      pieces[i].type = types[i] >= 0 && types[i] <= 6 ? static_cast<PieceType>(types[i]) : PieceType::undefined;
+      pieces[i].type =
+          types[i] >= 0 && types[i] <= 6 ? static_cast<PieceType>(types[i]) : PieceType::undefined;
     }
     // Some converters leave these as plain tokens, which is never meant.
-    if (is_end_token_name(pieces[i].text) || is_middle_token_name(pieces[i].text)) pieces[i].type = PieceType::control;
+    if (is_end_token_name(pieces[i].text) || is_middle_token_name(pieces[i].text))
+      pieces[i].type = PieceType::control;
   }
   return pieces;
 }
@@ -64,8 +68,8 @@ void read_special_ids(const GgufFile& file, TokenizerSpec& spec) {
   spec.chat_template = file.string("tokenizer.chat_template").value_or("");
 }
 
-// "a b": cut at the first space that is not the first character. What is no token gets a number past the vocabulary:
-// it can still be merged on.
+// "a b": cut at the first space that is not the first character. What is no token gets a number past the
+// vocabulary: it can still be merged on.
 void read_merges(const GgufFile& file, TokenizerSpec& spec) {
   const auto merges = file.strings(key("merges"));
   if (merges.empty()) throw errorf("no merges").at(key("merges"));
@@ -81,7 +85,9 @@ void read_merges(const GgufFile& file, TokenizerSpec& spec) {
   for (std::string_view merge : merges) {
     const size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos) {
-      throw errorf("a merge must be two tokens with a space between").at(key("merges")).found(std::string(merge));
+      throw errorf("a merge must be two tokens with a space between")
+          .at(key("merges"))
+          .found(std::string(merge));
     }
     const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
     joined.assign(left).append(right);
@@ -141,7 +147,8 @@ void describe_bert(const GgufFile& file, TokenizerSpec& spec) {
   spec.model.max_word_chars = std::numeric_limits<size_t>::max();
   const bool lower = file.boolean(key("normalizer.lowercase")).value_or(true);
   const bool accents = file.boolean(key("normalizer.strip_accents")).value_or(lower);
-  spec.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::bert_words, .lower = lower, .accents = accents});
+  spec.pre_tokenizer.push_back(
+      {.kind = PreTokenizerStep::Kind::bert_words, .lower = lower, .accents = accents});
   add_piece_decoder(true, spec);
 }
 
@@ -154,9 +161,12 @@ std::string unescape(std::string_view text) {
       continue;
     }
     const char c = text[++i];
-    if (c == 'n') out += '\n';
-    else if (c == 't') out += '\t';
-    else if (c == 'r') out += '\r';
+    if (c == 'n')
+      out += '\n';
+    else if (c == 't')
+      out += '\t';
+    else if (c == 'r')
+      out += '\r';
     else if (c == 'x' && i + 2 < text.size()) {
       out += static_cast<char>(std::strtol(std::string(text.substr(i + 1, 2)).c_str(), nullptr, 16));
       i += 2;
@@ -167,20 +177,26 @@ std::string unescape(std::string_view text) {
   return out;
 }
 
-// How special tokens treat the white space beside them is not in the file: llama.cpp goes by the model's name.
+// How special tokens treat the white space beside them is not in the file: llama.cpp goes by the model's
+// name.
 void restore_strips(const GgufFile& file, std::string_view pre, TokenizerSpec& spec) {
   std::string name(file.string("general.name").value_or(""));
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   const std::string_view architecture = file.string("general.architecture").value_or("");
-  const auto has = [](std::string_view s, std::string_view part) { return s.find(part) != std::string_view::npos; };
+  const auto has = [](std::string_view s, std::string_view part) {
+    return s.find(part) != std::string_view::npos;
+  };
   const bool jina = has(pre, "jina-v2-de") || has(pre, "jina-v2-es") || has(pre, "jina-v2-code") ||
                     has(architecture, "nomic-bert-moe") || has(architecture, "jina-bert-v3");
   const bool phi3 = has(name, "phi-3") || has(name, "phi3");
   for (AddedToken& token : spec.added) {
     const std::string& text = token.content;
-    if (jina) token.left_strip = text == "<mask>";
-    else if (phi3) token.right_strip = text != "<unk>" && text != "<s>" && text != "<|endoftext|>";
-    else if (has(name, "modern-bert")) token.left_strip = text == "[MASK]";
+    if (jina)
+      token.left_strip = text == "<mask>";
+    else if (phi3)
+      token.right_strip = text != "<unk>" && text != "<s>" && text != "<|endoftext|>";
+    else if (has(name, "modern-bert"))
+      token.left_strip = text == "[MASK]";
   }
 }
 
@@ -190,7 +206,8 @@ void set_post(const GgufFile& file, std::string_view model, bool add_bos, bool a
   if (model == "bert") {
     spec.post = {spec.bos, TokenizerSpec::kSequence, spec.sep};
   } else {
-    spec.post = {add_bos ? spec.bos : kNoToken - 1, TokenizerSpec::kSequence, add_eos ? spec.eos : kNoToken - 1};
+    spec.post = {add_bos ? spec.bos : kNoToken - 1, TokenizerSpec::kSequence,
+                 add_eos ? spec.eos : kNoToken - 1};
   }
   std::vector<int32_t> post;
   for (size_t i = 0; i < spec.post.size(); ++i) {
@@ -226,8 +243,9 @@ TokenizerSpec describe(const GgufFile& file) {
   } else if (*model == "rwkv") {
     spec.model.kind = ModelSpec::Kind::longest;
   } else {
-    throw errorf("tokenizer '{}' is not supported", *model).at(key("model")).expected(
-        "gpt2, llama, t5, bert, rwkv or gemma4");
+    throw errorf("tokenizer '{}' is not supported", *model)
+        .at(key("model"))
+        .expected("gpt2, llama, t5, bert, rwkv or gemma4");
   }
   read_special_ids(file, spec);
   spec.model.unk_id = *model == "gpt2" || *model == "gemma4" || *model == "rwkv" ? kNoToken : spec.unk;
@@ -241,8 +259,10 @@ TokenizerSpec describe(const GgufFile& file) {
 std::string escape_spaces(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == ' ') out += "\u2581";
-    else out += c;
+    if (c == ' ')
+      out += "\u2581";
+    else
+      out += c;
   }
   return out;
 }
@@ -260,8 +280,8 @@ void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec) {
     spec.vocabulary.add(piece.text, id);
     if (piece.type == PieceType::normal) lowest = std::min<double>(lowest, piece.score);
     spec.model.scores[i] = piece.type == PieceType::user_defined ? 0.0 : piece.score;
-    spec.model.hidden[i] = piece.type == PieceType::control || piece.type == PieceType::unknown ||
-                           piece.type == PieceType::byte;
+    spec.model.hidden[i] =
+        piece.type == PieceType::control || piece.type == PieceType::unknown || piece.type == PieceType::byte;
     const bool special = piece.type == PieceType::control || piece.type == PieceType::unknown;
     if (!special && piece.type != PieceType::user_defined) continue;
     AddedToken token;

@@ -1,8 +1,10 @@
-// Reads the tokenizer inside a GGUF file's metadata (the tokenizer.ggml.* keys), as llama.cpp understands them.
+// Reads the tokenizer inside a GGUF file's metadata (the tokenizer.ggml.* keys), as llama.cpp understands
+// them.
 //     TokenizerSpec spec = read_gguf_vocabulary(GgufFile::open("model.gguf"));
-// tokenizer.ggml.model says which kind: gpt2 (byte-level BPE, cut as tokenizer.ggml.pre says), llama (SentencePiece
-// BPE by scores), t5 (unigram), bert (WordPiece), rwkv (longest token), gemma4 (BPE over characters). Only types are
-// stored of special tokens, not how they strip white space: that is put back by the model's name, as llama.cpp does.
+// tokenizer.ggml.model says which kind: gpt2 (byte-level BPE, cut as tokenizer.ggml.pre says), llama
+// (SentencePiece BPE by scores), t5 (unigram), bert (WordPiece), rwkv (longest token), gemma4 (BPE over
+// characters). Only types are stored of special tokens, not how they strip white space: that is put back by
+// the model's name, as llama.cpp does.
 #pragma once
 
 #include <span>
@@ -26,8 +28,8 @@ struct PieceEntry {
   PieceType type = PieceType::normal;
 };
 
-// Fills vocabulary, scores, hidden and added tokens from a list of pieces in order of their ids, and the unigram's
-// unknown score.
+// Fills vocabulary, scores, hidden and added tokens from a list of pieces in order of their ids, and the
+// unigram's unknown score.
 void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec);
 // Escaped spaces back to spaces, byte tokens to bytes, one space off the start where one was added.
 void add_piece_decoder(bool add_prefix, TokenizerSpec& spec);

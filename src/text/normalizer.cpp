@@ -48,8 +48,10 @@ std::string bert(const NormalizerStep& step, std::string text) {
     text = map_chars(text, [](char32_t c, std::string& out) {
       const bool blank = c == '\t' || c == '\n' || c == '\r';
       if (c == 0 || c == 0xfffd || (!blank && (class_of(c) & kControl))) return;
-      if (blank || (class_of(c) & kSpace)) out += ' ';
-      else append_utf8(out, c);
+      if (blank || (class_of(c) & kSpace))
+        out += ' ';
+      else
+        append_utf8(out, c);
     });
   }
   if (step.chinese) {
@@ -70,9 +72,11 @@ std::string bert(const NormalizerStep& step, std::string text) {
 // SentencePiece's NMT rules: some controls vanish, the blanks and the invisible become spaces.
 std::string nmt(std::string_view text) {
   return map_chars(text, [](char32_t c, std::string& out) {
-    if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return;
-    const bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
-                       c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
+    if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f)
+      return;
+    const bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 ||
+                       (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                       c == 0xfeff || c == 0xfffd;
     append_utf8(out, space ? U' ' : c);
   });
 }
@@ -104,8 +108,8 @@ void replace_all(std::string& text, const Regex& regex, std::string_view to) {
   text = std::move(out);
 }
 
-// A grapheme shorter than 6 bytes is looked up whole; failing that, character by character (shortest key first, as
-// the Hugging Face library does).
+// A grapheme shorter than 6 bytes is looked up whole; failing that, character by character (shortest key
+// first, as the Hugging Face library does).
 std::string precompiled(const Charsmap& map, std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -123,8 +127,8 @@ std::string precompiled(const Charsmap& map, std::string_view text) {
     while (p < end) {
       const char* next = p;
       const char32_t c = decode_utf8(next, end);
-      if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(before), static_cast<utf8proc_int32_t>(c),
-                                           &state)) {
+      if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(before),
+                                           static_cast<utf8proc_int32_t>(c), &state)) {
         break;
       }
       before = c;
@@ -149,7 +153,8 @@ Normalizer::Normalizer(std::vector<NormalizerStep> steps, std::vector<std::strin
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
   for (NormalizerStep& what : steps) {
     Step step;
-    if (what.kind == Kind::precompiled || what.kind == Kind::sentencepiece) step.charsmap = Charsmap(what.content);
+    if (what.kind == Kind::precompiled || what.kind == Kind::sentencepiece)
+      step.charsmap = Charsmap(what.content);
     if (what.kind == Kind::replace && what.is_regex) step.regex.emplace_back(what.pattern);
     step.what = std::move(what);
     steps_.push_back(std::move(step));
@@ -178,8 +183,10 @@ void Normalizer::apply(const Step& step, std::string& text) const {
       });
       break;
     case Kind::replace:
-      if (what.is_regex) replace_all(text, step.regex[0], what.content);
-      else replace_all(text, what.pattern, what.content);
+      if (what.is_regex)
+        replace_all(text, step.regex[0], what.content);
+      else
+        replace_all(text, what.pattern, what.content);
       break;
     case Kind::prepend:
       if (!text.empty()) text.insert(0, what.content);

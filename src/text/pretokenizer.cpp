@@ -52,7 +52,8 @@ PreTokenizer::PreTokenizer(std::vector<PreTokenizerStep> steps, bool raw_bytes) 
     if (w.kind == Kind::unicode_scripts) {
       throw errorf("pre-tokenizer 'UnicodeScripts' is not supported").hint("no script data is built in");
     }
-    if (w.kind == Kind::fixed_length && w.length == 0) throw errorf("pre-tokenizer 'FixedLength' has length 0");
+    if (w.kind == Kind::fixed_length && w.length == 0)
+      throw errorf("pre-tokenizer 'FixedLength' has length 0");
     if (w.kind == Kind::byte_level && w.use_regex) step.scanner = Scanner::recognise(kGpt2);
     if (w.kind == Kind::split) {
       if (w.is_regex && !w.invert && w.behavior == PreTokenizerStep::Behavior::isolated) {
@@ -65,7 +66,9 @@ PreTokenizer::PreTokenizer(std::vector<PreTokenizerStep> steps, bool raw_bytes) 
 }
 
 bool PreTokenizer::ends_in_bytes(const std::vector<PreTokenizerStep>& steps) {
-  const auto is_bytes = [](const PreTokenizerStep& s) { return s.kind == PreTokenizerStep::Kind::byte_level; };
+  const auto is_bytes = [](const PreTokenizerStep& s) {
+    return s.kind == PreTokenizerStep::Kind::byte_level;
+  };
   return std::count_if(steps.begin(), steps.end(), is_bytes) == 1 && is_bytes(steps.back());
 }
 
@@ -84,7 +87,8 @@ void PreTokenizer::cut(size_t index, std::string_view text, bool at_start, const
     case Kind::bert_words: return bert_words(index, text, sink);
     case Kind::whitespace_split: return by_char(is_space, Behavior::removed);
     case Kind::punctuation: return by_char(is_punctuation, what.behavior);
-    case Kind::digits: return by_char(is_number, what.individual_digits ? Behavior::isolated : Behavior::contiguous);
+    case Kind::digits:
+      return by_char(is_number, what.individual_digits ? Behavior::isolated : Behavior::contiguous);
     case Kind::delimiter: return by_char([&](char32_t c) { return c == what.character; }, Behavior::removed);
     case Kind::split: {
       if (step.scanner) return cut_isolated(index, *step.scanner, text, at_start, sink);
@@ -144,8 +148,10 @@ void PreTokenizer::cut_isolated(size_t index, const Scanner& scanner, std::strin
   const char* gap = begin;
   const auto emit = [&](const char* from, const char* to) {
     const std::string_view piece(from, static_cast<size_t>(to - from));
-    if (last) sink.call(sink.function, piece);
-    else cut(index + 1, piece, at_start && from == begin, sink);
+    if (last)
+      sink.call(sink.function, piece);
+    else
+      cut(index + 1, piece, at_start && from == begin, sink);
   };
   for (const char* p = begin; p < end;) {
     const size_t n = scanner.match(p, end);
@@ -178,9 +184,12 @@ void PreTokenizer::cut_parts(size_t index, std::string_view text, bool at_start,
   if (behavior == Behavior::merged_with_next) std::reverse(parts.begin(), parts.end());
   for (const Part& part : parts) {
     const bool join = behavior == Behavior::contiguous ? part.match == previous : part.match && !previous;
-    if (!join || joined.empty()) joined.push_back(part);
-    else if (behavior == Behavior::merged_with_next) joined.back().begin = part.begin;
-    else joined.back().end = part.end;
+    if (!join || joined.empty())
+      joined.push_back(part);
+    else if (behavior == Behavior::merged_with_next)
+      joined.back().begin = part.begin;
+    else
+      joined.back().end = part.end;
     previous = part.match;
   }
   if (behavior == Behavior::merged_with_next) std::reverse(joined.begin(), joined.end());
@@ -219,10 +228,13 @@ void PreTokenizer::metaspace(size_t index, std::string_view text, bool at_start,
   std::string out;
   out.reserve(text.size() * 2 + mark.size());
   const bool marked = text.starts_with(' ') || text.starts_with(mark);
-  if (!marked && (what.prepend == Prepend::always || (what.prepend == Prepend::first && at_start))) out += mark;
+  if (!marked && (what.prepend == Prepend::always || (what.prepend == Prepend::first && at_start)))
+    out += mark;
   for (char c : text) {
-    if (c == ' ') out += mark;
-    else out += c;
+    if (c == ' ')
+      out += mark;
+    else
+      out += c;
   }
   if (!what.cut) return hand_on(index, out, at_start, sink);
   const std::string_view all = out;
@@ -233,8 +245,8 @@ void PreTokenizer::metaspace(size_t index, std::string_view text, bool at_start,
   }
 }
 
-// llama.cpp's BERT: decomposes a character to its first part, drops controls and accents, lower-cases, and cuts at
-// white space; punctuation, ASCII symbols and ideographs stand alone.
+// llama.cpp's BERT: decomposes a character to its first part, drops controls and accents, lower-cases, and
+// cuts at white space; punctuation, ASCII symbols and ideographs stand alone.
 void PreTokenizer::bert_words(size_t index, std::string_view text, const Sink& sink) const {
   const PreTokenizerStep& what = steps_[index].what;
   std::string word;

@@ -17,7 +17,8 @@ namespace anemone {
 
 class PreTokenizer {
  public:
-  // raw_bytes: the model reads bytes itself, so a last byte_level step only cuts. Throws Error on a bad regex.
+  // raw_bytes: the model reads bytes itself, so a last byte_level step only cuts. Throws Error on a bad
+  // regex.
   PreTokenizer(std::vector<PreTokenizerStep> steps, bool raw_bytes);
 
   // True when the steps allow a model to read raw bytes: byte_level comes last and only there.
@@ -26,7 +27,8 @@ class PreTokenizer {
   // Calls word(piece) for every piece in order. at_start: the text starts where the whole input does.
   template <class F>
   void run(std::string_view text, bool at_start, const F& word) const {
-    cut(0, text, at_start, Sink{&word, [](const void* f, std::string_view w) { (*static_cast<const F*>(f))(w); }});
+    cut(0, text, at_start,
+        Sink{&word, [](const void* f, std::string_view w) { (*static_cast<const F*>(f))(w); }});
   }
 
  private:
@@ -45,7 +47,8 @@ class PreTokenizer {
   };
 
   void cut(size_t step, std::string_view text, bool at_start, const Sink& sink) const;
-  void cut_isolated(size_t step, const Scanner& scanner, std::string_view text, bool at_start, const Sink& sink) const;
+  void cut_isolated(size_t step, const Scanner& scanner, std::string_view text, bool at_start,
+                    const Sink& sink) const;
   void cut_parts(size_t step, std::string_view text, bool at_start, std::vector<Part> parts,
                  PreTokenizerStep::Behavior behavior, const Sink& sink) const;
   void byte_level(size_t step, std::string_view text, bool at_start, const Sink& sink) const;

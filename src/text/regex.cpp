@@ -15,7 +15,11 @@ namespace {
 constexpr std::string_view kSpaceSet =
     "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 
+// Its \w has all numbers and no marks, where Oniguruma's has decimal and letter numbers and all marks.
+constexpr std::string_view kWordSet = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}";
+
 std::string translate(std::string_view pattern) {
+  const std::string space(kSpaceSet), word(kWordSet);
   std::string out;
   bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -23,9 +27,15 @@ std::string translate(std::string_view pattern) {
     if (c == '\\' && i + 1 < pattern.size()) {
       const char next = pattern[++i];
       if (next == 's') {
-        out += in_class ? std::string(kSpaceSet) : "[" + std::string(kSpaceSet) + "]";
+        out += in_class ? space : "[" + space + "]";
+      } else if (next == 'w') {
+        out += in_class ? word : "[" + word + "]";
       } else if (next == 'S' && !in_class) {
-        out += "[^" + std::string(kSpaceSet) + "]";
+        out += "[^" + space + "]";
+      } else if (next == 'W' && !in_class) {
+        out += "[^" + word + "]";
+      } else if (next == 'b' && !in_class) {
+        out += "(?:(?<=[" + word + "])(?![" + word + "])|(?<![" + word + "])(?=[" + word + "]))";
       } else {
         out += c;
         out += next;
@@ -66,10 +76,12 @@ Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
   if (code_->code == nullptr) {
     std::array<unsigned char, 160> message{};
     pcre2_get_error_message(error, message.data(), message.size());
-    throw errorf("bad regular expression: {} at character {}", reinterpret_cast<const char*>(message.data()), offset)
+    throw errorf("bad regular expression: {} at character {}", reinterpret_cast<const char*>(message.data()),
+                 offset)
         .found(std::string(pattern));
   }
-  pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // where there is no JIT the interpreter gives the same matches
+  pcre2_jit_compile(code_->code,
+                    PCRE2_JIT_COMPLETE);  // where there is no JIT the interpreter gives the same matches
 }
 
 Regex::~Regex() = default;
@@ -80,7 +92,8 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
   struct Free {
     void operator()(pcre2_match_data* d) const { pcre2_match_data_free(d); }
   };
-  const std::unique_ptr<pcre2_match_data, Free> data(pcre2_match_data_create_from_pattern(code_->code, nullptr));
+  const std::unique_ptr<pcre2_match_data, Free> data(
+      pcre2_match_data_create_from_pattern(code_->code, nullptr));
   if (data == nullptr) throw errorf("no memory to match a regular expression");
   size_t at = 0;
   size_t last_end = std::string_view::npos;

@@ -13,11 +13,11 @@ constexpr Bits kUpperLike = kUpper | kTitle | kModifierLetter | kOtherLetter | k
 constexpr Bits kLowerLike = kLower | kModifierLetter | kOtherLetter | kMark;
 
 // Classes of the character at p, which moves past it.
-inline Bits next_class(const char*& p, const char* end) noexcept {
-  return class_of(decode_utf8(p, end));
-}
+inline Bits next_class(const char*& p, const char* end) noexcept { return class_of(decode_utf8(p, end)); }
 
-inline bool accepts(Bits c, Bits in, Bits out) noexcept { return (in == 0 || (c & in) != 0) && (c & out) == 0; }
+inline bool accepts(Bits c, Bits in, Bits out) noexcept {
+  return (in == 0 || (c & in) != 0) && (c & out) == 0;
+}
 
 const char* skip(const char* p, const char* end, Bits in, Bits out) noexcept {
   while (p < end) {
@@ -35,8 +35,12 @@ size_t match_contraction(const char* p, const char* end, bool any_case) noexcept
     return any_case && p[i] >= 'A' && p[i] <= 'Z' ? static_cast<char>(p[i] + 32) : p[i];
   };
   switch (at(1)) {
-    case 's': case 't': case 'm': case 'd': return 2;
-    case 'r': case 'v': return at(2) == 'e' ? 3 : 0;
+    case 's':
+    case 't':
+    case 'm':
+    case 'd': return 2;
+    case 'r':
+    case 'v': return at(2) == 'e' ? 3 : 0;
     case 'l': return at(2) == 'l' ? 3 : 0;
     default: break;
   }
@@ -44,7 +48,8 @@ size_t match_contraction(const char* p, const char* end, bool any_case) noexcept
   return any_case && end - p > 2 && p[1] == '\xc5' && p[2] == '\xbf' ? 3 : 0;
 }
 
-// "\s*[\r\n]+" and "\s*[\r\n]": the white space up to the last line end of the run, which the first takes in one go.
+// "\s*[\r\n]+" and "\s*[\r\n]": the white space up to the last line end of the run, which the first takes in
+// one go.
 size_t match_newlines(const char* p, const char* end) noexcept {
   const char* const start = p;
   const char* last = nullptr;
@@ -68,11 +73,12 @@ size_t match_spaces_before_end(const char* p, const char* end) noexcept {
   return static_cast<size_t>((p == end ? p : before) - start);
 }
 
-// [upper-like]*[lower-like]+ : both classes share the uncased letters and marks, so the first run gives back until
-// the second has one.
+// [upper-like]*[lower-like]+ : both classes share the uncased letters and marks, so the first run gives back
+// until the second has one.
 size_t match_upper_then_lower(const char* p, const char* end) noexcept {
   const char* const start = p;
-  const char* shared_end = nullptr;  // after the last character of the first run that the second could take too
+  const char* shared_end =
+      nullptr;  // after the last character of the first run that the second could take too
   const char* q = p;
   while (q < end) {
     const char* next = q;
@@ -109,7 +115,8 @@ size_t match_cased(const char* p, const char* end, bool lower, bool suffix) noex
 
 size_t match_punctuated(const char* p, const char* end) noexcept {
   const auto c = static_cast<unsigned char>(*p);
-  const bool punctuation = (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
+  const bool punctuation =
+      (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
   if (!punctuation) return 0;
   const char* q = p + 1;
   while (q < end && ((*q >= 'a' && *q <= 'z') || (*q >= 'A' && *q <= 'Z'))) ++q;
@@ -131,9 +138,12 @@ size_t match_cjk(const char* p, const char* end) noexcept {
 std::string unify(std::string_view regex) {
   std::string out;
   for (char c : regex) {
-    if (c == '\r') out += "\\r";
-    else if (c == '\n') out += "\\n";
-    else out += c;
+    if (c == '\r')
+      out += "\\r";
+    else if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
   }
   return out;
 }

@@ -1,7 +1,7 @@
 // Scanner: the pre-tokenizer expressions that models really use, written by hand.
 //     if (auto scanner = Scanner::recognise(regex)) size_t n = scanner->match(p, end);
-// A regex is taken apart at its top-level bars; when every alternative is one that we know, the scanner tries them in
-// order as the regex would, some 20 times faster than a regex engine. Tests hold the two equal.
+// A regex is taken apart at its top-level bars; when every alternative is one that we know, the scanner tries
+// them in order as the regex would, some 20 times faster than a regex engine. Tests hold the two equal.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +36,12 @@ class Scanner {
   };
   struct Alternative {
     Rule rule;
-    unsigned short in = 0;      // classes of the run; 0: everything outside of `out`
-    unsigned short out = 0;     // classes that the run must not have
+    unsigned short in = 0;        // classes of the run; 0: everything outside of `out`
+    unsigned short out = 0;       // classes that the run must not have
     unsigned short not_lead = 0;  // lead_run: classes that the leading character must not have
-    unsigned char max = 0;      // numbers: the most characters, 0 = any
-    unsigned char tail = 0;     // space_run: 0 nothing, 1 [\r\n]*, 2 [\r\n/]*
-    bool suffix = false;        // cased: a contraction may follow
+    unsigned char max = 0;        // numbers: the most characters, 0 = any
+    unsigned char tail = 0;       // space_run: 0 nothing, 1 [\r\n]*, 2 [\r\n/]*
+    bool suffix = false;          // cased: a contraction may follow
   };
 
   static bool add(std::string_view alternative, std::vector<Alternative>& rules);

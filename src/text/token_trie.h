@@ -46,8 +46,10 @@ class TokenTrie {
     uint32_t low = n.first, high = n.first + n.count;
     while (low < high) {
       const uint32_t middle = (low + high) / 2;
-      if (nodes_[middle].byte < b) low = middle + 1;
-      else high = middle;
+      if (nodes_[middle].byte < b)
+        low = middle + 1;
+      else
+        high = middle;
     }
     return low < n.first + n.count && nodes_[low].byte == b ? low : 0;
   }

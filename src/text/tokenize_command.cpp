@@ -18,10 +18,14 @@ namespace {
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : is_valid_utf8(text) ? std::string(text) : to_valid_utf8(text)) {
-    if (c == '"' || c == '\\') out += '\\', out += c;
-    else if (c == '\n') out += "\\n";
-    else if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += '\\', out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      out += c;
   }
   return out + "\"";
 }
@@ -46,11 +50,14 @@ std::vector<int32_t> parse_ids(std::string_view text) {
   return ids;
 }
 
-void answer(const Tokenizer& tokenizer, const TokenizeOptions& options, std::string_view text, std::ostream& out) {
+void answer(const Tokenizer& tokenizer, const TokenizeOptions& options, std::string_view text,
+            std::ostream& out) {
   if (options.decode) {
     const std::string decoded = tokenizer.decode(parse_ids(text), options.skip_special);
-    if (options.json) out << "{\"text\": " << quoted(decoded) << "}\n";
-    else out << decoded << "\n";
+    if (options.json)
+      out << "{\"text\": " << quoted(decoded) << "}\n";
+    else
+      out << decoded << "\n";
     return;
   }
   const auto ids =
@@ -69,9 +76,12 @@ void answer(const Tokenizer& tokenizer, const TokenizeOptions& options, std::str
 void tokenize_command(const TokenizeOptions& options, std::istream& in, std::ostream& out) {
   const auto tokenizer = Tokenizer::load(options.source);
   std::string input;
-  if (options.text) input = *options.text;
-  else if (options.file) input = MappedFile::open(*options.file)->text();
-  else input.assign(std::istreambuf_iterator<char>(in), {});
+  if (options.text)
+    input = *options.text;
+  else if (options.file)
+    input = MappedFile::open(*options.file)->text();
+  else
+    input.assign(std::istreambuf_iterator<char>(in), {});
   if (!options.lines) return answer(*tokenizer, options, input, out);
   std::string_view rest = input;
   while (!rest.empty()) {

@@ -10,8 +10,8 @@
 namespace anemone {
 
 struct TokenizeOptions {
-  std::filesystem::path source;              // tokenizer.json, .gguf, tokenizer.model or a folder that holds one
-  std::optional<std::string> text;           // what to tokenise; without text and file: all of `in`
+  std::filesystem::path source;     // tokenizer.json, .gguf, tokenizer.model or a folder that holds one
+  std::optional<std::string> text;  // what to tokenise; without text and file: all of `in`
   std::optional<std::filesystem::path> file;
   bool lines = false;   // each line is a text of its own, answered on a line of its own
   bool json = false;    // {"ids": […], "tokens": […]} or {"text": "…"} on each line

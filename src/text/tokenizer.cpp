@@ -91,8 +91,10 @@ Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
     p.size = std::max(p.size, token.id + 1);
     p.added_by_id[token.id] = i;
     p.added_by_text[s.added[i].content] = token.id;
-    if (!token.normal_form.empty()) token.content = token.normal_form;
-    else if (token.normalized) token.content = p.normalizer->run(token.content);
+    if (!token.normal_form.empty())
+      token.content = token.normal_form;
+    else if (token.normalized)
+      token.content = p.normalizer->run(token.content);
     p.added_text.push_back(token.content);
     (token.normalized ? normalized : raw).push_back(std::move(token));
   }
@@ -123,8 +125,10 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
   ids.reserve(text.size() / 3 + 8);
   const auto encode_text = [&] {
     for (const AddedTokens::Part& part : parts_->raw.split(text, options.parse_special)) {
-      if (part.id != kNoToken) ids.push_back(part.id);
-      else encode_plain(part.text, part.text.data() == text.data(), options.parse_special, *lease.scratch, ids);
+      if (part.id != kNoToken)
+        ids.push_back(part.id);
+      else
+        encode_plain(part.text, part.text.data() == text.data(), options.parse_special, *lease.scratch, ids);
     }
   };
   if (!options.add_special) {
@@ -132,8 +136,10 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
     return ids;
   }
   for (int32_t id : spec().post) {
-    if (id == TokenizerSpec::kSequence) encode_text();
-    else ids.push_back(id);
+    if (id == TokenizerSpec::kSequence)
+      encode_text();
+    else
+      ids.push_back(id);
   }
   return ids;
 }
@@ -147,8 +153,10 @@ void Tokenizer::encode_plain(std::string_view text, bool at_start, bool parse_sp
   const auto word = [&](std::string_view w) { encode_word(w, scratch, ids); };
   if (!p.any_normalized) return p.cutter->run(text, at_start, word);
   for (const AddedTokens::Part& part : p.normalized.split(text, parse_special)) {
-    if (part.id != kNoToken) ids.push_back(part.id);
-    else p.cutter->run(part.text, at_start && part.text.data() == text.data(), word);
+    if (part.id != kNoToken)
+      ids.push_back(part.id);
+    else
+      p.cutter->run(part.text, at_start && part.text.data() == text.data(), word);
   }
 }
 

@@ -104,7 +104,8 @@ void read_model(Value v, TokenizerSpec& spec) {
   if (!model.unk_token.empty()) model.unk_id = spec.vocabulary.find(model.unk_token);
   model.continuing_prefix = text(v, "continuing_subword_prefix", piece ? "##" : "");
   if (piece) {
-    model.max_word_chars = static_cast<size_t>(std::max<int64_t>(number(v, "max_input_chars_per_word", 100), 0));
+    model.max_word_chars =
+        static_cast<size_t>(std::max<int64_t>(number(v, "max_input_chars_per_word", 100), 0));
   }
   if (model.kind != ModelSpec::Kind::bpe) return;
   model.word_suffix = text(v, "end_of_word_suffix", "");
@@ -114,7 +115,8 @@ void read_model(Value v, TokenizerSpec& spec) {
   read_merges(member(v, "merges"), spec);
 }
 
-// Ids come from the vocabulary; tokens that are not in it are numbered on from its end, whatever the file says.
+// Ids come from the vocabulary; tokens that are not in it are numbered on from its end, whatever the file
+// says.
 void read_added_tokens(Value v, TokenizerSpec& spec) {
   simdjson::dom::array list;
   if (v.get(list)) throw errorf("'added_tokens' must be a list");
@@ -178,7 +180,9 @@ TokenizerSpec read(Value root) {
 int32_t named_token(Value config, std::string_view key, const TokenizerSpec& spec) {
   if (is_absent(config, key)) return kNoToken;
   const Value v = member(config, key);
-  const std::string_view name = v.is_string() ? text(config, key) : v.is_object() ? text(v, "content", "") : "";
+  const std::string_view name = v.is_string()   ? text(config, key)
+                                : v.is_object() ? text(v, "content", "")
+                                                : "";
   for (const AddedToken& token : spec.added) {
     if (token.content == name) return token.id;
   }

@@ -35,13 +35,20 @@ std::string from_base64(std::string_view s) {
   int have = 0;
   for (char c : s) {
     int v = 0;
-    if (c >= 'A' && c <= 'Z') v = c - 'A';
-    else if (c >= 'a' && c <= 'z') v = c - 'a' + 26;
-    else if (c >= '0' && c <= '9') v = c - '0' + 52;
-    else if (c == '+') v = 62;
-    else if (c == '/') v = 63;
-    else if (c == '=' || c == '\n') continue;
-    else throw errorf("bad base64 character in 'precompiled_charsmap'").found(std::to_string(c));
+    if (c >= 'A' && c <= 'Z')
+      v = c - 'A';
+    else if (c >= 'a' && c <= 'z')
+      v = c - 'a' + 26;
+    else if (c >= '0' && c <= '9')
+      v = c - '0' + 52;
+    else if (c == '+')
+      v = 62;
+    else if (c == '/')
+      v = 63;
+    else if (c == '=' || c == '\n')
+      continue;
+    else
+      throw errorf("bad base64 character in 'precompiled_charsmap'").found(std::to_string(c));
     bits = bits << 6 | static_cast<uint32_t>(v);
     have += 6;
     if (have >= 8) out.push_back(static_cast<char>(bits >> (have -= 8) & 0xff));
@@ -63,10 +70,14 @@ void read_metaspace(Value v, PreTokenizerStep& step) {
   using Prepend = PreTokenizerStep::Prepend;
   step.character = character_of(v, "replacement");
   const std::string_view scheme = text(v, "prepend_scheme", "always");
-  if (scheme == "always") step.prepend = Prepend::always;
-  else if (scheme == "first") step.prepend = Prepend::first;
-  else if (scheme == "never") step.prepend = Prepend::never;
-  else throw errorf("Metaspace: prepend_scheme '{}' is not known", scheme);
+  if (scheme == "always")
+    step.prepend = Prepend::always;
+  else if (scheme == "first")
+    step.prepend = Prepend::first;
+  else if (scheme == "never")
+    step.prepend = Prepend::never;
+  else
+    throw errorf("Metaspace: prepend_scheme '{}' is not known", scheme);
   if (!flag(v, "add_prefix_space", true)) step.prepend = Prepend::never;
   step.cut = flag(v, "split", true);
 }
@@ -74,7 +85,8 @@ void read_metaspace(Value v, PreTokenizerStep& step) {
 std::vector<int32_t> special_ids(Value processor, std::string_view name) {
   const Value token = member(member(processor, "special_tokens"), name);
   std::vector<int32_t> ids;
-  for (Value id : simdjson::dom::array(member(token, "ids"))) ids.push_back(static_cast<int32_t>(int64_t(id)));
+  for (Value id : simdjson::dom::array(member(token, "ids")))
+    ids.push_back(static_cast<int32_t>(int64_t(id)));
   return ids;
 }
 
@@ -143,12 +155,22 @@ void read_normalizer(Value v, TokenizerSpec& spec) {
     for (Value part : simdjson::dom::array(member(v, "normalizers"))) read_normalizer(part, spec);
     return;
   }
-  static constexpr std::pair<std::string_view, Kind> kinds[] = {
-      {"NFC", Kind::nfc}, {"NFD", Kind::nfd}, {"NFKC", Kind::nfkc}, {"NFKD", Kind::nfkd},
-      {"Lowercase", Kind::lowercase}, {"Strip", Kind::strip}, {"StripAccents", Kind::strip_accents},
-      {"Replace", Kind::replace}, {"Prepend", Kind::prepend}, {"BertNormalizer", Kind::bert}, {"Bert", Kind::bert},
-      {"Precompiled", Kind::precompiled}, {"Nmt", Kind::nmt}, {"ByteLevel", Kind::byte_level}};
-  const auto found = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == type; });
+  static constexpr std::pair<std::string_view, Kind> kinds[] = {{"NFC", Kind::nfc},
+                                                                {"NFD", Kind::nfd},
+                                                                {"NFKC", Kind::nfkc},
+                                                                {"NFKD", Kind::nfkd},
+                                                                {"Lowercase", Kind::lowercase},
+                                                                {"Strip", Kind::strip},
+                                                                {"StripAccents", Kind::strip_accents},
+                                                                {"Replace", Kind::replace},
+                                                                {"Prepend", Kind::prepend},
+                                                                {"BertNormalizer", Kind::bert},
+                                                                {"Bert", Kind::bert},
+                                                                {"Precompiled", Kind::precompiled},
+                                                                {"Nmt", Kind::nmt},
+                                                                {"ByteLevel", Kind::byte_level}};
+  const auto found =
+      std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == type; });
   if (found == std::end(kinds)) throw errorf("normalizer '{}' is not known", type);
   NormalizerStep step{.kind = found->second};
   if (step.kind == Kind::strip) {
@@ -179,12 +201,20 @@ void read_pre_tokenizer(Value v, TokenizerSpec& spec) {
     for (Value part : simdjson::dom::array(member(v, "pretokenizers"))) read_pre_tokenizer(part, spec);
     return;
   }
-  static constexpr std::pair<std::string_view, Kind> kinds[] = {
-      {"ByteLevel", Kind::byte_level}, {"Split", Kind::split}, {"Whitespace", Kind::whitespace},
-      {"WhitespaceSplit", Kind::whitespace_split}, {"Metaspace", Kind::metaspace}, {"Punctuation", Kind::punctuation},
-      {"Digits", Kind::digits}, {"BertPreTokenizer", Kind::bert}, {"CharDelimiterSplit", Kind::delimiter},
-      {"Delimiter", Kind::delimiter}, {"UnicodeScripts", Kind::unicode_scripts}, {"FixedLength", Kind::fixed_length}};
-  const auto found = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == type; });
+  static constexpr std::pair<std::string_view, Kind> kinds[] = {{"ByteLevel", Kind::byte_level},
+                                                                {"Split", Kind::split},
+                                                                {"Whitespace", Kind::whitespace},
+                                                                {"WhitespaceSplit", Kind::whitespace_split},
+                                                                {"Metaspace", Kind::metaspace},
+                                                                {"Punctuation", Kind::punctuation},
+                                                                {"Digits", Kind::digits},
+                                                                {"BertPreTokenizer", Kind::bert},
+                                                                {"CharDelimiterSplit", Kind::delimiter},
+                                                                {"Delimiter", Kind::delimiter},
+                                                                {"UnicodeScripts", Kind::unicode_scripts},
+                                                                {"FixedLength", Kind::fixed_length}};
+  const auto found =
+      std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == type; });
   if (found == std::end(kinds)) throw errorf("pre-tokenizer '{}' is not known", type);
   PreTokenizerStep step{.kind = found->second};
   if (step.kind == Kind::byte_level) {
@@ -227,8 +257,10 @@ void read_post_processor(Value v, TokenizerSpec& spec) {
   }
   std::vector<int32_t> post;  // the outer one around what earlier ones made
   for (int32_t id : outer) {
-    if (id != TokenizerSpec::kSequence) post.push_back(id);
-    else post.insert(post.end(), spec.post.begin(), spec.post.end());
+    if (id != TokenizerSpec::kSequence)
+      post.push_back(id);
+    else
+      post.insert(post.end(), spec.post.begin(), spec.post.end());
   }
   if (post.size() > 4096) throw errorf("post-processor '{}' adds {} tokens", type, post.size());
   spec.post = std::move(post);
@@ -242,10 +274,11 @@ void read_decoder(Value v, TokenizerSpec& spec) {
     return;
   }
   static constexpr std::pair<std::string_view, Kind> kinds[] = {
-      {"ByteLevel", Kind::byte_level}, {"Replace", Kind::replace}, {"WordPiece", Kind::word_piece},
-      {"ByteFallback", Kind::byte_fallback}, {"Fuse", Kind::fuse}, {"Strip", Kind::strip},
-      {"Metaspace", Kind::metaspace}, {"BPEDecoder", Kind::bpe}, {"CTC", Kind::ctc}};
-  const auto found = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == type; });
+      {"ByteLevel", Kind::byte_level},       {"Replace", Kind::replace}, {"WordPiece", Kind::word_piece},
+      {"ByteFallback", Kind::byte_fallback}, {"Fuse", Kind::fuse},       {"Strip", Kind::strip},
+      {"Metaspace", Kind::metaspace},        {"BPEDecoder", Kind::bpe},  {"CTC", Kind::ctc}};
+  const auto found =
+      std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == type; });
   if (found == std::end(kinds)) throw errorf("decoder '{}' is not known", type);
   DecoderStep step{.kind = found->second};
   if (step.kind == Kind::replace) {

@@ -21,7 +21,9 @@ fs::path find_in_folder(const fs::path& folder) {
     if (entry.path().extension() == ".gguf" && (best.empty() || entry.path() < best)) best = entry.path();
   }
   if (best.empty()) {
-    throw errorf("no tokenizer in this folder").at(folder.string()).expected("tokenizer.json, tokenizer.model or *.gguf");
+    throw errorf("no tokenizer in this folder")
+        .at(folder.string())
+        .expected("tokenizer.json, tokenizer.model or *.gguf");
   }
   return best;
 }
@@ -33,7 +35,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& given) {
   const auto file = MappedFile::open(path);
   if (file->text().starts_with("GGUF")) return make(read_gguf_vocabulary(GgufFile::open(path)));
   const size_t first = file->text().find_first_not_of(" \t\r\n");
-  const bool json = path.extension() != ".model" && first != std::string_view::npos && file->text()[first] == '{';
+  const bool json =
+      path.extension() != ".model" && first != std::string_view::npos && file->text()[first] == '{';
   TokenizerSpec spec = json ? read_tokenizer_json(*file) : read_sentencepiece_model(*file);
   try {
     read_companions(path.parent_path(), spec);

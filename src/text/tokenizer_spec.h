@@ -1,4 +1,5 @@
-// TokenizerSpec: what a tokenizer does, as plain data. Every file format is read into it, and Tokenizer runs it:
+// TokenizerSpec: what a tokenizer does, as plain data. Every file format is read into it, and Tokenizer runs
+// it:
 //     normalise → cut at added tokens → pre-tokenise → model → post-process; and back: decode.
 //     TokenizerSpec spec = read_tokenizer_json(file);
 //     auto tokenizer = Tokenizer::make(std::move(spec));
@@ -16,22 +17,45 @@ namespace anemone {
 
 struct NormalizerStep {
   enum class Kind {
-    nfc, nfd, nfkc, nfkd, lowercase, strip, strip_accents, replace, prepend, bert, precompiled, nmt, byte_level,
+    nfc,
+    nfd,
+    nfkc,
+    nfkd,
+    lowercase,
+    strip,
+    strip_accents,
+    replace,
+    prepend,
+    bert,
+    precompiled,
+    nmt,
+    byte_level,
     sentencepiece,  // charsmap (if any), white space squeezed, escaped and added as the flags say
   };
   Kind kind;
-  std::string pattern;       // replace: a literal, or a regex when is_regex
-  std::string content;       // replace, prepend; precompiled, sentencepiece: the charsmap's bytes
+  std::string pattern;  // replace: a literal, or a regex when is_regex
+  std::string content;  // replace, prepend; precompiled, sentencepiece: the charsmap's bytes
   bool is_regex = false;
-  bool strip_left = false, strip_right = false;                             // strip
-  bool clean_text = false, chinese = false, lower = false, accents = false; // bert
-  bool add_prefix = false, suffix = false, squeeze = false, escape = false; // sentencepiece: suffix = space at the end
+  bool strip_left = false, strip_right = false;                              // strip
+  bool clean_text = false, chinese = false, lower = false, accents = false;  // bert
+  bool add_prefix = false, suffix = false, squeeze = false,
+       escape = false;  // sentencepiece: suffix = space at the end
 };
 
 struct PreTokenizerStep {
   enum class Kind {
-    byte_level, split, whitespace, whitespace_split, metaspace, punctuation, digits, bert, delimiter, unicode_scripts,
-    fixed_length, bert_words,  // bert_words: GGUF's BERT: clean, lower and cut in one go
+    byte_level,
+    split,
+    whitespace,
+    whitespace_split,
+    metaspace,
+    punctuation,
+    digits,
+    bert,
+    delimiter,
+    unicode_scripts,
+    fixed_length,
+    bert_words,  // bert_words: GGUF's BERT: clean, lower and cut in one go
   };
   enum class Behavior { isolated, removed, contiguous, merged_with_previous, merged_with_next };
   enum class Prepend { always, first, never };
@@ -45,16 +69,18 @@ struct PreTokenizerStep {
   Prepend prepend = Prepend::never;                  // metaspace
   bool cut = true;                                   // metaspace: split at the replacement
   bool individual_digits = false;
-  size_t length = 0;                                 // fixed_length
-  bool lower = false, accents = false;               // bert_words
+  size_t length = 0;                    // fixed_length
+  bool lower = false, accents = false;  // bert_words
 };
 
 struct ModelSpec {
   enum class Kind {
-    bpe,         // merges in rank order
-    score_bpe,   // SentencePiece BPE: any two pieces whose text is a token merge, best score first
-    unigram, word_piece, word_level,
-    longest,     // RWKV: the longest token at each place
+    bpe,        // merges in rank order
+    score_bpe,  // SentencePiece BPE: any two pieces whose text is a token merge, best score first
+    unigram,
+    word_piece,
+    word_level,
+    longest,  // RWKV: the longest token at each place
   };
   // The ids of a pair and of what it becomes.
   struct Merge {
@@ -63,20 +89,21 @@ struct ModelSpec {
   Kind kind = Kind::bpe;
   std::vector<Merge> merges;
   std::vector<double> scores;  // score_bpe and unigram: one per id
-  std::vector<bool> hidden;    // score_bpe, unigram: ids that text never becomes (control tokens); may be empty
+  std::vector<bool> hidden;  // score_bpe, unigram: ids that text never becomes (control tokens); may be empty
   std::string unk_token;
   int32_t unk_id = kNoToken;
   std::string continuing_prefix, word_suffix;  // BPE's and WordPiece's "##" and "</w>"
   std::string word_prefix;                     // word_piece of GGUF: U+2581 before each word
   bool fuse_unk = false, byte_fallback = false, ignore_merges = false;
   bool unknown_as_bytes = false;  // BPE: a character without a token gives its bytes' tokens, if any (GGUF)
-  double unk_score = 0;          // unigram
-  size_t max_word_chars = 100;   // word_piece
+  double unk_score = 0;           // unigram
+  size_t max_word_chars = 100;    // word_piece
 };
 
 struct AddedToken {
   std::string content;
-  std::string normal_form;  // what is looked for in normalised text, where that is not the content's own normal form
+  std::string
+      normal_form;  // what is looked for in normalised text, where that is not the content's own normal form
   int32_t id = kNoToken;
   bool single_word = false, left_strip = false, right_strip = false, normalized = false, special = false;
 };

@@ -2,12 +2,15 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "base/error.h"
+#include "text/unicode_additions.h"
 
 namespace anemone {
 namespace {
@@ -15,8 +18,9 @@ namespace {
 constexpr char32_t kTableEnd = 0x20000;  // beyond: almost only ideographs and unassigned, looked up directly
 
 bool is_white_space(char32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-         c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
 }
 
 // Other_Alphabetic outside of L, N and M: circled and squared letters; and the two joiners of \w.
@@ -26,6 +30,9 @@ bool is_extra_word(char32_t c) {
 }
 
 uint16_t compute_class(char32_t c) {
+  const auto added = std::upper_bound(std::begin(kAddedRanges), std::end(kAddedRanges), c,
+                                      [](char32_t x, const AddedRange& r) { return x < r.first; });
+  if (added != std::begin(kAddedRanges) && c <= std::prev(added)->last) return std::prev(added)->bits;
   uint16_t bits = 0;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
     case UTF8PROC_CATEGORY_LU: bits = kUpper | kWord; break;
@@ -52,8 +59,7 @@ uint16_t compute_class(char32_t c) {
     case UTF8PROC_CATEGORY_SO: bits = kSymbol; break;
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN: bits = kControl; break;
+    case UTF8PROC_CATEGORY_CO: bits = kControl; break;
     default: break;
   }
   if (is_white_space(c)) bits |= kSpace;
@@ -119,7 +125,7 @@ const Alphabet& alphabet() {
 
 }  // namespace
 
-uint16_t class_of(char32_t c) noexcept {
+uint16_t class_from_table(char32_t c) noexcept {
   static const uint16_t* const table = class_table();
   if (c < kTableEnd) return table[c];
   return c <= 0x10ffff ? compute_class(c) : 0;
@@ -134,7 +140,8 @@ void append_utf8(std::string& out, char32_t c) {
   } else if (c < 0x10000) {
     put(0xe0 | (c >> 12)), put(0x80 | ((c >> 6) & 0x3f)), put(0x80 | (c & 0x3f));
   } else {
-    put(0xf0 | (c >> 18)), put(0x80 | ((c >> 12) & 0x3f)), put(0x80 | ((c >> 6) & 0x3f)), put(0x80 | (c & 0x3f));
+    put(0xf0 | (c >> 18)), put(0x80 | ((c >> 12) & 0x3f)), put(0x80 | ((c >> 6) & 0x3f)),
+        put(0x80 | (c & 0x3f));
   }
 }
 
@@ -142,10 +149,9 @@ bool is_valid_utf8(std::string_view text) noexcept {
   const char* p = text.data();
   const char* const end = p + text.size();
   while (p < end) {
-    if (static_cast<unsigned char>(*p) < 0x80) {
-      ++p;
-      continue;
-    }
+    uint64_t eight = 0;
+    while (end - p >= 8 && (std::memcpy(&eight, p, 8), (eight & 0x8080808080808080u) == 0)) p += 8;
+    if (p == end) break;
     const char* const start = p;
     if (decode_utf8(p, end) == 0xfffd && p - start == 1) return false;
   }

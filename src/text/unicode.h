@@ -5,6 +5,7 @@
 // Class and form data are utf8proc's (one Unicode version for the whole library).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,25 +14,51 @@ namespace anemone {
 
 // Properties of one character, as bits, so that a regex class is one mask.
 enum CharClass : uint16_t {
-  kUpper = 1 << 0,          // Lu
-  kLower = 1 << 1,          // Ll
-  kTitle = 1 << 2,          // Lt
-  kModifierLetter = 1 << 3, // Lm
-  kOtherLetter = 1 << 4,    // Lo
-  kMark = 1 << 5,           // M
-  kNumber = 1 << 6,         // N
-  kPunctuation = 1 << 7,    // P
-  kSymbol = 1 << 8,         // S
-  kSpace = 1 << 9,          // White_Space
-  kNewline = 1 << 10,       // \r and \n only
-  kWord = 1 << 11,          // \w: alphabetic, mark, decimal digit, connector
-  kControl = 1 << 12,       // Cc, Cf, Co, and Cn: BERT's "control"
-  kNonspacing = 1 << 13,    // Mn
+  kUpper = 1 << 0,           // Lu
+  kLower = 1 << 1,           // Ll
+  kTitle = 1 << 2,           // Lt
+  kModifierLetter = 1 << 3,  // Lm
+  kOtherLetter = 1 << 4,     // Lo
+  kMark = 1 << 5,            // M
+  kNumber = 1 << 6,          // N
+  kPunctuation = 1 << 7,     // P
+  kSymbol = 1 << 8,          // S
+  kSpace = 1 << 9,           // White_Space
+  kNewline = 1 << 10,        // \r and \n only
+  kWord = 1 << 11,           // \w: alphabetic, mark, decimal digit, connector
+  kControl = 1 << 12,        // Cc, Cf and Co: BERT's "control"
+  kNonspacing = 1 << 13,     // Mn
   kLetter = kUpper | kLower | kTitle | kModifierLetter | kOtherLetter,
 };
 
-// Classes of every code point; ones past U+10FFFF have none.
-uint16_t class_of(char32_t c) noexcept;
+// The classes of ASCII, so that the scanners need no call for most text; tests hold them equal to the rest's
+// source.
+inline constexpr std::array<uint16_t, 128> kAsciiClasses = [] {
+  std::array<uint16_t, 128> t{};
+  for (int c = 0; c < 128; ++c) {
+    if (c >= 'A' && c <= 'Z')
+      t[c] = kUpper | kWord;
+    else if (c >= 'a' && c <= 'z')
+      t[c] = kLower | kWord;
+    else if (c >= '0' && c <= '9')
+      t[c] = kNumber | kWord;
+    else if (c == '_')
+      t[c] = kPunctuation | kWord;
+    else if (c == '$' || c == '+' || c == '^' || c == '`' || c == '|' || c == '~' || (c >= '<' && c <= '>'))
+      t[c] = kSymbol;
+    else if (c > ' ' && c < 127)
+      t[c] = kPunctuation;
+    else if (c < ' ' || c == 127)
+      t[c] = kControl;
+    if ((c >= 9 && c <= 13) || c == ' ') t[c] |= kSpace;
+    if (c == '\r' || c == '\n') t[c] |= kNewline;
+  }
+  return t;
+}();
+
+// Classes of any code point; those past U+10FFFF have none.
+uint16_t class_from_table(char32_t c) noexcept;
+inline uint16_t class_of(char32_t c) noexcept { return c < 128 ? kAsciiClasses[c] : class_from_table(c); }
 
 // The character at p; moves p past it. A malformed byte gives U+FFFD and moves p by one. p < end.
 inline char32_t decode_utf8(const char*& p, const char* end) noexcept {

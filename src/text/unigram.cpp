@@ -33,7 +33,8 @@ void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
     int32_t start = -1;
     int32_t id = kNoToken;
   };
-  if (word.size() >= 0x7fffffffu) throw errorf("a text of {} bytes is too long for this tokenizer", word.size());
+  if (word.size() >= 0x7fffffffu)
+    throw errorf("a text of {} bytes is too long for this tokenizer", word.size());
   std::vector<Best> best(word.size() + 1);
   const auto offer = [&](size_t at, double score, size_t start, int32_t id) {
     Best& b = best[at];
@@ -64,15 +65,17 @@ void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
   }
   for (auto cut = cuts.rbegin(); cut != cuts.rend(); ++cut) {
     const Best& b = best[cut->second];
-    if (b.id != unk_id_) ids.push_back(b.id);
-    else emit_unknown(word.substr(cut->first, cut->second - cut->first), ids);
+    if (b.id != unk_id_)
+      ids.push_back(b.id);
+    else
+      emit_unknown(word.substr(cut->first, cut->second - cut->first), ids);
   }
 }
 
 void Unigram::emit_unknown(std::string_view text, std::vector<int32_t>& ids) const {
   const bool bytes = byte_fallback_ && std::all_of(text.begin(), text.end(), [&](char b) {
-    return fallback_ids_[static_cast<unsigned char>(b)] != kNoToken;
-  });
+                       return fallback_ids_[static_cast<unsigned char>(b)] != kNoToken;
+                     });
   if (const int32_t id = vocabulary_.find(text); id != kNoToken) return ids.push_back(id);
   if (!bytes) return ids.push_back(unk_id_);
   for (char b : text) ids.push_back(fallback_ids_[static_cast<unsigned char>(b)]);

@@ -1,7 +1,8 @@
 // Vocabulary: the tokens of a model, both ways: id → text and text → id.
 //     vocabulary.add("hello", 7);
 //     int32_t id = vocabulary.find("hello");      // kNoToken when it is not there
-// All texts lie in one buffer and the index is one flat table, so that 50,000 tokens are ready in milliseconds.
+// All texts lie in one buffer and the index is one flat table, so that 50,000 tokens are ready in
+// milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 namespace anemone {
 
 inline constexpr int32_t kNoToken = -1;
-inline constexpr int32_t kMaxTokenId = 1 << 24;  // far above any real vocabulary; bounds what a bad file can ask for
+inline constexpr int32_t kMaxTokenId =
+    1 << 24;  // far above any real vocabulary; bounds what a bad file can ask for
 
 // A 64-bit hash of short strings.
 inline uint64_t hash_bytes(std::string_view s) noexcept {
@@ -29,15 +31,18 @@ inline uint64_t hash_bytes(std::string_view s) noexcept {
   const char* p = s.data();
   size_t n = s.size();
   for (; n >= 8; p += 8, n -= 8) h = mix(h, load(p, 8));
-  if (n >= 4) h = mix(h, load(p, 4) | (load(p + n - 4, 4) << 32));
-  else if (n > 0) h = mix(h, load(p, 1) | (load(p + n / 2, 1) << 8) | (load(p + n - 1, 1) << 16));
+  if (n >= 4)
+    h = mix(h, load(p, 4) | (load(p + n - 4, 4) << 32));
+  else if (n > 0)
+    h = mix(h, load(p, 1) | (load(p + n / 2, 1) << 8) | (load(p + n - 1, 1) << 16));
   return h * 0x9e3779b97f4a7c15u;
 }
 
 class Vocabulary {
  public:
   void reserve(size_t tokens, size_t bytes);
-  // Gives an id its text. The same text twice: the later id is the one found. Throws Error on an id out of range.
+  // Gives an id its text. The same text twice: the later id is the one found. Throws Error on an id out of
+  // range.
   void add(std::string_view text, int64_t id);
 
   int32_t find(std::string_view text) const noexcept;

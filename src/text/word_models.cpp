@@ -54,8 +54,10 @@ void longest_tokens(const TokenTrie& trie, int32_t unk_id, std::string_view text
     size_t length = 0;
     int32_t id = kNoToken;
     trie.for_each_prefix(text.substr(at), [&](size_t bytes, int32_t found) { length = bytes, id = found; });
-    if (length > 0) ids.push_back(id);
-    else if (unk_id != kNoToken) ids.push_back(unk_id);
+    if (length > 0)
+      ids.push_back(id);
+    else if (unk_id != kNoToken)
+      ids.push_back(unk_id);
     at += length > 0 ? length : 1;
   }
 }

@@ -20,7 +20,8 @@ inline std::filesystem::path tokenizer_cache() {
 }
 
 // The files of a folder whose names end so, in order; none when there is no such folder.
-inline std::vector<std::filesystem::path> files_ending(const std::filesystem::path& folder, const std::string& end) {
+inline std::vector<std::filesystem::path> files_ending(const std::filesystem::path& folder,
+                                                       const std::string& end) {
   std::vector<std::filesystem::path> found;
   if (!std::filesystem::is_directory(folder)) return found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -34,7 +34,8 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const Id
   return out + stream.finish();
 }
 
-void check_decoding(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids& ids, const std::string& expected) {
+void check_decoding(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids& ids,
+                    const std::string& expected) {
   CHECK(tokenizer->decode(ids) == expected);
   if (expected.find("\xef\xbf\xbd") == std::string::npos) CHECK(streamed(tokenizer, ids, false) == expected);
 }
@@ -70,7 +71,8 @@ TEST_CASE("tokenizer.json files give the ids and texts of Hugging Face's vectors
       CHECK(tokenizer->encode(text, {.add_special = true}) == with_special);
       const std::string decoded = v["decoded"].is_null() ? text : v["decoded"].get<std::string>();
       check_decoding(tokenizer, ids, decoded);
-      const std::string skipped = v.contains("decoded_skip_special") ? v["decoded_skip_special"].get<std::string>() : decoded;
+      const std::string skipped =
+          v.contains("decoded_skip_special") ? v["decoded_skip_special"].get<std::string>() : decoded;
       CHECK(tokenizer->decode(ids, true) == skipped);
     }
   }
