@@ -186,12 +186,13 @@ void Bpe::encode(std::string_view word, BpeScratch& scratch, std::vector<int32_t
     symbols[i].rank = kNoRank;
     if (i + 1 < n) find_pair(symbols[i], symbols[i + 1], word);
   }
+  bool unknown = false;
   if (symbols.size() <= kShortWord) {
     merge_short(word, symbols);
-    for (const Symbol& symbol : symbols) emit(symbol, word, ids);
+    for (const Symbol& symbol : symbols) emit(symbol, word, unknown, ids);
   } else {
     merge_long(word, scratch);
-    for (int32_t i = 0; i >= 0; i = symbols[i].next) emit(symbols[i], word, ids);
+    for (int32_t i = 0; i >= 0; i = symbols[i].next) emit(symbols[i], word, unknown, ids);
   }
 }
 
@@ -327,14 +328,21 @@ void Bpe::merge_long(std::string_view word, BpeScratch& scratch) const {
   }
 }
 
-void Bpe::emit(const Symbol& symbol, std::string_view word, std::vector<int32_t>& ids) const {
+void Bpe::emit(const Symbol& symbol, std::string_view word, bool& unknown, std::vector<int32_t>& ids) const {
+  const bool after_unknown = unknown;
+  unknown = false;
   if (symbol.id >= 0 && symbol.id < vocabulary_.size()) return ids.push_back(symbol.id);
+  if (scored_ && !byte_fallback_) {  // SentencePiece: unknown characters in a row are one token
+    unknown = true;
+    if (unk_id_ != kNoToken && !after_unknown) ids.push_back(unk_id_);
+    return;
+  }
   // A character, or a merge's outcome, that is no token: its bytes one by one.
   for (char b : word.substr(symbol.begin, symbol.end - symbol.begin)) {
     const auto byte = static_cast<unsigned char>(b);
     int32_t id = fallback_ids_[byte];
     if (id == kNoToken) id = byte_ids_[byte];
-    if (id == kNoToken) id = scored_ ? unk_id_ : kNoToken;
+    if (id == kNoToken && scored_) id = unk_id_;
     if (id != kNoToken) ids.push_back(id);
   }
 }

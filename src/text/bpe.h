@@ -61,7 +61,8 @@ class Bpe {
   void start_characters(std::string_view word, BpeScratch& scratch) const;
   void merge_short(std::string_view word, std::vector<BpeScratch::Symbol>& symbols) const;
   void merge_long(std::string_view word, BpeScratch& scratch) const;
-  void emit(const BpeScratch::Symbol& symbol, std::string_view word, std::vector<int32_t>& ids) const;
+  void emit(const BpeScratch::Symbol& symbol, std::string_view word, bool& unknown,
+            std::vector<int32_t>& ids) const;
 
   const Vocabulary& vocabulary_;
   bool raw_bytes_, scored_, byte_fallback_, fuse_unk_, ignore_merges_, unknown_as_bytes_;

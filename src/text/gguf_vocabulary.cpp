@@ -118,6 +118,7 @@ void describe_bpe(const GgufFile& file, std::string_view pre, TokenizerSpec& spe
 
 void describe_spm(const GgufFile& file, TokenizerSpec& spec) {
   spec.model.kind = ModelSpec::Kind::score_bpe;
+  spec.model.byte_fallback = true;
   spec.bos = 1, spec.eos = 2, spec.unk = 0;
   const bool prefix = file.boolean(key("add_space_prefix")).value_or(true);
   if (prefix) spec.normalizer.push_back({.kind = NormalizerStep::Kind::prepend, .content = " "});
@@ -135,6 +136,7 @@ void describe_unigram(const GgufFile& file, TokenizerSpec& spec) {
   spec.normalizer.push_back({.kind = NormalizerStep::Kind::sentencepiece,
                              .content = std::move(charsmap),
                              .add_prefix = prefix || squeeze,  // squeezing puts a space before every word
+                             .before_word = true,
                              .squeeze = squeeze,
                              .escape = true});
   add_piece_decoder(prefix, spec);
@@ -255,17 +257,6 @@ TokenizerSpec describe(const GgufFile& file) {
 }
 
 }  // namespace
-
-std::string escape_spaces(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == ' ')
-      out += "\u2581";
-    else
-      out += c;
-  }
-  return out;
-}
 
 void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec) {
   size_t bytes = 0;

@@ -34,9 +34,6 @@ void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec);
 // Escaped spaces back to spaces, byte tokens to bytes, one space off the start where one was added.
 void add_piece_decoder(bool add_prefix, TokenizerSpec& spec);
 
-// Spaces written as U+2581.
-std::string escape_spaces(std::string_view text);
-
 // How a `tokenizer.ggml.pre` name cuts words.
 struct GgufPreType {
   std::vector<std::string_view> regexes;  // one after the other, each refining the pieces

@@ -208,6 +208,10 @@ std::string Normalizer::sentencepiece(const Step& step, std::string_view text) c
   out.reserve(text.size() + text.size() / 2 + 3);
   bool prepended = false;
   bool in_word = false;
+  if (what.add_prefix && !what.suffix && !what.before_word && !what.squeeze && !text.empty()) {
+    out += space;
+    prepended = true;
+  }
   const auto put = [&](std::string_view part) {
     for (char c : part) {
       if (c == ' ') {
@@ -240,7 +244,7 @@ std::string Normalizer::sentencepiece(const Step& step, std::string_view text) c
       at += length;
     }
   }
-  if (what.add_prefix && what.suffix) out += space;
+  if (what.add_prefix && what.suffix && !out.empty()) out += space;
   return out;
 }
 

@@ -97,12 +97,14 @@ TokenizerSpec describe(const Proto& proto) {
   for (AddedToken& token : spec.added) {  // user-defined pieces are looked for in the normalised text
     if (token.special) continue;
     token.normalized = true;
-    token.normal_form = proto.escape ? escape_spaces(token.content) : token.content;
+    token.normal_form = token.content;
   }
   ModelSpec& model = spec.model;
   model.kind = proto.model_type == 1 ? ModelSpec::Kind::unigram : ModelSpec::Kind::score_bpe;
   model.unk_id = spec.unk;
   model.byte_fallback = proto.byte_fallback;
+  model.fuse_unk = true;
+  model.single_precision = true;
   spec.normalizer.push_back({.kind = NormalizerStep::Kind::sentencepiece,
                              .content = std::string(proto.charsmap),
                              .add_prefix = proto.add_prefix,

@@ -38,8 +38,9 @@ struct NormalizerStep {
   bool is_regex = false;
   bool strip_left = false, strip_right = false;                              // strip
   bool clean_text = false, chinese = false, lower = false, accents = false;  // bert
-  bool add_prefix = false, suffix = false, squeeze = false,
-       escape = false;  // sentencepiece: suffix = space at the end
+  // sentencepiece: a space is added in front (at the end with suffix; before_word: not to white space alone), runs of
+  // spaces become one, spaces are written as U+2581.
+  bool add_prefix = false, suffix = false, before_word = false, squeeze = false, escape = false;
 };
 
 struct PreTokenizerStep {
@@ -97,6 +98,7 @@ struct ModelSpec {
   bool fuse_unk = false, byte_fallback = false, ignore_merges = false;
   bool unknown_as_bytes = false;  // BPE: a character without a token gives its bytes' tokens, if any (GGUF)
   double unk_score = 0;           // unigram
+  bool single_precision = false;  // unigram: sums are rounded to float, as SentencePiece itself does
   size_t max_word_chars = 100;    // word_piece
 };
 

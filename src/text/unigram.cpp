@@ -14,7 +14,8 @@ Unigram::Unigram(const ModelSpec& model, const Vocabulary& vocabulary)
       scores_(model.scores),
       unk_score_(model.unk_score),
       unk_id_(model.unk_id),
-      byte_fallback_(model.byte_fallback) {
+      byte_fallback_(model.byte_fallback),
+      single_precision_(model.single_precision) {
   if (scores_.size() < static_cast<size_t>(vocabulary.size())) {
     throw errorf("the vocabulary has {} tokens but only {} scores", vocabulary.size(), scores_.size());
   }
@@ -38,6 +39,7 @@ void Unigram::encode(std::string_view word, std::vector<int32_t>& ids) const {
   std::vector<Best> best(word.size() + 1);
   const auto offer = [&](size_t at, double score, size_t start, int32_t id) {
     Best& b = best[at];
+    if (single_precision_) score = static_cast<float>(score);
     if (b.start < 0 || score > b.score) b = {score, static_cast<int32_t>(start), id};
   };
   for (size_t at = 0; at < word.size();) {

@@ -28,7 +28,7 @@ class Unigram {
   std::vector<double> scores_;
   double unk_score_;
   int32_t unk_id_;
-  bool byte_fallback_;
+  bool byte_fallback_, single_precision_;
   std::array<int32_t, 256> fallback_ids_{};
 };
 
