@@ -148,6 +148,7 @@ size_t Bpe::safe_prefix(std::string_view word) const noexcept {
 void Bpe::find_pair(Symbol& left, const Symbol& right, std::string_view word) const noexcept {
   left.rank = kNoRank;
   if (scored_) {
+    if (right.end - left.begin > vocabulary_.longest()) return;
     const int32_t id = vocabulary_.find(word.substr(left.begin, right.end - left.begin));
     if (id == kNoToken) return;
     left.rank = score_ranks_[id];

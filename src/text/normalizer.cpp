@@ -149,8 +149,9 @@ std::string precompiled(const Charsmap& map, std::string_view text) {
 Normalizer::Normalizer(std::vector<NormalizerStep> steps, std::vector<std::string> user_defined)
     : user_defined_(std::move(user_defined)) {
   using Kind = NormalizerStep::Kind;
-  std::stable_sort(user_defined_.begin(), user_defined_.end(),
-                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::vector<std::pair<std::string_view, int32_t>> texts;
+  for (const std::string& text : user_defined_) texts.emplace_back(text, 0);
+  user_trie_ = TokenTrie(std::move(texts));
   for (NormalizerStep& what : steps) {
     Step step;
     if (what.kind == Kind::precompiled || what.kind == Kind::sentencepiece)
@@ -230,11 +231,11 @@ std::string Normalizer::sentencepiece(const Step& step, std::string_view text) c
   };
   for (size_t at = 0; at < text.size();) {
     const std::string_view rest = text.substr(at);
-    const auto user = std::find_if(user_defined_.begin(), user_defined_.end(),
-                                   [&](const std::string& t) { return rest.starts_with(t); });
-    if (user != user_defined_.end()) {
-      put(rest.substr(0, user->size()));
-      at += user->size();
+    size_t user = 0;
+    user_trie_.for_each_prefix(rest, [&](size_t bytes, int32_t) { user = bytes; });
+    if (user > 0) {
+      put(rest.substr(0, user));
+      at += user;
     } else if (const auto match = step.charsmap.longest(rest)) {
       put(match->replacement);
       at += match->size;

@@ -9,6 +9,7 @@
 
 #include "text/charsmap.h"
 #include "text/regex.h"
+#include "text/token_trie.h"
 #include "text/tokenizer_spec.h"
 
 namespace anemone {
@@ -32,7 +33,8 @@ class Normalizer {
   std::string sentencepiece(const Step& step, std::string_view text) const;
 
   std::vector<Step> steps_;
-  std::vector<std::string> user_defined_;  // longest first
+  std::vector<std::string> user_defined_;
+  TokenTrie user_trie_;
 };
 
 }  // namespace anemone

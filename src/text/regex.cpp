@@ -15,8 +15,11 @@ namespace {
 constexpr std::string_view kSpaceSet =
     "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 
-// Its \w has all numbers and no marks, where Oniguruma's has decimal and letter numbers and all marks.
-constexpr std::string_view kWordSet = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}";
+// Its \w has all numbers and no marks. Oniguruma's has marks, decimal and letter numbers, the other numbers of Latin-1
+// alone, and circled and squared letters.
+constexpr std::string_view kWordSet =
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}";
 
 std::string translate(std::string_view pattern) {
   const std::string space(kSpaceSet), word(kWordSet);
@@ -98,8 +101,12 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
   size_t at = 0;
   size_t last_end = std::string_view::npos;
   while (at <= text.size()) {
-    const int rc = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
-                               PCRE2_NO_UTF_CHECK, data.get(), nullptr);
+    const auto match = [&](uint32_t options) {
+      return pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
+                         PCRE2_NO_UTF_CHECK | options, data.get(), nullptr);
+    };
+    int rc = match(0);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) rc = match(PCRE2_NO_JIT);  // keeps its backtracking on the heap
     if (rc == PCRE2_ERROR_NOMATCH) return;
     if (rc < 0) {
       std::array<unsigned char, 160> message{};

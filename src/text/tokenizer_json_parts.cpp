@@ -22,6 +22,13 @@ Pattern pattern_of(Value object) {
   throw errorf("a pattern has neither 'String' nor 'Regex'");
 }
 
+// Steps run one inside the other; no real file has a tenth of this.
+template <class Step>
+void add_step(std::vector<Step>& steps, Step step) {
+  if (steps.size() >= 256) throw errorf("more than 256 steps in a row");
+  steps.push_back(std::move(step));
+}
+
 char32_t character_of(Value object, std::string_view key) {
   const std::string_view s = text(object, key);
   const char* p = s.data();
@@ -82,11 +89,16 @@ void read_metaspace(Value v, PreTokenizerStep& step) {
   step.cut = flag(v, "split", true);
 }
 
+int32_t checked_id(int64_t id) {
+  if (id < 0 || id >= kMaxTokenId) throw errorf("a special token has an impossible id").found(std::to_string(id));
+  return static_cast<int32_t>(id);
+}
+
 std::vector<int32_t> special_ids(Value processor, std::string_view name) {
   const Value token = member(member(processor, "special_tokens"), name);
   std::vector<int32_t> ids;
   for (Value id : simdjson::dom::array(member(token, "ids")))
-    ids.push_back(static_cast<int32_t>(int64_t(id)));
+    ids.push_back(checked_id(int64_t(id)));
   return ids;
 }
 
@@ -106,7 +118,7 @@ std::vector<int32_t> template_of(Value v) {
 // ["[SEP]", 102]
 int32_t pair_id(Value v, std::string_view key) {
   const simdjson::dom::array pair(member(v, key));
-  return static_cast<int32_t>(int64_t(pair.at(1)));
+  return checked_id(int64_t(pair.at(1)));
 }
 
 }  // namespace
@@ -191,7 +203,7 @@ void read_normalizer(Value v, TokenizerSpec& spec) {
   } else if (step.kind == Kind::precompiled) {
     step.content = from_base64(text(v, "precompiled_charsmap", ""));
   }
-  spec.normalizer.push_back(std::move(step));
+  add_step(spec.normalizer, std::move(step));
 }
 
 void read_pre_tokenizer(Value v, TokenizerSpec& spec) {
@@ -237,7 +249,7 @@ void read_pre_tokenizer(Value v, TokenizerSpec& spec) {
   } else if (step.kind == Kind::fixed_length) {
     step.length = static_cast<size_t>(std::max<int64_t>(number(v, "length", 5), 0));
   }
-  spec.pre_tokenizer.push_back(std::move(step));
+  add_step(spec.pre_tokenizer, std::move(step));
 }
 
 void read_post_processor(Value v, TokenizerSpec& spec) {
@@ -255,14 +267,13 @@ void read_post_processor(Value v, TokenizerSpec& spec) {
   } else {
     throw errorf("post-processor '{}' is not known", type);
   }
+  const auto texts = static_cast<size_t>(std::count(outer.begin(), outer.end(), TokenizerSpec::kSequence));
+  if (outer.size() + texts * spec.post.size() > 4096) throw errorf("post-processor '{}' adds too many tokens", type);
   std::vector<int32_t> post;  // the outer one around what earlier ones made
   for (int32_t id : outer) {
-    if (id != TokenizerSpec::kSequence)
-      post.push_back(id);
-    else
-      post.insert(post.end(), spec.post.begin(), spec.post.end());
+    if (id != TokenizerSpec::kSequence) post.push_back(id);
+    else post.insert(post.end(), spec.post.begin(), spec.post.end());
   }
-  if (post.size() > 4096) throw errorf("post-processor '{}' adds {} tokens", type, post.size());
   spec.post = std::move(post);
 }
 
@@ -305,7 +316,7 @@ void read_decoder(Value v, TokenizerSpec& spec) {
     step.content = text(v, "word_delimiter_token", "|");
     step.cleanup = flag(v, "cleanup", true);
   }
-  spec.decoder.push_back(std::move(step));
+  add_step(spec.decoder, std::move(step));
 }
 
 }  // namespace anemone::tokenizer_json

@@ -1,5 +1,6 @@
 #include "text/vocabulary.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/error.h"
@@ -36,6 +37,7 @@ void Vocabulary::add(std::string_view text, int64_t id) {
   const auto key = static_cast<int32_t>(id);
   spans_[key] = {static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(text.size())};
   bytes_ += text;
+  longest_ = std::max(longest_, text.size());
   if ((count_ + 1) * 2 > slots_.size()) grow(std::bit_ceil(count_ * 4 + 64));
   const uint64_t hash = hash_bytes(text);
   const auto tag = static_cast<uint32_t>(hash);

@@ -13,8 +13,8 @@
 namespace anemone {
 
 inline constexpr int32_t kNoToken = -1;
-inline constexpr int32_t kMaxTokenId =
-    1 << 24;  // far above any real vocabulary; bounds what a bad file can ask for
+// Far above any real vocabulary; bounds what a bad file can ask for.
+inline constexpr int32_t kMaxTokenId = 1 << 22;
 
 // A 64-bit hash of short strings.
 inline uint64_t hash_bytes(std::string_view s) noexcept {
@@ -53,6 +53,7 @@ class Vocabulary {
   }
   int32_t size() const { return static_cast<int32_t>(spans_.size()); }  // highest id + 1
   int32_t count() const { return static_cast<int32_t>(count_); }        // different texts
+  size_t longest() const { return longest_; }                            // bytes of the longest text
 
  private:
   static constexpr uint32_t kAbsent = ~0u;
@@ -71,6 +72,7 @@ class Vocabulary {
   std::vector<Span> spans_;
   std::vector<Slot> slots_;  // a power of two long, at most half full
   size_t count_ = 0;
+  size_t longest_ = 0;
 };
 
 }  // namespace anemone

@@ -1,5 +1,7 @@
 #include "text/word_models.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "text/unicode.h"
 
@@ -23,7 +25,8 @@ void word_piece(const ModelSpec& model, const Vocabulary& vocabulary, std::strin
   std::string text;
   for (size_t start = 0; start < all.size();) {
     int32_t id = kNoToken;
-    size_t end = all.size();
+    size_t end = std::min(all.size(), start + vocabulary.longest());
+    while (end > start && end < all.size() && (static_cast<unsigned char>(all[end]) & 0xc0) == 0x80) --end;
     while (end > start) {
       text.clear();
       if (start > 0) text += model.continuing_prefix;
