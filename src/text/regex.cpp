@@ -15,10 +15,11 @@ namespace {
 constexpr std::string_view kSpaceSet =
     "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 
-// Its \w has all numbers and no marks. Oniguruma's has marks, decimal and letter numbers, the other numbers of Latin-1
-// alone, and circled and squared letters.
+// Its \w has all numbers and no marks. Oniguruma's has marks, decimal and letter numbers, the other numbers
+// of Latin-1 alone, and circled and squared letters.
 constexpr std::string_view kWordSet =
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{"
+    "1f149}"
     "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}";
 
 std::string translate(std::string_view pattern) {

@@ -90,15 +90,15 @@ void read_metaspace(Value v, PreTokenizerStep& step) {
 }
 
 int32_t checked_id(int64_t id) {
-  if (id < 0 || id >= kMaxTokenId) throw errorf("a special token has an impossible id").found(std::to_string(id));
+  if (id < 0 || id >= kMaxTokenId)
+    throw errorf("a special token has an impossible id").found(std::to_string(id));
   return static_cast<int32_t>(id);
 }
 
 std::vector<int32_t> special_ids(Value processor, std::string_view name) {
   const Value token = member(member(processor, "special_tokens"), name);
   std::vector<int32_t> ids;
-  for (Value id : simdjson::dom::array(member(token, "ids")))
-    ids.push_back(checked_id(int64_t(id)));
+  for (Value id : simdjson::dom::array(member(token, "ids"))) ids.push_back(checked_id(int64_t(id)));
   return ids;
 }
 
@@ -268,11 +268,14 @@ void read_post_processor(Value v, TokenizerSpec& spec) {
     throw errorf("post-processor '{}' is not known", type);
   }
   const auto texts = static_cast<size_t>(std::count(outer.begin(), outer.end(), TokenizerSpec::kSequence));
-  if (outer.size() + texts * spec.post.size() > 4096) throw errorf("post-processor '{}' adds too many tokens", type);
+  if (outer.size() + texts * spec.post.size() > 4096)
+    throw errorf("post-processor '{}' adds too many tokens", type);
   std::vector<int32_t> post;  // the outer one around what earlier ones made
   for (int32_t id : outer) {
-    if (id != TokenizerSpec::kSequence) post.push_back(id);
-    else post.insert(post.end(), spec.post.begin(), spec.post.end());
+    if (id != TokenizerSpec::kSequence)
+      post.push_back(id);
+    else
+      post.insert(post.end(), spec.post.begin(), spec.post.end());
   }
   spec.post = std::move(post);
 }

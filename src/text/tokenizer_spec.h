@@ -38,8 +38,8 @@ struct NormalizerStep {
   bool is_regex = false;
   bool strip_left = false, strip_right = false;                              // strip
   bool clean_text = false, chinese = false, lower = false, accents = false;  // bert
-  // sentencepiece: a space is added in front (at the end with suffix; before_word: not to white space alone), runs of
-  // spaces become one, spaces are written as U+2581.
+  // sentencepiece: a space is added in front (at the end with suffix; before_word: not to white space alone),
+  // runs of spaces become one, spaces are written as U+2581.
   bool add_prefix = false, suffix = false, before_word = false, squeeze = false, escape = false;
 };
 

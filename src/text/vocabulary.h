@@ -53,7 +53,7 @@ class Vocabulary {
   }
   int32_t size() const { return static_cast<int32_t>(spans_.size()); }  // highest id + 1
   int32_t count() const { return static_cast<int32_t>(count_); }        // different texts
-  size_t longest() const { return longest_; }                            // bytes of the longest text
+  size_t longest() const { return longest_; }                           // bytes of the longest text
 
  private:
   static constexpr uint32_t kAbsent = ~0u;
