@@ -1,6 +1,7 @@
 #include "checkpoint/gguf.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "base/error.h"
@@ -10,7 +11,6 @@
 namespace anemone {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 24;
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint32_t kMaxRank = 4;
 // The least that one entry takes in the file: bounds what a count may claim before anything is allocated.
@@ -250,14 +250,15 @@ Part read_part(const MappedFile& file) try {
 
 // The index of names in sorted order; an Error when one comes twice.
 template <class Entry, class Name>
-std::vector<size_t> sorted_index(const std::vector<Entry>& entries, Name name, std::string_view what) {
+std::vector<size_t> sorted_index(const std::vector<Entry>& entries, Name name, std::string_view what,
+                                 const std::string& path) {
   std::vector<size_t> order(entries.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return name(entries[a]) < name(entries[b]); });
   for (size_t i = 1; i < order.size(); ++i)
     if (name(entries[order[i - 1]]) == name(entries[order[i]]))
-      throw errorf("{} '{}' comes twice", what, printable(name(entries[order[i]])));
+      throw errorf("{} '{}' comes twice", what, printable(name(entries[order[i]]))).at(path);
   return order;
 }
 
@@ -291,18 +292,37 @@ std::filesystem::path sibling(const std::filesystem::path& path, int64_t number,
 
 }  // namespace
 
+GgufFile GgufFile::read_one(std::shared_ptr<const MappedFile> file) {
+  Part part = read_part(*file);
+  GgufFile one;
+  one.version_ = part.version;
+  one.values_ = std::move(part.values);
+  one.tensors_ = std::move(part.tensors);
+  one.parts_ = {std::move(file)};
+  one.values_by_key_ = sorted_index(one.values_, key_of, "metadata key", one.path());
+  one.tensors_by_name_ = sorted_index(one.tensors_, name_of, "tensor", one.path());
+  return one;
+}
+
+void GgufFile::expect_part(int64_t number, int64_t count) const {
+  const int64_t said_count = std::max<int64_t>(1, integer("split.count").value_or(1));
+  const int64_t said_number = said_count > 1 ? integer("split.no").value_or(0) : 0;
+  if (said_count != count || said_number != number)
+    throw Error("is not the part of a split checkpoint that it should be")
+        .at(path())
+        .found(fmt::format("split.no {} of {}", said_number, said_count))
+        .expected(fmt::format("split.no {} of {}", number, count));
+}
+
 GgufFile GgufFile::open(const std::filesystem::path& path) {
-  auto file = MappedFile::open(path);
-  GgufFile first;  // only to read the split keys with the typed getters
-  first.parts_ = {file};
-  first.values_ = read_part(*file).values;
-  first.values_by_key_ = sorted_index(first.values_, key_of, "metadata key");
-  const int64_t count = first.integer("split.count").value_or(1);
-  if (count <= 1) return from_parts({file});
+  GgufFile one = read_one(MappedFile::open(path));
+  const int64_t count = one.integer("split.count").value_or(1);
+  if (count <= 1) return one;
   std::vector<std::shared_ptr<const MappedFile>> parts;
   for (int64_t number = 1; number <= count; ++number) {
     const auto part = sibling(path, number, count);
-    if (!std::filesystem::exists(part))
+    std::error_code ignored;
+    if (!std::filesystem::exists(part, ignored))
       throw errorf("part {} of {} is missing", number, count)
           .at(part.string())
           .hint("all parts must lie in one folder");
@@ -313,49 +333,24 @@ GgufFile GgufFile::open(const std::filesystem::path& path) {
 
 GgufFile GgufFile::from_parts(std::vector<std::shared_ptr<const MappedFile>> parts) {
   ANEMONE_CHECK(!parts.empty());
-  GgufFile whole;
-  whole.parts_ = std::move(parts);
-  const auto count = static_cast<int64_t>(whole.parts_.size());
-  for (size_t i = 0; i < whole.parts_.size(); ++i) {
-    Part part = read_part(*whole.parts_[i]);
-    GgufFile split;  // the split keys of this part
-    split.parts_ = {whole.parts_[i]};
-    split.values_ = std::move(part.values);
-    try {
-      split.values_by_key_ = sorted_index(split.values_, key_of, "metadata key");
-    } catch (Error& e) {
-      e.within(split.path());
-      throw;
-    }
-    const int64_t said = split.integer("split.count").value_or(1),
-                  number = split.integer("split.no").value_or(0);
-    if (std::max<int64_t>(said, 1) != count || (count > 1 && number != static_cast<int64_t>(i)))
-      throw Error("is not the part of a split checkpoint that it should be")
-          .at(split.path())
-          .found(fmt::format("part {} of {}", number + 1, said))
-          .expected(fmt::format("part {} of {}", i + 1, count));
-    for (GgufTensor& tensor : part.tensors) {
-      tensor.part = i;
-      whole.tensors_.push_back(std::move(tensor));
-    }
-    if (i == 0) {
-      whole.version_ = part.version;
-      whole.values_ = std::move(split.values_);
-      whole.values_by_key_ = std::move(split.values_by_key_);
-    }
+  const auto count = static_cast<int64_t>(parts.size());
+  GgufFile whole = read_one(parts.front());
+  whole.expect_part(0, count);
+  if (count == 1) return whole;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    GgufFile next = read_one(std::move(parts[i]));
+    next.expect_part(static_cast<int64_t>(i), count);
+    for (GgufTensor& tensor : next.tensors_) tensor.part = i;
+    std::move(next.tensors_.begin(), next.tensors_.end(), std::back_inserter(whole.tensors_));
+    whole.parts_.push_back(next.parts_.front());
   }
-  try {
-    whole.tensors_by_name_ = sorted_index(whole.tensors_, name_of, "tensor");
-  } catch (Error& e) {
-    e.within(whole.path());
-    throw;
-  }
-  if (const auto total = whole.integer("split.tensors.count");
-      total && count > 1 && *total != static_cast<int64_t>(whole.tensors_.size()))
+  whole.tensors_by_name_ = sorted_index(whole.tensors_, name_of, "tensor", whole.path());
+  const int64_t found = static_cast<int64_t>(whole.tensors_.size());
+  if (const int64_t total = whole.integer("split.tensors.count").value_or(found); total != found)
     throw Error("the parts do not hold all tensors")
         .at(whole.path())
-        .found(fmt::format("{} tensors", whole.tensors_.size()))
-        .expected(std::to_string(*total));
+        .found(fmt::format("{} tensors", found))
+        .expected(std::to_string(total));
   return whole;
 }
 

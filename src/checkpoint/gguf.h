@@ -93,6 +93,8 @@ class GgufFile {
 
  private:
   GgufFile() = default;
+  static GgufFile read_one(std::shared_ptr<const MappedFile> file);
+  void expect_part(int64_t number, int64_t count) const;
   const GgufValue* expect(std::string_view key, bool list, std::string_view wanted,
                           bool (*fits)(GgufType)) const;
 

@@ -1,12 +1,10 @@
 #include "checkpoint/gguf.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "base/error.h"
 #include "checkpoint/gguf_builder.h"
+#include "checkpoint/temp_folder.h"
 
 using namespace anemone;
 using test::GgufBuilder;
@@ -176,7 +174,7 @@ TEST_CASE("a broken GGUF file gives an error that names what is wrong") {
       {GgufBuilder().number<uint32_t>("general.alignment", 4, 24).bytes(), "not a power of two"},
       {GgufBuilder().value("general.alignment", "x").bytes(), "not a 32-bit integer"},
       {GgufBuilder().number<uint16_t>("split.count", 2, 3).bytes(),
-       "found part 1 of 3, expected part 1 of 1"},
+       "found split.no 0 of 3, expected split.no 0 of 1"},
   };
   for (const auto& c : cases) {
     const std::string message = error_of(c.bytes);
@@ -212,11 +210,10 @@ TEST_CASE("a split checkpoint is opened from any of its parts") {
     if (number > 0) b.tensor("w" + std::to_string(number), {2}, 0, 0).data(8);
     return b.bytes();
   };
-  const auto folder = std::filesystem::temp_directory_path() / ("anemone_gguf_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const auto name = [&](int i) { return folder / ("m-0000" + std::to_string(i) + "-of-00003.gguf"); };
-  const auto write = [](const std::filesystem::path& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
+  const test::TempFolder folder;
+  const auto name = [&](int i) { return folder.path() / ("m-0000" + std::to_string(i) + "-of-00003.gguf"); };
+  const auto write = [&](const std::filesystem::path& path, const std::string& bytes) {
+    return folder.write(path.filename().string(), bytes);
   };
   for (int i = 0; i < 3; ++i) write(name(i + 1), part(static_cast<uint16_t>(i), 3, 2));
   for (int i = 1; i <= 3; ++i) {
@@ -227,16 +224,14 @@ TEST_CASE("a split checkpoint is opened from any of its parts") {
     CHECK(g.tensor("w2")->part == 2);
     CHECK(g.data(*g.tensor("w2")).size() == 8);
   }
-  write(folder / "other.gguf", part(0, 3, 2));
-  CHECK_THROWS_WITH_AS(GgufFile::open(folder / "other.gguf"),
-                       doctest::Contains("its name does not say which"), Error);
+  const auto other = write("other.gguf", part(0, 3, 2));
+  CHECK_THROWS_WITH_AS(GgufFile::open(other), doctest::Contains("its name does not say which"), Error);
   write(name(2), part(2, 3, 2));
-  CHECK_THROWS_WITH_AS(GgufFile::open(name(1)), doctest::Contains("found part 3 of 3, expected part 2 of 3"),
-                       Error);
+  CHECK_THROWS_WITH_AS(GgufFile::open(name(1)),
+                       doctest::Contains("found split.no 2 of 3, expected split.no 1 of 3"), Error);
   write(name(2), part(1, 3, 2));
   write(name(1), part(0, 3, 5));
   CHECK_THROWS_WITH_AS(GgufFile::open(name(1)), doctest::Contains("found 2 tensors, expected 5"), Error);
   std::filesystem::remove(name(3));
   CHECK_THROWS_WITH_AS(GgufFile::open(name(1)), doctest::Contains("part 3 of 3 is missing"), Error);
-  std::filesystem::remove_all(folder);
 }
