@@ -21,7 +21,8 @@ TokenizerSpec read(std::string bytes) {
 
 TEST_CASE("tokenizer.model files give SentencePiece's ids") {  // tests/oracle/make_sentencepiece_cases.py
   std::ifstream in(kData + "sentencepiece_cases.json");
-  for (const auto& [name, vectors] : nlohmann::json::parse(in).items()) {
+  const auto cases = nlohmann::json::parse(in);
+  for (const auto& [name, vectors] : cases.items()) {
     CAPTURE(name);
     const auto tokenizer = Tokenizer::load(kData + "sentencepiece_" + name + ".model");
     for (const auto& v : vectors) {
