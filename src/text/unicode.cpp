@@ -249,7 +249,15 @@ std::string to_lower(std::string_view text) {
 
 char32_t to_lower(char32_t c) {
   if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  if (c >= 0x10d50 && c <= 0x10d65) return c + 0x20;  // this and the next five: letters of Unicode 16
+  switch (c) {
+    case 0x1c89: return 0x1c8a;
+    case 0xa7cb: return 0x264;
+    case 0xa7cc: return 0xa7cd;
+    case 0xa7da: return 0xa7db;
+    case 0xa7dc: return 0x19b;
+    default: return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  }
 }
 
 char32_t first_of_decomposition(char32_t c) {
