@@ -1,6 +1,9 @@
 #include "text/gguf_vocabulary.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <unordered_map>
 
@@ -268,6 +271,7 @@ void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec) {
   for (size_t i = 0; i < pieces.size(); ++i) {
     const PieceEntry& piece = pieces[i];
     const auto id = static_cast<int32_t>(i);
+    if (std::isnan(piece.score)) throw errorf("the score of token '{}' is not a number", piece.text);
     spec.vocabulary.add(piece.text, id);
     if (piece.type == PieceType::normal) lowest = std::min<double>(lowest, piece.score);
     spec.model.scores[i] = piece.type == PieceType::user_defined ? 0.0 : piece.score;

@@ -12,6 +12,11 @@ namespace {
 
 std::string_view view(protozero::data_view data) { return {data.data(), data.size()}; }
 
+// Tag and wire type together: a field of another wire type is passed over like one that we do not know.
+constexpr uint32_t bytes(uint32_t tag) { return tag << 3 | 2; }
+constexpr uint32_t number(uint32_t tag) { return tag << 3; }
+constexpr uint32_t fixed(uint32_t tag) { return tag << 3 | 5; }
+
 struct Proto {
   std::vector<PieceEntry> pieces;
   int64_t model_type = 1;
@@ -24,10 +29,10 @@ struct Proto {
 PieceEntry read_piece(protozero::pbf_reader message) {
   PieceEntry piece;
   while (message.next()) {
-    switch (message.tag()) {
-      case 1: piece.text = view(message.get_view()); break;
-      case 2: piece.score = message.get_float(); break;
-      case 3: piece.type = static_cast<PieceType>(std::clamp(message.get_enum(), 0, 6)); break;
+    switch (message.tag_and_type()) {
+      case bytes(1): piece.text = view(message.get_view()); break;
+      case fixed(2): piece.score = message.get_float(); break;
+      case number(3): piece.type = static_cast<PieceType>(std::clamp(message.get_enum(), 0, 6)); break;
       default: message.skip();
     }
   }
@@ -36,14 +41,14 @@ PieceEntry read_piece(protozero::pbf_reader message) {
 
 void read_trainer(protozero::pbf_reader message, Proto& proto) {
   while (message.next()) {
-    switch (message.tag()) {
-      case 3: proto.model_type = message.get_enum(); break;
-      case 24: proto.suffix = message.get_bool(); break;
-      case 35: proto.byte_fallback = message.get_bool(); break;
-      case 40: proto.unk = message.get_int32(); break;
-      case 41: proto.bos = message.get_int32(); break;
-      case 42: proto.eos = message.get_int32(); break;
-      case 43: proto.pad = message.get_int32(); break;
+    switch (message.tag_and_type()) {
+      case number(3): proto.model_type = message.get_enum(); break;
+      case number(24): proto.suffix = message.get_bool(); break;
+      case number(35): proto.byte_fallback = message.get_bool(); break;
+      case number(40): proto.unk = message.get_int32(); break;
+      case number(41): proto.bos = message.get_int32(); break;
+      case number(42): proto.eos = message.get_int32(); break;
+      case number(43): proto.pad = message.get_int32(); break;
       default: message.skip();
     }
   }
@@ -51,24 +56,24 @@ void read_trainer(protozero::pbf_reader message, Proto& proto) {
 
 void read_normalizer(protozero::pbf_reader message, Proto& proto) {
   while (message.next()) {
-    switch (message.tag()) {
-      case 2: proto.charsmap = view(message.get_view()); break;
-      case 3: proto.add_prefix = message.get_bool(); break;
-      case 4: proto.squeeze = message.get_bool(); break;
-      case 5: proto.escape = message.get_bool(); break;
+    switch (message.tag_and_type()) {
+      case bytes(2): proto.charsmap = view(message.get_view()); break;
+      case number(3): proto.add_prefix = message.get_bool(); break;
+      case number(4): proto.squeeze = message.get_bool(); break;
+      case number(5): proto.escape = message.get_bool(); break;
       default: message.skip();
     }
   }
 }
 
-Proto read_proto(std::string_view bytes) {
+Proto read_proto(std::string_view file) {
   Proto proto;
-  protozero::pbf_reader message(bytes.data(), bytes.size());
+  protozero::pbf_reader message(file.data(), file.size());
   while (message.next()) {
-    switch (message.tag()) {
-      case 1: proto.pieces.push_back(read_piece(message.get_message())); break;
-      case 2: read_trainer(message.get_message(), proto); break;
-      case 3: read_normalizer(message.get_message(), proto); break;
+    switch (message.tag_and_type()) {
+      case bytes(1): proto.pieces.push_back(read_piece(message.get_message())); break;
+      case bytes(2): read_trainer(message.get_message(), proto); break;
+      case bytes(3): read_normalizer(message.get_message(), proto); break;
       default: message.skip();
     }
   }

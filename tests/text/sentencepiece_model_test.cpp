@@ -40,11 +40,17 @@ TEST_CASE("tokenizer.model files give SentencePiece's ids") {  // tests/oracle/m
 
 TEST_CASE("broken SentencePiece models are refused") {
   CHECK_THROWS_AS(read(""), Error);
-  CHECK_THROWS_AS(read("\x0a\xff\xff\xff\xff\x0f"), Error);             // a piece longer than the file
-  CHECK_THROWS_AS(read("\x0a\x03\x0a\x01\x61\x12\x02\x18\x04"), Error);  // characters: a model type that we do not run
+  CHECK_THROWS_AS(read("\x0a\xff\xff\xff\xff\x0f"), Error);  // a piece longer than the file
+  CHECK_THROWS_AS(read("\x0a\x03\x0a\x01\x61\x12\x02\x18\x04"),
+                  Error);  // characters: a model type that we do not run
   CHECK_NOTHROW(read(std::string("\x0a\x03\x0a\x01\x61\x12\x02\x18\x01", 9)));
+  CHECK_NOTHROW(read(std::string("\x08\x01\x0a\x05\x0a\x01\x61\x18\x01", 9)));  // a field 1 that is no piece
+  CHECK_THROWS_AS(read(std::string("\x0a\x08\x0a\x01\x61\x15\x00\x00\xc0\x7f", 10)),
+                  Error);  // a score that is NaN
   // A charsmap whose trie is longer than its bytes.
-  CHECK_THROWS_AS(Tokenizer::make(read(std::string("\x0a\x03\x0a\x01\x61\x1a\x07\x12\x05\xff\x00\x00\x00\x00", 14))), Error);
+  CHECK_THROWS_AS(
+      Tokenizer::make(read(std::string("\x0a\x03\x0a\x01\x61\x1a\x07\x12\x05\xff\x00\x00\x00\x00", 14))),
+      Error);
 }
 
 }  // namespace anemone

@@ -40,7 +40,8 @@ TEST_CASE("tokenize refuses ids that are none and sources that are not there") {
   std::istringstream in;
   std::ostringstream out;
   CHECK_THROWS_AS(tokenize_command({.source = "/nowhere/tokenizer.json"}, in, out), Error);
-  CHECK_THROWS_AS(tokenize_command({.source = std::string(ANEMONE_SOURCE_DIR) + "/tests/text"}, in, out), Error);
+  CHECK_THROWS_AS(tokenize_command({.source = std::string(ANEMONE_SOURCE_DIR) + "/tests/text"}, in, out),
+                  Error);
 }
 
 }  // namespace anemone
