@@ -1,0 +1,94 @@
+#include "text/tokenize_command.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <istream>
+#include <iterator>
+#include <ostream>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
+
+namespace anemone {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : is_valid_utf8(text) ? std::string(text) : to_valid_utf8(text)) {
+    if (c == '"' || c == '\\')
+      out += '\\', out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+std::vector<int32_t> parse_ids(std::string_view text) {
+  std::vector<int32_t> ids;
+  const char* p = text.data();
+  const char* const end = p + text.size();
+  while (p < end) {
+    if (std::string_view(" \t\r\n,[]").find(*p) != std::string_view::npos) {
+      ++p;
+      continue;
+    }
+    int32_t id = 0;
+    const auto [next, error] = std::from_chars(p, end, id);
+    if (error != std::errc()) {
+      throw errorf("an id must be a whole number").found(std::string(p, std::min<size_t>(end - p, 20)));
+    }
+    ids.push_back(id);
+    p = next;
+  }
+  return ids;
+}
+
+void answer(const Tokenizer& tokenizer, const TokenizeOptions& options, std::string_view text,
+            std::ostream& out) {
+  if (options.decode) {
+    const std::string decoded = tokenizer.decode(parse_ids(text), options.skip_special);
+    if (options.json)
+      out << "{\"text\": " << quoted(decoded) << "}\n";
+    else
+      out << decoded << "\n";
+    return;
+  }
+  const auto ids =
+      tokenizer.encode(text, {.add_special = options.add_special, .parse_special = options.parse_special});
+  if (!options.json) {
+    out << fmt::format("{}\n", fmt::join(ids, " "));
+    return;
+  }
+  std::vector<std::string> pieces;
+  for (int32_t id : ids) pieces.push_back(quoted(tokenizer.piece(id)));
+  out << fmt::format("{{\"ids\": [{}], \"tokens\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(pieces, ", "));
+}
+
+}  // namespace
+
+void tokenize_command(const TokenizeOptions& options, std::istream& in, std::ostream& out) {
+  const auto tokenizer = Tokenizer::load(options.source);
+  std::string input;
+  if (options.text)
+    input = *options.text;
+  else if (options.file)
+    input = MappedFile::open(*options.file)->text();
+  else
+    input.assign(std::istreambuf_iterator<char>(in), {});
+  if (!options.lines) return answer(*tokenizer, options, input, out);
+  std::string_view rest = input;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    answer(*tokenizer, options, rest.substr(0, end), out);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+}
+
+}  // namespace anemone

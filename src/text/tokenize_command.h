@@ -1,0 +1,27 @@
+// What `anemone tokenize` does: text to ids or back, printed for people or programs.
+//     tokenize_command({.source = "model/", .text = "Hello"}, std::cin, std::cout);      // 9906
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+namespace anemone {
+
+struct TokenizeOptions {
+  std::filesystem::path source;     // tokenizer.json, .gguf, tokenizer.model or a folder that holds one
+  std::optional<std::string> text;  // what to tokenise; without text and file: all of `in`
+  std::optional<std::filesystem::path> file;
+  bool lines = false;   // each line is a text of its own, answered on a line of its own
+  bool json = false;    // {"ids": […], "tokens": […]} or {"text": "…"} on each line
+  bool decode = false;  // the input is ids, separated by white space, commas or brackets
+  bool add_special = false;
+  bool parse_special = true;
+  bool skip_special = false;  // decode: leave special tokens out
+};
+
+// Throws Error on a source that cannot be read and on ids that are no numbers.
+void tokenize_command(const TokenizeOptions& options, std::istream& in, std::ostream& out);
+
+}  // namespace anemone
