@@ -1,0 +1,30 @@
+// Family: one kind of model, recognised by the name of its architecture. A family is one file in
+// families/known; CMake makes the table of all of them from the file names.
+//     Checkpoint c = Checkpoint::open("model.gguf");
+//     Model m = describe(c);      // Error when the architecture is unknown or anything contradicts anything
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "checkpoint/checkpoint.h"
+#include "families/model.h"
+
+namespace anemone {
+
+struct Family {
+  std::string_view name;
+  // GGUF's `general.architecture`, and the "architectures" or "model_type" of config.json.
+  std::span<const std::string_view> architectures;
+  Model (*describe)(const Checkpoint&);
+};
+
+// All of them, sorted by name.
+std::span<const Family* const> all_families();
+
+// The description of a checkpoint, with every size compared with the tensors' shapes: each weight is there
+// and has the shape that the sizes give, and no tensor is left over. Throws Error naming both sides
+// otherwise.
+Model describe(const Checkpoint& checkpoint);
+
+}  // namespace anemone
