@@ -1,0 +1,293 @@
+#include "convert/convert.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/staged.h"
+#include "base/thread_pool.h"
+#include "convert/files.h"
+#include "convert/rope_tables.h"
+#include "families/family.h"
+#include "package/package.h"
+
+namespace anemone {
+namespace {
+
+namespace fs = std::filesystem;
+using lower::TokenCount;
+
+struct Range {
+  size_t first = 0, last = 0;
+  uint64_t bytes = 0;
+};
+
+class Converter {
+ public:
+  Converter(const fs::path& source, const ConvertOptions& options)
+      : options_(options), checkpoint_(Checkpoint::open(source)), model_(describe(checkpoint_)), pool_(options.threads),
+        weights_(checkpoint_, options.precision) {}
+
+  ConvertReport run(const fs::path& bundle) {
+    check();
+    plan();
+    StagedOutput staged(bundle, options_.overwrite);
+    folder_ = staged.path();
+    check_disk(fs::absolute(bundle).parent_path());
+    fs::create_directories(folder_);
+    describe_bundle();
+    write_embedding();
+    for (size_t i = 0; i < layers_.size(); ++i) write_layers(i);
+    for (size_t i = 0; i < heads_.size(); ++i) write_head(i);
+    report_.info.tokenizer = write_tokenizer(checkpoint_, folder_);
+    report_.info.files = hash_files(folder_, pool_);
+    write_text(folder_ / kBundleFile, report_.info.json());
+    for (const BundleFile& f : report_.info.files) report_.bytes += f.bytes;
+    staged.commit();
+    return std::move(report_);
+  }
+
+ private:
+  void check() {
+    first_ = options_.first_layer;
+    last_ = options_.last_layer ? options_.last_layer : model_.layers.size();
+    if (first_ >= last_ || last_ > model_.layers.size())
+      throw errorf("the model has no layers {} to {}", first_, static_cast<int64_t>(last_) - 1)
+          .expected(fmt::format("0 to {}", model_.layers.size() - 1));
+    const bool several = options_.context.size() * options_.tokens.size() > 1;
+    for (const TokenCount& t : options_.tokens) {
+      if (!t.fixed() && several)
+        throw errorf("a range of tokens does not go together with several functions in one package")
+            .hint("the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such as --tokens 1,64");
+      if (!t.fixed() && options_.kv_write == lower::KvWrite::slice)
+        throw errorf("--kv-write slice needs a fixed number of tokens").hint("use --kv-write mask with a range");
+      if (t.least < 1 || t.most < t.least) throw errorf("a token count is at least 1");
+    }
+    for (const int64_t context : options_.context) {
+      if (context < 2) throw errorf("the context must be at least 2").found(fmt::format("{}", context));
+      for (const TokenCount& t : options_.tokens)
+        if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
+    }
+  }
+
+  uint64_t layer_bytes(const Layer& l) const {
+    uint64_t bytes = 0;
+    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) bytes += CheckpointWeights::bytes(*ref, options_.precision);
+    return bytes;
+  }
+
+  // Layers go into a shard until it is full; head pieces likewise.
+  void plan() {
+    for (size_t i = first_; i < last_; ++i) {
+      const uint64_t bytes = layer_bytes(model_.layers[i]);
+      if (layers_.empty() || (!options_.whole && layers_.back().bytes + bytes > options_.shard_bytes)) layers_.push_back({i, i, 0});
+      layers_.back().last = i + 1;
+      layers_.back().bytes += bytes;
+    }
+    const int64_t vocab = model_.vocab;
+    for (int64_t row = 0; row < vocab; row += options_.head_rows) {
+      WeightRef piece = model_.lm_head;
+      piece.row_end = piece.row_begin + std::min(options_.head_rows, vocab - row);
+      const uint64_t bytes = CheckpointWeights::bytes(piece, options_.precision);
+      if (heads_.empty() || (!options_.whole && heads_.back().bytes + bytes > options_.shard_bytes))
+        heads_.push_back({static_cast<size_t>(row), static_cast<size_t>(row), 0});
+      heads_.back().last = static_cast<size_t>(std::min(vocab, row + options_.head_rows));
+      heads_.back().bytes += bytes;
+    }
+    embedding_bytes_ = static_cast<uint64_t>(vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
+    total_ = embedding_bytes_;
+    for (const auto& list : {layers_, heads_})
+      for (const Range& r : list) total_ += r.bytes;
+  }
+
+  void check_disk(const fs::path& folder) const {
+    struct statvfs info {};
+    if (::statvfs(folder.c_str(), &info) != 0) return;
+    const uint64_t free = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+    if (free < total_ + total_ / 50 + (64 << 20))
+      throw errorf("the disk has too little room for the bundle")
+          .at(folder.string())
+          .found(fmt::format("{} MB free", free / 1'000'000))
+          .expected(fmt::format("about {} MB", total_ / 1'000'000));
+  }
+
+  void describe_bundle() {
+    BundleInfo& b = report_.info;
+    b.tool = options_.tool;
+    b.family = model_.family;
+    b.name = model_.name;
+    b.architecture = model_.architecture;
+    b.source = checkpoint_.path().filename().string();
+    b.author = checkpoint_.author();
+    b.license = checkpoint_.licence();
+    b.hidden = model_.hidden;
+    b.layers = static_cast<int64_t>(last_ - first_);
+    b.heads = model_.heads;
+    b.kv_heads = model_.kv_heads;
+    b.head_dim = model_.head_dim;
+    b.cache_width = lower::cache_width(model_);
+    b.vocab = model_.vocab;
+    b.model_context = model_.context;
+    b.precision = options_.precision == Precision::fp16 ? "fp16" : options_.precision == Precision::int8 ? "int8" : "int8-tensor";
+    b.kv = options_.kv == lower::KvKind::state ? "state" : options_.kv == lower::KvKind::packed ? "packed" : "io";
+    b.kv_write = options_.kv_write == lower::KvWrite::mask ? "mask" : "slice";
+    b.target = options_.target;
+    b.argmax = options_.argmax;
+    b.residual_scale = options_.residual_scale;
+    b.bos = model_.bos;
+    b.eos = model_.eos;
+    bool full = false;
+    int64_t window = 0;
+    for (size_t i = first_; i < last_; ++i) {
+      const int64_t w = model_.layers[i].window;
+      full = full || w == 0;
+      if (w && window && w != window) throw errorf("layers with windows of {} and of {} in one model", window, w);
+      window = w ? w : window;
+    }
+    if (full) b.masks.push_back({"mask", 0});
+    if (window) b.masks.push_back({"mask_local", window});
+    for (size_t r = 0; r < model_.ropes.size(); ++r) b.ropes.push_back(rope_table(model_.ropes[r], r));
+  }
+
+  void step(uint64_t bytes, const std::string& what) {
+    done_ += bytes;
+    if (options_.progress && !options_.progress(done_, total_, what)) throw errorf("cancelled");
+  }
+
+  std::string function_name(int64_t context, const TokenCount& tokens) const {
+    std::string name;
+    if (options_.context.size() > 1) name = fmt::format("c{}", context);
+    if (options_.tokens.size() > 1) name += fmt::format("{}t{}", name.empty() ? "" : "_", tokens.most);
+    return name.empty() ? "main" : name;
+  }
+
+  void write_layers(size_t index) {
+    const Range& range = layers_[index];
+    Package package;
+    Stage stage;
+    stage.kind = Stage::Kind::layers;
+    stage.package = fmt::format("layers_{:02}.mlpackage", index);
+    stage.first_layer = static_cast<int64_t>(range.first);
+    stage.last_layer = static_cast<int64_t>(range.last);
+    for (const int64_t context : options_.context)
+      for (const TokenCount& tokens : options_.tokens) {
+        lower::LayersSpec spec;
+        spec.first = range.first;
+        spec.last = range.last;
+        spec.final_norm = range.last == last_;
+        spec.context = context;
+        spec.tokens = tokens;
+        spec.kv = options_.kv;
+        spec.write = options_.kv_write;
+        if (options_.context.size() > 1) spec.state_suffix = fmt::format("_c{}", context);
+        spec.residual_scale = options_.residual_scale;
+        const std::string name = function_name(context, tokens);
+        lower::build_layers(package.program, name, model_, weights_, spec);
+        stage.functions.push_back({name, tokens.least, tokens.most, context});
+      }
+    finish(package, stage, range.bytes, fmt::format("layers {}-{}", range.first, range.last - 1));
+  }
+
+  void write_head(size_t index) {
+    const Range& range = heads_[index];
+    Package package;
+    Stage stage;
+    stage.kind = Stage::Kind::head;
+    stage.package = fmt::format("head_{:02}.mlpackage", index);
+    for (const TokenCount& tokens : options_.tokens) {
+      lower::HeadSpec spec;
+      spec.first_row = static_cast<int64_t>(range.first);
+      spec.last_row = static_cast<int64_t>(range.last);
+      spec.piece_rows = options_.head_rows;
+      spec.tokens = tokens;
+      spec.argmax = options_.argmax;
+      const std::string name = options_.tokens.size() > 1 ? fmt::format("t{}", tokens.most) : "main";
+      lower::build_head(package.program, name, model_, weights_, spec);
+      stage.functions.push_back({name, tokens.least, tokens.most, 0});
+    }
+    int number = 0;
+    for (auto row = static_cast<int64_t>(range.first); row < static_cast<int64_t>(range.last); row += options_.head_rows, ++number) {
+      HeadPiece piece;
+      piece.first_row = row;
+      piece.rows = std::min(options_.head_rows, static_cast<int64_t>(range.last) - row);
+      if (options_.argmax) {
+        piece.best = fmt::format("best_{}", number);
+        piece.high = fmt::format("high_{}", number);
+        piece.low = fmt::format("low_{}", number);
+      } else {
+        piece.logits = fmt::format("logits_{}", number);
+      }
+      stage.pieces.push_back(piece);
+    }
+    finish(package, stage, range.bytes, fmt::format("rows {}-{}", range.first, range.last - 1));
+  }
+
+  void finish(Package& package, const Stage& stage, uint64_t bytes, const std::string& holds) {
+    package.spec_version = opset_info(package.program.functions[0]->opset).spec_version;
+    package.description = describe(package.program);
+    set_token_ranges(package);
+    Metadata meta;
+    meta.description = fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, holds);
+    meta.author = checkpoint_.author();
+    meta.license = checkpoint_.licence();
+    meta.user["anemone.tool"] = options_.tool;
+    meta.user["anemone.source"] = checkpoint_.path().filename().string();
+    package.description.metadata = meta;
+    WriteOptions write;
+    write.pool = &pool_;
+    const WriteReport written = write_package(package, folder_ / stage.package, write);
+    report_.rows.push_back({stage.package, holds, bytes, written.weight_bytes});
+    report_.info.stages.push_back(stage);
+    step(bytes, stage.package);
+  }
+
+  // A flexible token count is written as a range, with the fewest as the default.
+  void set_token_ranges(Package& package) const {
+    const TokenCount& tokens = options_.tokens[0];
+    if (tokens.fixed()) return;
+    for (const auto& input : package.program.functions[0]->inputs)
+      for (Feature& feature : package.description.main.inputs) {
+        if (feature.name != input->name || input->type.fixed()) continue;
+        ArrayFeature& array = feature.type.array;
+        array.shape.clear();
+        array.range.clear();
+        for (const Dim d : input->type.shape) {
+          const int64_t low = d.known() ? d.size() : tokens.least, high = d.known() ? d.size() : tokens.most;
+          array.shape.push_back(low);
+          array.range.push_back({static_cast<uint64_t>(low), high});
+        }
+      }
+  }
+
+  void write_embedding() {
+    BundleInfo& b = report_.info;
+    b.embedding_file = "embedding.bin";
+    b.embedding_dtype = options_.embedding_int8 ? "int8" : "fp16";
+    b.embedding_scale = model_.embedding_scale * options_.residual_scale;
+    if (options_.embedding_int8) b.embedding_scales = "embedding_scales.bin";
+    write_embedding_table(checkpoint_.tensor(model_.embedding.tensor), model_.embedding, folder_, b, pool_);
+    report_.rows.push_back({b.embedding_file, "embedding", embedding_bytes_, embedding_bytes_});
+    step(embedding_bytes_, b.embedding_file);
+  }
+
+  const ConvertOptions& options_;
+  Checkpoint checkpoint_;
+  Model model_;
+  ThreadPool pool_;
+  CheckpointWeights weights_;
+  size_t first_ = 0, last_ = 0;
+  std::vector<Range> layers_, heads_;
+  uint64_t embedding_bytes_ = 0, total_ = 0, done_ = 0;
+  fs::path folder_;
+  ConvertReport report_;
+};
+
+}  // namespace
+
+ConvertReport convert(const fs::path& source, const fs::path& bundle, const ConvertOptions& options) {
+  return Converter(source, options).run(bundle);
+}
+
+}  // namespace anemone

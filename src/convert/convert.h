@@ -1,0 +1,53 @@
+// Convert: the road from a checkpoint to a bundle.
+//     ConvertReport r = convert("model.gguf", "bundle", {.context = {2048}});
+// It calls the others in order (describe, lower, write) and owns nothing else. Memory stays bounded: weights flow from
+// the mapped checkpoint through a few rows per core into the packages.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "convert/weights.h"
+#include "lower/decoder.h"
+#include "runtime/bundle_info.h"
+
+namespace anemone {
+
+struct ConvertOptions {
+  std::vector<int64_t> context = {2048};                 // several: tiers, as functions sharing weights
+  std::vector<lower::TokenCount> tokens = {{1, 1}};      // several: functions sharing weights
+  lower::KvKind kv = lower::KvKind::state;
+  lower::KvWrite kv_write = lower::KvWrite::mask;
+  Precision precision = Precision::int8;
+  bool whole = false;          // layers and head in one package each
+  bool argmax = false;
+  bool embedding_int8 = false;
+  uint64_t shard_bytes = 250'000'000;
+  int64_t head_rows = 16384;   // rows of one head convolution
+  size_t first_layer = 0, last_layer = 0;  // 0, 0: all of them
+  double residual_scale = 1;
+  std::string target = "macos15";
+  int threads = 0;
+  bool overwrite = false;
+  std::string tool = "anemone";
+  // Called with what is done and what there is to do, in bytes; false cancels.
+  std::function<bool(uint64_t done, uint64_t total, const std::string& what)> progress;
+};
+
+struct ConvertReport {
+  struct Row {
+    std::string file;
+    std::string holds;  // "layers 0-5", "rows 0-49151"
+    uint64_t weights = 0, bytes = 0;
+  };
+  std::vector<Row> rows;
+  BundleInfo info;
+  uint64_t bytes = 0;
+};
+
+ConvertReport convert(const std::filesystem::path& source, const std::filesystem::path& bundle, const ConvertOptions& options);
+
+}  // namespace anemone

@@ -1,0 +1,47 @@
+// Weights of a checkpoint as the lowering wants them: decoded by rows while the package is written, as fp16 or as int8
+// with one scale per output channel or per tensor. Nothing is held in memory but the scales.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "checkpoint/checkpoint.h"
+#include "lower/weights.h"
+#include "mil/constant.h"
+
+namespace anemone {
+
+enum class Precision { fp16, int8, int8_tensor };
+
+class CheckpointWeights : public lower::Weights {
+ public:
+  // The checkpoint must outlive what the sources produce.
+  CheckpointWeights(const Checkpoint& checkpoint, Precision precision) : checkpoint_(checkpoint), precision_(precision) {}
+
+  Value* projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) override;
+  Value* vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor, std::string_view name) override;
+
+  // Bytes that a projection takes, scales included.
+  static uint64_t bytes(const WeightRef& ref, Precision precision);
+
+ private:
+  using Key = std::tuple<std::string, int64_t, int64_t, int64_t, double>;
+
+  struct Stored {
+    Constant::Source data, scale;  // scale: int8 only
+  };
+
+  // The same weight in several functions is one source, and so one blob.
+  const Stored& stored(const WeightRef& ref, double factor);
+
+  const Checkpoint& checkpoint_;
+  Precision precision_;
+  std::map<Key, Stored> stored_;
+};
+
+// Rows [begin, end) of a weight in the order of the model, as floats; undoes the pairing of `llama` GGUF files.
+void read_weight_rows(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end, std::span<float> out);
+
+}  // namespace anemone

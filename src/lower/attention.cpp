@@ -1,0 +1,109 @@
+#include "lower/attention.h"
+
+#include "base/error.h"
+#include "lower/blocks.h"
+
+namespace anemone::lower {
+
+Cache::Cache(Function& f, const Model& model, const LayersSpec& spec)
+    : model_(model), spec_(spec), width_(cache_width(model)) {
+  const auto layers = static_cast<int64_t>(spec.last - spec.first);
+  const Shape one{1, model.kv_heads, spec.context, width_};
+  if (spec.kv == KvKind::packed) {
+    const Shape all{layers, model.kv_heads, spec.context, width_};
+    keys_.inputs = {add_input(f, "k_cache" + spec.state_suffix, Type::state(kHalf, all))};
+    values_.inputs = {add_input(f, "v_cache" + spec.state_suffix, Type::state(kHalf, all))};
+    return;
+  }
+  const Type type = spec.kv == KvKind::state ? Type::state(kHalf, one) : Type::tensor(kHalf, one);
+  for (size_t i = spec.first; i < spec.last; ++i) {
+    keys_.inputs.push_back(add_input(f, fmt::format("k_cache_{}{}", i, spec.state_suffix), type));
+    values_.inputs.push_back(add_input(f, fmt::format("v_cache_{}{}", i, spec.state_suffix), type));
+  }
+}
+
+void Cache::begin(Builder& b, Value* write, Value* position) {
+  if (write) {
+    write_ = write;
+    Value* sum = b.op("reduce_sum", {{"x", write}, {"axes", Constant::ints({3})}, {"keep_dims", Constant::boolean(true)}}, "written");
+    keep_ = b.op("sub", {{"x", half(1)}, {"y", sum}}, "kept");
+  }
+  if (position) {
+    position_ = position;
+    end_ = b.op("add", {{"x", position}, {"y", Constant::ints({spec_.tokens.least})}}, "position_end");
+  }
+  for (Side* side : {&keys_, &values_})
+    if (spec_.kv == KvKind::packed) side->packed = b.op("read_state", {{"input", side->inputs[0]}}, side->inputs[0]->name + "_old");
+}
+
+CachePair Cache::update(Builder& b, size_t layer, Value* key, Value* value) {
+  return {update(b, keys_, "k", layer, key), update(b, values_, "v", layer, value)};
+}
+
+// old * keep + write * rows: rows land where the one-hot says, everything else stays.
+Value* Cache::blend(Builder& b, Value* old, Value* rows, const std::string& name) {
+  Value* placed = b.op("matmul",
+                       {{"x", write_}, {"y", rows}, {"transpose_x", Constant::boolean(false)}, {"transpose_y", Constant::boolean(false)}},
+                       name + "_placed");
+  return add(b, mul(b, old, keep_, name + "_kept"), placed, name + "_full");
+}
+
+// Rows position … position + T of entry `index` of the first axis.
+Value* Cache::insert(Builder& b, Value* old, Value* rows, int64_t index, const std::string& name) {
+  const auto bounds = [&](Value* row, int64_t entry, const char* which) {
+    Value* lead = b.constant(Constant::ints({entry, 0}), name + "_" + which + "_lead");
+    Value* tail = b.constant(Constant::ints({0}), name + "_" + which + "_tail");
+    return b.op("concat", {{"values", std::vector<Value*>{lead, row, tail}}, {"axis", Constant::integer(0)}, {"interleave", Constant::boolean(false)}},
+                name + "_" + which);
+  };
+  Constant::Bytes begin_mask(4, std::byte{0}), end_mask(4, std::byte{0});
+  end_mask[1] = end_mask[3] = std::byte{1};
+  const Type mask = Type::tensor(DType::boolean, {4});
+  return b.op("slice_update",
+              {{"x", old}, {"update", rows}, {"begin", bounds(position_, index, "begin")}, {"end", bounds(end_, index + 1, "end")},
+               {"stride", Constant::ints({1, 1, 1, 1})}, {"begin_mask", Constant::from_bytes(mask, begin_mask)},
+               {"end_mask", Constant::from_bytes(mask, end_mask)}, {"squeeze_mask", Constant::from_bytes(mask, begin_mask)}},
+              name + "_full");
+}
+
+Value* Cache::update(Builder& b, Side& side, const char* letter, size_t layer, Value* rows) {
+  const std::string name = fmt::format("{}_{}", letter, layer);
+  const size_t index = layer - spec_.first;
+  const auto entry = static_cast<int64_t>(index);
+  if (spec_.kv == KvKind::io) side.rows.push_back(rows);
+  rows = pad_last(b, rows, width_, name + "_padded");
+  if (spec_.kv == KvKind::packed) {
+    if (spec_.write == KvWrite::slice) {
+      side.packed = insert(b, side.packed, rows, entry, name);
+      return slice_axis(b, side.packed, 0, entry, entry + 1, name + "_layer");
+    }
+    Value* old = slice_axis(b, side.packed, 0, entry, entry + 1, name + "_old");
+    side.updated.push_back(blend(b, old, rows, name));
+    return side.updated.back();
+  }
+  Value* store = side.inputs[index];
+  Value* old = spec_.kv == KvKind::state ? b.op("read_state", {{"input", store}}, name + "_old") : store;
+  Value* full = spec_.write == KvWrite::slice ? insert(b, old, rows, 0, name) : blend(b, old, rows, name);
+  if (spec_.kv == KvKind::state) b.op("write_state", {{"input", store}, {"data", full}}, name + "_write");
+  return full;
+}
+
+void Cache::end(Builder& b) {
+  int number = 0;
+  for (Side* side : {&keys_, &values_}) {
+    const char* letter = number++ == 0 ? "k" : "v";
+    if (spec_.kv == KvKind::packed) {
+      Value* all = side->packed;
+      if (spec_.write == KvWrite::mask && side->updated.size() > 1)
+        all = b.op("concat", {{"values", side->updated}, {"axis", Constant::integer(0)}, {"interleave", Constant::boolean(false)}},
+                   fmt::format("{}_all", letter));
+      else if (spec_.write == KvWrite::mask)
+        all = side->updated[0];
+      b.op("write_state", {{"input", side->inputs[0]}, {"data", all}}, fmt::format("{}_write", letter));
+    }
+    for (size_t i = 0; i < side->rows.size(); ++i)
+      b.output(b.op("identity", {{"x", side->rows[i]}}, fmt::format("{}_new_{}", letter, spec_.first + i)));
+  }
+}
+
+}  // namespace anemone::lower

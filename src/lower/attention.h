@@ -1,0 +1,50 @@
+// The key and value cache of one layers function, behind one interface for its three forms.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lower/decoder.h"
+
+namespace anemone::lower {
+
+// What a layer attends over, and what it leaves behind.
+struct CachePair {
+  Value* keys = nullptr;    // [1, kv_heads, S, dim], the new rows included
+  Value* values = nullptr;
+};
+
+class Cache {
+ public:
+  // Declares the inputs or states of the layers; `f` must have its other inputs already.
+  Cache(Function& f, const Model& model, const LayersSpec& spec);
+  // Reads what is shared by all layers; call once at the start of the body.
+  void begin(Builder& b, Value* write, Value* position);
+  // Puts the new rows [1, kv_heads, T, head_dim] of a layer in place and gives the whole.
+  CachePair update(Builder& b, size_t layer, Value* key, Value* value);
+  // Writes what is written once for all layers, and adds outputs.
+  void end(Builder& b);
+
+ private:
+  struct Side {
+    std::vector<Value*> inputs;  // per layer, or one when packed
+    Value* packed = nullptr;     // the content of a packed state
+    std::vector<Value*> updated;
+    std::vector<Value*> rows;    // io: what the host takes
+  };
+
+  Value* update(Builder& b, Side& side, const char* letter, size_t layer, Value* rows);
+  Value* blend(Builder& b, Value* old, Value* rows, const std::string& name);
+  Value* insert(Builder& b, Value* old, Value* rows, int64_t index, const std::string& name);
+
+  const Model& model_;
+  const LayersSpec& spec_;
+  const int64_t width_;
+  Side keys_, values_;
+  Value* write_ = nullptr;     // one-hot [1, 1, S, T]
+  Value* keep_ = nullptr;      // 1 - its sum over T, [1, 1, S, 1]
+  Value* position_ = nullptr;  // int32 [1]
+  Value* end_ = nullptr;
+};
+
+}  // namespace anemone::lower
