@@ -1,0 +1,23 @@
+// What Gemma 2 and 3 share.
+//     Model m = describe_decoder(checkpoint, gemma_form());
+//     set_gemma_scales(hp, m);
+//     std::vector<bool> windowed = set_gemma_windows(hp, m, 6);
+#pragma once
+
+#include <vector>
+
+#include "families/decoder.h"
+
+namespace anemone {
+
+DecoderForm gemma_form();
+
+// Embedding and query scales. GGUF files do not say the latter: it is 1/sqrt(head size) in all of them but
+// the 27B models, which have 46 and 62 layers and use the hidden size per head.
+void set_gemma_scales(const Hparams& hp, Model& model);
+
+// Windows in all layers but the last of each `period` of them, unless a key says otherwise. Returns which
+// layers are of the windowed kind, also where the context makes the window pointless.
+std::vector<bool> set_gemma_windows(const Hparams& hp, Model& model, int64_t period);
+
+}  // namespace anemone

@@ -1,0 +1,42 @@
+// Gemma 3, its text part: like Gemma 2 without soft-caps, with a norm on each head of q and k before RoPE;
+// every sixth layer is full, the windowed ones have a rope base of their own. A vision part is passed over.
+#include "families/decoder.h"
+#include "families/family.h"
+#include "families/gemma.h"
+#include "families/rope_params.h"
+
+namespace anemone::families {
+namespace {
+
+constexpr std::string_view kNames[] = {"gemma3", "gemma3_text", "Gemma3ForCausalLM",
+                                       "Gemma3ForConditionalGeneration"};
+
+Model describe(const Checkpoint& c) {
+  const Hparams hp(c);
+  if (hp.find_flag({"use_bidirectional_attention", ""}).value_or(false))
+    throw Error("attention in both directions is not supported").at(hp.file());
+  DecoderForm form = gemma_form();
+  form.head_norm = HeadNorm::before_rope;
+  form.default_rope_base = hp.is_gguf() ? 10000 : 1000000;
+  form.default_heads = 8;
+  form.default_kv_heads = 4;
+  form.default_vocab = 262208;
+  form.default_context = 131072;
+  Model m = describe_decoder(c, form);
+  set_gemma_scales(hp, m);
+  m.ropes.push_back(read_rope(hp, {.head_dim = m.head_dim,
+                                   .context = m.context,
+                                   .base = 10000,
+                                   .base_key = {"rope_local_base_freq", "rope.freq_base_swa"},
+                                   .layer_type = "sliding_attention",
+                                   .scaled = false}));
+  const std::vector<bool> windowed = set_gemma_windows(hp, m, 6);
+  for (size_t i = 0; i < windowed.size(); ++i) m.layers[i].rope = windowed[i] ? 1 : 0;
+  return m;
+}
+
+}  // namespace
+
+extern const Family gemma3{.name = "gemma3", .architectures = kNames, .describe = describe};
+
+}  // namespace anemone::families

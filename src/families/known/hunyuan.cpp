@@ -1,0 +1,25 @@
+// Hunyuan dense v1, as in Hy-MT 1.5: like Qwen3, but the norm of the heads of q and k comes after RoPE, and
+// the rope base is stretched by alpha (in GGUF it is stored stretched).
+#include "families/decoder.h"
+#include "families/family.h"
+
+namespace anemone::families {
+namespace {
+
+constexpr std::string_view kNames[] = {"hunyuan-dense", "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM"};
+
+Model describe(const Checkpoint& c) {
+  DecoderForm form;
+  form.head_norm =
+      Hparams(c).find_flag({"use_qk_norm", ""}).value_or(true) ? HeadNorm::after_rope : HeadNorm::none;
+  form.q_norm = "self_attn.query_layernorm";
+  form.k_norm = "self_attn.key_layernorm";
+  form.default_eps = 1e-5;
+  return describe_decoder(c, form);
+}
+
+}  // namespace
+
+extern const Family hunyuan{.name = "hunyuan", .architectures = kNames, .describe = describe};
+
+}  // namespace anemone::families

@@ -1,0 +1,33 @@
+// Llama 2, 3 and 3.x, and what has the same form: SmolLM2, Mistral. GGUF files of this architecture keep the
+// rows of q and k in pairs. Mistral may have a window in every layer.
+#include "families/decoder.h"
+#include "families/family.h"
+
+namespace anemone::families {
+namespace {
+
+constexpr std::string_view kNames[] = {"llama", "LlamaForCausalLM", "mistral", "MistralForCausalLM"};
+
+// config.json of a Llama may have the key, but it means nothing there. In Mistral's, null means none and
+// absent the configuration class's default.
+int64_t window(const Hparams& hp) {
+  if (!hp.is_gguf() && hp.find_text({"model_type", ""}).value_or("") != "mistral") return 0;
+  const int64_t otherwise = hp.is_gguf() || hp.says(keys::kWindow) ? 0 : 4096;
+  return hp.find_integer(keys::kWindow, 0).value_or(otherwise);
+}
+
+Model describe(const Checkpoint& c) {
+  DecoderForm form;
+  form.interleaved_gguf = true;
+  form.default_eps = 1e-6;
+  Model m = describe_decoder(c, form);
+  const Hparams hp(c);
+  set_windows(m, window(hp), std::vector<bool>(m.layers.size(), true));
+  return m;
+}
+
+}  // namespace
+
+extern const Family llama{.name = "llama", .architectures = kNames, .describe = describe};
+
+}  // namespace anemone::families

@@ -1,0 +1,26 @@
+// Phi-3, Phi-3.5-mini and Phi-4-mini: q, k, v in one tensor and gate, up in another; a part of each head may
+// be rotated, with LongRoPE's two lists of factors.
+#include "families/decoder.h"
+#include "families/family.h"
+
+namespace anemone::families {
+namespace {
+
+constexpr std::string_view kNames[] = {"phi3", "Phi3ForCausalLM"};
+
+Model describe(const Checkpoint& c) {
+  DecoderForm form;
+  form.qkv_bias = form.o_bias = form.mlp_bias = Presence::absent;
+  form.fused_qkv = form.fused_gate_up = true;
+  form.default_eps = 1e-5;
+  Model m = describe_decoder(c, form);
+  const int64_t window = Hparams(c).find_integer(keys::kWindow, 0).value_or(0);
+  set_windows(m, window, std::vector<bool>(m.layers.size(), true));
+  return m;
+}
+
+}  // namespace
+
+extern const Family phi3{.name = "phi3", .architectures = kNames, .describe = describe};
+
+}  // namespace anemone::families

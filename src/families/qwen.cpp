@@ -1,0 +1,19 @@
+#include "families/qwen.h"
+
+namespace anemone {
+
+void set_qwen_windows(const Hparams& hp, Model& model) {
+  if (hp.is_gguf() || !hp.find_flag({"use_sliding_window", ""}).value_or(false)) return;
+  const std::optional<int64_t> window = hp.find_integer(keys::kWindow);
+  if (!window) return;
+  const size_t layers = model.layers.size();
+  std::optional<std::vector<bool>> windowed = find_windowed_layers(hp, layers);
+  if (!windowed) {
+    const int64_t first = hp.integer({"max_window_layers", ""}, 0);
+    windowed.emplace(layers);
+    for (size_t i = 0; i < layers; ++i) (*windowed)[i] = static_cast<int64_t>(i) >= first;
+  }
+  set_windows(model, *window, *windowed);
+}
+
+}  // namespace anemone

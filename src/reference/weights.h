@@ -1,0 +1,33 @@
+// Weights of a described model, decoded as they are used: a tile of rows at a time, so that memory does not
+// grow with the model.
+//     Weights weights(checkpoint, pool);
+//     weights.multiply(layer.q, x, tokens, q);          // q[t] = W x[t]
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "checkpoint/checkpoint.h"
+#include "families/model.h"
+
+namespace anemone {
+
+class Weights {
+ public:
+  Weights(const Checkpoint& checkpoint, ThreadPool& pool) : checkpoint_(checkpoint), pool_(pool) {}
+
+  // All of a vector (a norm, a bias), in the order of the model.
+  std::vector<float> vector(const WeightRef& ref) const;
+  // One row of a matrix, `columns` long.
+  void row(const WeightRef& ref, int64_t row, std::span<float> out) const;
+  // y[t][r] = sum over c of w[r][c] * x[t][c], for all rows of the weight; x and y are dense.
+  void multiply(const WeightRef& ref, const float* x, int64_t tokens, float* y) const;
+
+ private:
+  const Checkpoint& checkpoint_;
+  ThreadPool& pool_;
+};
+
+}  // namespace anemone
