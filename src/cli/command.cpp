@@ -24,6 +24,9 @@ void Options::text(std::string name, std::string value, std::string& target, std
                    std::vector<std::string> choices) {
   items_.push_back({Kind::text, std::move(name), std::move(value), std::move(help), &target, false, std::move(choices)});
 }
+void Options::required_text(std::string name, std::string value, std::string& target, std::string help) {
+  items_.push_back({Kind::text, std::move(name), std::move(value), std::move(help), &target, true, {}});
+}
 void Options::integer(std::string name, std::string value, int64_t& target, std::string help) {
   items_.push_back({Kind::integer, std::move(name), std::move(value), std::move(help), &target, false, {}});
 }

@@ -41,6 +41,7 @@ class Options {
   void flag(std::string name, bool& target, std::string help);
   void text(std::string name, std::string value, std::string& target, std::string help,
             std::vector<std::string> choices = {});
+  void required_text(std::string name, std::string value, std::string& target, std::string help);
   void integer(std::string name, std::string value, int64_t& target, std::string help);
   void real(std::string name, std::string value, double& target, std::string help);
   // May be given several times.

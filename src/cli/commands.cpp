@@ -2,10 +2,10 @@
 
 namespace anemone::cli {
 
-extern const Command kInspect, kPredict, kCompletion;
+extern const Command kConvert, kLogits, kInspect, kPredict, kCompletion;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kInspect, &kPredict, &kCompletion};
+  static const std::vector<const Command*> all = {&kConvert, &kLogits, &kInspect, &kPredict, &kCompletion};
   return all;
 }
 

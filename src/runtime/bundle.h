@@ -1,0 +1,48 @@
+// Bundle: a converted model, opened: immutable, shared by its sessions. It owns the packages, their predictors and the
+// threads.
+//     auto bundle = Bundle::open("bundle", {});
+//     Session session(bundle);
+//     std::vector<float> logits = session.forward(ids);               // [tokens, vocab]
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "anemone/predictor.h"
+#include "base/mapped_file.h"
+#include "base/thread_pool.h"
+#include "runtime/bundle_info.h"
+
+namespace anemone {
+
+class Bundle {
+ public:
+  // Error when a file of the bundle is missing or has another size than bundle.json says.
+  static std::shared_ptr<const Bundle> open(const std::filesystem::path& path, const PredictOptions& options);
+
+  const BundleInfo& info() const { return info_; }
+  const std::filesystem::path& path() const { return path_; }
+  // The predictor of one function of one stage; made when first asked for.
+  const Predictor& predictor(size_t stage, const std::string& function) const;
+  // Row `id` of the embedding, scaled, as the first stage takes it.
+  void embed(int64_t id, float* out) const;
+  // Compiled lengths, ascending.
+  const std::vector<int64_t>& tiers() const { return tiers_; }
+
+ private:
+  std::filesystem::path path_;
+  BundleInfo info_;
+  PredictOptions options_;
+  std::shared_ptr<ThreadPool> pool_;
+  std::vector<int64_t> tiers_;
+  std::shared_ptr<const MappedFile> embedding_, embedding_scales_;
+  std::vector<std::shared_ptr<const Package>> packages_;  // by stage
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
+};
+
+}  // namespace anemone
