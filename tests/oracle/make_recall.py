@@ -104,6 +104,7 @@ def save(path, weights):
     model.license = "Apache-2.0"
     model.version = "1"
     model.user_defined_metadata["alphabet"] = ALPHABET
+    del model.user_defined_metadata["com.github.apple.coremltools.conversion_date"]
     shutil.rmtree(path, ignore_errors=True)
     model.save(path)
 
