@@ -10,8 +10,8 @@ int main(int argc, char** argv) try {
   if (argc != 3) throw Error("usage: recall PACKAGE TEXT");
   const std::string alphabet = " abcdefghijklmnopqrstuvwxyz.,'-?", text = argv[2];
   const auto package = open_package(argv[1]);
-  for (const TensorInfo& state : signatures(*package).at(0).states)
-    std::cout << "remembers " << state.name << "\n";
+  for (const Signature& function : signatures(*package))
+    for (const TensorInfo& state : function.states) std::cout << "remembers " << state.name << "\n";
   const auto predictor = make_predictor(package);
   const auto state = predictor->make_state();  // lives from call to call
   Array mask(DType::fp32, {1, 1, 1, 32});

@@ -1,15 +1,9 @@
 #!/bin/bash
-# Runs a Python script (or a program of the environment, with -x) in .cache/venv; exit status 77, "skipped", without it.
+# Runs a Python script in .cache/venv; exit status 77, "skipped", where that is absent.
 #     with_venv.sh script.py arguments …
-#     with_venv.sh -x clang-format arguments …
-bin=$(cd "$(dirname "$0")/../.." && pwd)/.cache/venv/bin
-if [ ! -x "$bin/python" ]; then
+python=$(cd "$(dirname "$0")/../.." && pwd)/.cache/venv/bin/python
+if [ ! -x "$python" ]; then
   echo "skipped: no .cache/venv; tools/venv.sh makes it where PyPI can be reached"
   exit 77
 fi
-if [ "$1" = -x ]; then
-  program=$bin/$2
-  shift 2
-  exec "$program" "$@"
-fi
-exec "$bin/python" "$@"
+exec "$python" "$@"
