@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -99,6 +100,12 @@ int run(int argc, const char* const* argv) {
     actions.push_back({sub, command->declare(*held.back())});
     for (const Options::Item& item : held.back()->items()) add(*sub, item);
     add_common(*sub, common);
+  }
+  // CLI11 would say that a subcommand is missing.
+  const auto is_first = [&](const Command* command) { return command->name == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(commands().begin(), commands().end(), is_first)) {
+    std::fprintf(stderr, "error: there is no verb '%s'; 'anemone --help' shows what there is\n", argv[1]);
+    return 2;
   }
   try {
     app.parse(argc, argv);

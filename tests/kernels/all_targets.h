@@ -8,6 +8,9 @@ namespace anemone::test {
 
 template <class Body>
 void for_each_target(Body body) {
+#ifdef HWY_COMPILE_ONLY_STATIC
+  body(hwy::TargetName(HWY_STATIC_TARGET));  // a cross build has one target and no run-time choice
+#else
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
@@ -15,6 +18,7 @@ void for_each_target(Body body) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+#endif
 }
 
 }  // namespace anemone::test

@@ -1,0 +1,77 @@
+// What every verb has in common: help, version, completion, wrong calls.
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "e2e/command.h"
+
+using namespace anemone::e2e;
+
+namespace {
+
+// The verbs, as --help lists them: two spaces, a name, its summary.
+std::vector<std::string> verbs() {
+  std::istringstream lines(anemone_command({"--help"}).out);
+  std::vector<std::string> out;
+  bool listing = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("Subcommands:")) {
+      listing = true;
+    } else if (listing && line.starts_with("  ") && line.size() > 2 && line[2] != ' ') {
+      out.push_back(line.substr(2, line.find(' ', 2) - 2));
+    } else if (listing) {
+      break;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the help lists the verbs, and each one's help ends with two examples of it") {
+  CHECK(verbs().size() >= 3);
+  for (const std::string& verb : verbs()) {
+    CAPTURE(verb);
+    const Outcome help = anemone_command({verb, "--help"});
+    CHECK(help.status == 0);
+    CHECK(help.err == "");
+    const size_t examples = help.out.find("\nExamples:\n");
+    REQUIRE(examples != std::string::npos);
+    std::istringstream lines(help.out.substr(examples + 11));
+    int count = 0;
+    for (std::string line; std::getline(lines, line);) count += line.starts_with("  anemone " + verb + " ");
+    CHECK(count == 2);
+  }
+}
+
+TEST_CASE("the version is the project's") {
+  const Outcome version = anemone_command({"--version"});
+  CHECK(version.status == 0);
+  CHECK(version.out.starts_with("anemone 0."));
+}
+
+TEST_CASE("a wrong call is one error line and status 2") {
+  check_refused(anemone_command({}), {"--help"});
+  check_refused(anemone_command({"frobnicate"}), {"frobnicate"});
+  check_refused(anemone_command({"inspect"}), {"PACKAGE"});
+  check_refused(anemone_command({"inspect", "--no-such-flag", recall_package()}), {"--no-such-flag"});
+  check_refused(anemone_command({"predict", recall_package(), "--arith", "fp8"}), {"fp8"});
+  check_refused(anemone_command({"predict", recall_package(), "--threads", "0"}), {"0"});
+  check_refused(anemone_command({"predict", recall_package(), "--repeat", "0"}), {"--repeat"});
+  check_refused(anemone_command({"predict", recall_package(), "--input", "letter"}), {"NAME=FILE"});
+}
+
+TEST_CASE("the completion script for bash sources without a word and completes verbs and flags") {
+  const Outcome sourced =
+      shell(std::string("bash -c 'set -eu; source <(\"$0\" completion bash); COMP_WORDS=(anemone ins); "
+                        "COMP_CWORD=1; _anemone; echo \"${COMPREPLY[@]}\"; "
+                        "COMP_WORDS=(anemone predict --out); COMP_CWORD=2; _anemone; "
+                        "echo \"${COMPREPLY[@]}\"' ") +
+            ANEMONE_BINARY);
+  CHECK(sourced.err == "");
+  CHECK(sourced.out == "inspect\n--outputs\n");
+  CHECK(sourced.status == 0);
+  const Outcome zsh = anemone_command({"completion", "zsh"});
+  CHECK(zsh.out.starts_with("#compdef anemone\n"));
+  check_refused(anemone_command({"completion", "tcsh"}), {"tcsh"});
+}

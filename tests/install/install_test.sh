@@ -1,0 +1,33 @@
+#!/bin/bash
+# Installs the library into a folder of the build, builds examples/ against it as a project of its own, and runs that.
+#     install_test.sh BUILD_FOLDER SOURCE_FOLDER
+set -euo pipefail
+build=$1 source=$2
+prefix=$build/install-test/prefix example=$build/install-test/example
+rm -rf "$build/install-test"
+fail() {
+  echo "error: $*"
+  exit 1
+}
+
+cmake --install "$build" --prefix "$prefix" >/dev/null
+# Moved, so that nothing can lean on where it was installed.
+mv "$prefix" "$prefix-moved"
+prefix=$prefix-moved
+if grep -rn -e "$build" -e "$source" "$prefix"/lib*/cmake "$prefix"/lib*/*/cmake 2>/dev/null; then
+  fail "the package config names folders of this build"
+fi
+"$prefix/bin/anemone" --version
+bash -n "$prefix/share/bash-completion/completions/anemone"
+grep -q '^#compdef anemone' "$prefix/share/zsh/site-functions/_anemone"
+
+cmake -S "$source/examples" -B "$example" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >"$build/install-test/log" ||
+  fail "configuring the example: $(cat "$build/install-test/log")"
+cmake --build "$example"
+output=$("$example/recall" "$source/examples/recall/recall.mlpackage" "tide pool, tide p")
+echo "$output"
+grep -qx "remembers k_cache" <<<"$output" || fail "the states are not listed"
+[ "$(tail -1 <<<"$output")" = "tide pool, tide p -> 'o'" ] || fail "the last line should expect an o"
+status=0
+"$example/recall" "$source/README.md" "a" 2>"$build/install-test/err" || status=$?
+[ $status = 2 ] && grep -q '^error: ' "$build/install-test/err" || fail "a file that is no package should be refused"

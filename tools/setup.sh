@@ -1,0 +1,92 @@
+# Installs what the build needs and the machine lacks. Sourced by ./run and ./test:
+#     . tools/setup.sh; need_packages build       a compiler, CMake and the libraries
+#     . tools/setup.sh; need_packages build check  also what only ./test uses
+# Nothing is installed, and no network is touched, when everything is there.
+
+apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libcli11-dev libprotozero-dev nlohmann-json3-dev \
+libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev doctest-dev"
+apt_check="clang-16 libclang-rt-16-dev xz-utils"
+# Kernels for arm64, run under qemu; on arm64 the release tree has them already.
+[ "$(uname -m)" = x86_64 ] && apt_check="$apt_check g++-aarch64-linux-gnu qemu-user-static"
+# A python that can make a virtual environment may come from elsewhere.
+python3 -c "import venv, ensurepip" 2>/dev/null || apt_check="$apt_check python3 python3-venv"
+
+fail() {
+  echo "error: $*" >&2
+  exit 2
+}
+
+need_packages() {
+  if [ "$(uname)" = Darwin ]; then
+    need_homebrew
+  elif command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+    local wanted="" group
+    for group in "$@"; do eval "wanted=\"\$wanted \$apt_$group\""; done
+    # shellcheck disable=SC2086
+    need_apt $wanted
+  else
+    echo "note: neither apt nor Homebrew is here; going on with what is installed" >&2
+  fi
+  local version
+  version=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+  # shellcheck disable=SC2086
+  set -- $version
+  [ $# = 2 ] || fail "cmake is not installed"
+  [ "$1" -gt 3 ] || [ "$2" -ge 25 ] || fail "cmake is $1.$2, at least 3.25 is needed: Debian 12, Ubuntu 24.04 or newer"
+}
+
+need_apt() {
+  local missing="" package
+  for package in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  local sudo=""
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "these packages are missing and there is no sudo to install them:$missing"
+    sudo=sudo
+  fi
+  echo "installing:$missing"
+  $sudo apt-get -qq update || echo "note: apt-get update failed; trying with the lists that are there" >&2
+  # shellcheck disable=SC2086
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null ||
+    fail "apt-get could not install:$missing"
+}
+
+need_homebrew() {
+  xcode-select -p >/dev/null 2>&1 || fail "Apple's command line tools are missing: run 'xcode-select --install' first"
+  command -v brew >/dev/null || fail "Homebrew is missing: see https://brew.sh"
+  brew bundle check --no-upgrade --file=Brewfile >/dev/null 2>&1 || brew bundle install --no-upgrade --file=Brewfile
+}
+
+# The release tree, built: the command is then build/release/anemone.
+build_release() {
+  configure release ${ANEMONE_WERROR:+-DANEMONE_WERROR=$ANEMONE_WERROR}
+  build release "$@"
+}
+
+configure() {
+  local preset=$1 log
+  shift
+  mkdir -p build
+  log=build/configure-$preset.log
+  cmake --preset "$preset" "$@" >"$log" 2>&1 || {
+    cat "$log" >&2
+    fail "configuring '$preset' failed"
+  }
+}
+
+# Quiet when it works, everything when it does not; a progress line on a terminal.
+build() {
+  local preset=$1 log
+  shift
+  log=build/build-$preset.log
+  if [ -t 1 ]; then
+    cmake --build --preset "$preset" "$@" || fail "building '$preset' failed"
+  else
+    cmake --build --preset "$preset" "$@" >"$log" 2>&1 || {
+      grep -v '^\[' "$log" | tail -60 >&2
+      fail "building '$preset' failed; all of it is in $log"
+    }
+  fi
+}
