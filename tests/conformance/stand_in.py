@@ -110,10 +110,6 @@ class _MLModelAssetProxy:
         self.path, self.folder = path, folder
 
 
-class _MLComputePlanProxy:
-    pass
-
-
 class _MLModelProxy:
     """One function of one model."""
 
@@ -239,7 +235,8 @@ class _MLModelProxy:
             line += ["--state", states]
         done = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT_S)
         if done.returncode:
-            raise RuntimeError(f"anemone ended with status {done.returncode}: {done.stderr.strip()[-2000:]}")
+            said = done.stderr.strip()[-2000:] or f"status {done.returncode}"
+            raise RuntimeError(f"Unable to compute the prediction using ML Program: {said}")  # Core ML's words
         if state is not None:
             with np.load(states) as loaded:
                 state.values = dict(loaded)
@@ -271,7 +268,8 @@ def install():
     module = types.ModuleType("coremltools.libcoremlpython")
     module._MLModelProxy = _MLModelProxy
     module._MLModelAssetProxy = _MLModelAssetProxy
-    module._MLComputePlanProxy = _MLComputePlanProxy
+    for name in ("ComputePlan", "CPUComputeDevice", "GPUComputeDevice", "NeuralEngineComputeDevice"):
+        setattr(module, f"_ML{name}Proxy", type(f"_ML{name}Proxy", (), {}))  # imported, never made: they need the device
     sys.modules[module.__name__] = module
 
     import coremltools
