@@ -197,7 +197,8 @@ class Printer {
       for (size_t k = 0; k < bindings.size(); ++k) out_ += (k ? ", " : "") + binding(bindings[k]);
       out_ += ")";
     }
-    out_ += ")" + attributes(op.attributes);
+    out_ += ")";
+    out_ += attributes(op.attributes);
     for (const auto& block : op.blocks) {
       out_ += fmt::format(" ({}) {{\n", parameters(block->inputs));
       for (const auto& inner : block->ops) operation(*inner, indent + 4);

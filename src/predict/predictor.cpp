@@ -93,7 +93,7 @@ std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Typ
 }
 
 Array give_output(const Type& type, const void* data) {
-  Array out(type.is_float() ? DType::fp32 : DType::int32, type.dims());
+  Array out(type.is_float() ? DType::fp32 : DType::int32, type.rank() ? type.dims() : std::vector<int64_t>{1});
   if (!out.bytes().empty()) std::memcpy(out.bytes().data(), data, out.bytes().size());
   return out;
 }

@@ -17,7 +17,7 @@ std::string describe(const TensorInfo& info);
 // dimensions are set from the array).
 std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Type& type);
 
-// Elements back to an array: fp32 for floating types, int32 for the others.
+// Elements back to an array: fp32 for floating types, int32 for the others. A scalar comes as [1], as from Core ML.
 Array give_output(const Type& type, const void* data);
 
 }  // namespace anemone

@@ -19,9 +19,9 @@ void finish(const OpCall& c, const Direction& d, const std::vector<float>& h) {
   if (d.steps() == 0 && !c.flag("output_sequence")) std::copy(h.begin(), h.end(), c.out_floats());
 }
 
-std::vector<float> initial(const OpCall& c) {
+std::vector<float> initial(const OpCall& c, const Recurrence& r) {
   const float* h = c.floats("initial_h");
-  return {h, h + c.type("initial_h").size()};
+  return {h, h + r.batch.size() * r.hidden};
 }
 
 const float* optional_floats(const OpCall& c, std::string_view param) {
@@ -38,7 +38,7 @@ void run_rnn(const OpCall& c) {
   const Recurrence r = check_recurrence(c, 1, false);
   const Activation act = activation(c.text("activation"));
   const Direction d(c, r, c.text("direction") == "reverse", "", optional_floats(c, "bias"));
-  std::vector<float> h = initial(c), next(h.size());
+  std::vector<float> h = initial(c, r), next(h.size());
   for (int64_t step = 0; step < d.steps(); ++step) {
     d.recur(h.data(), 0, next.data());
     const float* x = d.input(step);
@@ -66,7 +66,7 @@ void run_gru(const OpCall& c) {
   const int64_t hidden = r.hidden, batch = r.batch.size();
   std::vector<float> bias(static_cast<size_t>(3 * hidden), 0.0f);
   if (c.has("bias")) std::copy_n(c.floats("bias"), bias.size(), bias.begin());
-  std::vector<float> h = initial(c), reset(h.size()), update(h.size()), inner(h.size()), scaled(h.size());
+  std::vector<float> h = initial(c, r), reset(h.size()), update(h.size()), inner(h.size()), scaled(h.size());
   for (int64_t step = 0; step < d.steps(); ++step) {
     const float* x = d.input(step);
     d.recur(h.data(), 0, reset.data());

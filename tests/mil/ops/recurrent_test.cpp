@@ -47,6 +47,21 @@ TEST_CASE("rnn runs forward and in reverse, giving the order of its steps") {
   CHECK_THROWS_AS(layer("rnn", 1).set("activation", "other").infer(), Error);
 }
 
+TEST_CASE("a state with more rows than the batch gives the first ones") {
+  const auto run = [](int64_t rows, std::vector<float> state) {
+    OpTester tester("rnn");
+    tester.in("x", {3, 1, 1}, {0.5f, -1, 2})
+        .in("initial_h", {rows, 2}, std::move(state))
+        .weight("weight_ih", {2, 1}, weights(2, 0))
+        .weight("weight_hh", {2, 2}, weights(4, 1));
+    return tester.run();
+  };
+  const auto wide = run(3, {0.1f, -0.2f, 7, 7, 7, 7});
+  CHECK(wide[1].type.shape == Shape{1, 2});
+  CHECK(wide[0].floats == run(1, {0.1f, -0.2f})[0].floats);
+  CHECK_THROWS_AS(run(0, {}), Error);
+}
+
 TEST_CASE("gru resets before or after the recurrent product") {
   const auto run = [](bool after) {
     return layer("gru", 3)

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Prints what run.py recorded: passed / failed / not applicable per operation, and the share that passed.
+
+    report.py build/conformance/results
+
+Exit status 1 when a failure is not in known_failures.txt or under 98% of the tests that apply passed.
+"""
+
+import collections
+import fnmatch
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+REQUIRED = 0.98
+
+
+def read_records(folder):
+    """suite -> records, the last one of a test counts"""
+    suites = {}
+    for path in sorted(pathlib.Path(folder).glob("*.jsonl")):
+        suite = suites.setdefault(path.name.split(".")[0], {})
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            suite[record["test"]] = record
+    return {name: list(tests.values()) for name, tests in suites.items()}
+
+
+def read_known_failures(path=HERE / "known_failures.txt"):
+    known = []
+    for line in path.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            pattern, _, reason = line.partition(" -- ")
+            if not reason.strip():
+                sys.exit(f"{path}: no reason given for {pattern}")
+            known.append((pattern.strip().replace("[", "[[]"), reason.strip()))
+    return known
+
+
+def column(record):
+    return (record["outcome"] if record["applies"] else "n/a")
+
+
+def table(title, rows):
+    """rows: (name, Counter of passed, failed, n/a)"""
+    print(f"{title:44} {'passed':>8} {'failed':>8} {'n/a':>8} {'share':>8}")
+    for name, count in rows:
+        applies = count["passed"] + count["failed"]
+        share = f"{100 * count['passed'] / applies:.1f}%" if applies else "-"
+        print(f"{name:44} {count['passed']:8} {count['failed']:8} {count['n/a']:8} {share:>8}")
+    print()
+
+
+def count_per_op(records):
+    ops = collections.defaultdict(collections.Counter)
+    for record in records:
+        for op in record["ops"]:
+            ops[op][column(record)] += 1
+    return sorted(ops.items())
+
+
+def reason_not_applicable(record):
+    if record["outcome"] == "failed":
+        return "failed before it predicted"
+    reason = record["reason"] or ""
+    return reason.splitlines()[0][:90] if reason else "never predicts"
+
+
+def last_line(reason):
+    lines = [line for line in (reason or "").splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("E ")]
+    return (errors or lines or [""])[0][:200]
+
+
+def main():
+    suites = read_records(sys.argv[1])
+    everything = [record for records in suites.values() for record in records]
+    if not everything:
+        sys.exit(f"no results in {sys.argv[1]}")
+    table("operation", count_per_op(everything))
+    reasons = collections.Counter(reason_not_applicable(r) for r in everything if not r["applies"])
+    print("not applicable because")
+    for reason, count in reasons.most_common():
+        print(f"  {count:6}  {reason}")
+    print()
+    table("suite", [(name, collections.Counter(map(column, records))) for name, records in suites.items()])
+
+    known = read_known_failures()
+    unlisted = 0
+    for record in everything:
+        if column(record) == "failed":
+            reason = next((why for pattern, why in known if fnmatch.fnmatchcase(record["test"], pattern)), None)
+            unlisted += reason is None
+            print(f"{'known ' if reason else 'FAILED'} {record['test']}\n       {reason or last_line(record['reason'])}")
+    total = collections.Counter(map(column, everything))
+    applies = total["passed"] + total["failed"]
+    share = total["passed"] / applies if applies else 0
+    print(f"\n{total['passed']} of {applies} tests that apply passed: {100 * share:.2f}%; {total['failed']} failed, "
+          f"{unlisted} of them for no known reason; {total['n/a']} do not apply")
+    sys.exit(1 if unlisted or share < REQUIRED else 0)
+
+
+if __name__ == "__main__":
+    main()
