@@ -178,12 +178,7 @@ void Executor::settle(const Operation& op, const Type& type, void* data,
   auto* values = static_cast<float*>(data);
   const int64_t count = type.size();
   pool_.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-    uint16_t halves[1024];
-    for (int64_t i = begin; i < end; i += 1024) {
-      const int64_t n = std::min<int64_t>(1024, end - i);
-      floats_to_halves(values + i, n, halves);
-      halves_to_floats(reinterpret_cast<const std::byte*>(halves), n, values + i);
-    }
+    round_halves(values + begin, end - begin);
   });
   if (fault_ || finite(values, count)) return;
   for (const auto& [in_type, in_data] : in)

@@ -83,6 +83,14 @@ void bfloats_to_floats(const std::byte* in, int64_t count, float* out) noexcept 
 void floats_to_halves(const float* in, int64_t count, uint16_t* out) noexcept {
   HWY_DYNAMIC_DISPATCH(FloatsToHalves)(in, count, out);
 }
+void round_halves(float* values, int64_t count) noexcept {
+  uint16_t halves[512];
+  for (int64_t i = 0; i < count; i += 512) {
+    const int64_t n = count - i < 512 ? count - i : 512;
+    floats_to_halves(values + i, n, halves);
+    halves_to_floats(reinterpret_cast<const std::byte*>(halves), n, values + i);
+  }
+}
 void bfloats_to_halves(const std::byte* in, int64_t count, uint16_t* out) noexcept {
   HWY_DYNAMIC_DISPATCH(BfloatsToHalves)(in, count, out);
 }

@@ -13,6 +13,8 @@ void halves_to_floats(const std::byte* in, int64_t count, float* out) noexcept;
 void bfloats_to_floats(const std::byte* in, int64_t count, float* out) noexcept;
 // Rounds to nearest even; overflow gives infinity.
 void floats_to_halves(const float* in, int64_t count, uint16_t* out) noexcept;
+// Each value to the nearest half, kept as a float.
+void round_halves(float* values, int64_t count) noexcept;
 void bfloats_to_halves(const std::byte* in, int64_t count, uint16_t* out) noexcept;
 
 }  // namespace anemone

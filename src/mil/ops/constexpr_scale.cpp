@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "kernels/convert.h"
 #include "mil/rules.h"
 #include "mil/stored_blocks.h"
 #include "mil/stored_mask.h"
@@ -46,9 +47,9 @@ class ShiftScale {
       if (half_ && q_is_float) q = round_to_half(q);
       if (offset_) q -= offset;
       if (half_ && round_difference_) q = round_to_half(q);
-      const float value = scale * q;
-      words[i] = std::bit_cast<uint32_t>(half_ ? round_to_half(value) : value);
+      words[i] = std::bit_cast<uint32_t>(scale * q);
     }
+    if (half_) round_halves(reinterpret_cast<float*>(words), count);
   }
 
   // The form of the whole, over that of the packed elements.

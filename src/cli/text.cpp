@@ -1,0 +1,92 @@
+// `anemone tokenize` and `anemone template`: what the model will see.
+#include <fmt/core.h>
+
+#include <iostream>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "cli/command.h"
+#include "text/chat_template.h"
+#include "text/tokenize_command.h"
+#include "text/tokenizer.h"
+
+namespace anemone::cli {
+namespace {
+
+constexpr std::string_view kTokenizeExamples =
+    "  anemone tokenize model.gguf \"Hello, world\"\n"
+    "  anemone tokenize tokenizer.json --file book.txt --json";
+constexpr std::string_view kTemplateExamples =
+    "  anemone template model.gguf --messages chat.json --add-generation-prompt\n"
+    "  anemone template bundle --messages chat.json --tools tools.json";
+
+struct TokenizeArgs {
+  std::string source, text, file;
+  bool lines = false, decode = false, add_special = false, skip_special = false;
+};
+
+struct TemplateArgs {
+  std::string source, messages, tools;
+  bool add_generation_prompt = false;
+};
+
+jinja::Value read_json_value(const std::string& path) {
+  try {
+    return jinja::parse_json(MappedFile::open(path)->text());
+  } catch (Error& e) {
+    if (e.where().empty()) e.at(path);
+    throw;
+  }
+}
+
+int render(const TemplateArgs& args) {
+  const auto tokenizer = Tokenizer::load(args.source);
+  if (tokenizer->chat_template().empty()) throw errorf("has no chat template").at(args.source);
+  ChatInput in;
+  in.messages = read_json_value(args.messages);
+  if (!args.tools.empty()) in.tools = read_json_value(args.tools);
+  in.add_generation_prompt = args.add_generation_prompt;
+  in.bos_token = std::string(tokenizer->piece(tokenizer->bos()));
+  in.eos_token = std::string(tokenizer->piece(tokenizer->eos()));
+  fmt::print("{}", ChatTemplate(tokenizer->chat_template()).render(in));
+  return 0;
+}
+
+}  // namespace
+
+extern const Command kTokenize{
+    "tokenize", "Turn text into token ids, or ids into text", kTokenizeExamples, [](Options& o) -> Action {
+      auto args = std::make_shared<TokenizeArgs>();
+      o.positional("SOURCE", args->source, "a tokenizer.json, .gguf or tokenizer.model, or a folder or bundle with one");
+      o.positional("TEXT", args->text, "the text; without it and --file, standard input", false);
+      o.text("--file", "FILE", args->file, "read the text from a file");
+      o.flag("--lines", args->lines, "each input line is a JSON string, answered by a JSON array of ids");
+      o.flag("--decode", args->decode, "the input is ids");
+      o.flag("--add-special", args->add_special, "add what the model wants around a text");
+      o.flag("--skip-special", args->skip_special, "leave special tokens out when decoding");
+      return [args](const Common& common) {
+        TokenizeOptions t;
+        t.source = args->source;
+        if (!args->text.empty()) t.text = args->text;
+        if (!args->file.empty()) t.file = args->file;
+        t.lines = args->lines;
+        t.json = common.json;
+        t.decode = args->decode;
+        t.add_special = args->add_special;
+        t.skip_special = args->skip_special;
+        tokenize_command(t, std::cin, std::cout);
+        return 0;
+      };
+    }};
+
+extern const Command kTemplate{
+    "template", "Render a conversation with the model's own chat template", kTemplateExamples, [](Options& o) -> Action {
+      auto args = std::make_shared<TemplateArgs>();
+      o.positional("SOURCE", args->source, "a .gguf file, or a folder or bundle with a tokenizer");
+      o.required_text("--messages", "FILE", args->messages, "a JSON list of {\"role\", \"content\"}");
+      o.text("--tools", "FILE", args->tools, "a JSON list of tool schemas");
+      o.flag("--add-generation-prompt", args->add_generation_prompt, "end with the opening of the assistant's turn");
+      return [args](const Common&) { return render(*args); };
+    }};
+
+}  // namespace anemone::cli

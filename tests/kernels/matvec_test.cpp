@@ -1,0 +1,39 @@
+#include "kernels/matvec.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "base/half.h"
+
+using namespace anemone;
+
+TEST_CASE("matvec agrees with its plain twin for every kind, odd sizes and any alignment") {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  for (const WeightKind kind : {WeightKind::fp32, WeightKind::fp16, WeightKind::int8})
+    for (const int64_t k : {1, 7, 8, 31, 64, 257})
+      for (int64_t vectors = 1; vectors <= kMostVectors; ++vectors) {
+        const int64_t rows = 5;
+        const size_t bytes = kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
+        std::vector<std::byte> weights(static_cast<size_t>(rows * k) * bytes + 1);
+        std::byte* w = weights.data() + 1;
+        for (int64_t i = 0; i < rows * k; ++i) {
+          const float f = normal(random);
+          const uint16_t h = half_from_float(f);
+          const auto q = static_cast<int8_t>(std::lround(std::fmax(-127, std::fmin(127, f * 40))));
+          const void* from = kind == WeightKind::fp32 ? static_cast<const void*>(&f) : kind == WeightKind::fp16 ? static_cast<const void*>(&h) : &q;
+          std::memcpy(w + static_cast<size_t>(i) * bytes, from, bytes);
+        }
+        std::vector<float> x(static_cast<size_t>(vectors * k)), a(static_cast<size_t>(vectors * 8)), b = a;
+        for (float& v : x) v = normal(random);
+        matvec(kind, w, rows, k, x.data(), vectors, a.data(), 8);
+        matvec_plain(kind, w, rows, k, x.data(), vectors, b.data(), 8);
+        // Sums of k products of size up to about 100 (int8), in fp32.
+        const float tolerance = 1e-6f * static_cast<float>(k) * (kind == WeightKind::int8 ? 100.0f : 4.0f) + 1e-5f;
+        for (size_t i = 0; i < a.size(); ++i) REQUIRE(std::abs(a[i] - b[i]) <= tolerance);
+      }
+}
