@@ -11,7 +11,7 @@
 
 #include "checkpoint/temp_folder.h"
 #include "families/family.h"
-#include "reference/golden_models.h"
+#include "support/golden_models.h"
 
 using namespace anemone;
 using test::GoldenModel;

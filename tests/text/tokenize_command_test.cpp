@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <regex>
 #include <sstream>
 
 #include "anemone/error.h"
@@ -27,7 +28,10 @@ TEST_CASE("tokenize prints ids, as lines or JSON, and text again") {
   CHECK(run({}, "The boat") == ids);
   CHECK(run({.text = ids, .decode = true}) == "The boat\n");
   CHECK(run({.text = "[" + ids + "]", .json = true, .decode = true}) == "{\"text\": \"The boat\"}\n");
-  CHECK(run({.lines = true}, "The boat\nThe boat\n") == ids + ids);
+  const std::string array = "[" + std::regex_replace(ids.substr(0, ids.size() - 1), std::regex(" "), ", ") + "]\n";
+  CHECK(run({.lines = true}, "\"The boat\"\n\"The boat\"\n") == array + array);
+  CHECK(run({.lines = true, .decode = true}, array) == "\"The boat\"\n");
+  CHECK_THROWS_AS(run({.lines = true}, "The boat\n"), Error);
   CHECK(run({.text = "The boat", .add_special = true}) == "1 " + ids);
   const std::string json = run({.text = "a\"", .json = true});
   CHECK(json.starts_with("{\"ids\": ["));
