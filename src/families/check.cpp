@@ -62,7 +62,7 @@ class Checker {
 
   void check() {
     collect();
-    for (const auto& [name, uses] : uses_) check_tensor(name, uses);
+    for (const std::string& name : order_) check_tensor(name, uses_.at(name));
     for (const TensorReader& tensor : c_.tensors())
       if (!uses_.contains(tensor.name()) && !may_be_left(tensor.name())) throw left_over(tensor);
   }
@@ -83,7 +83,9 @@ class Checker {
   void add(Use use) {
     ANEMONE_CHECK(use.ref->rows() == value(use.rows));
     ANEMONE_CHECK(use.ref->columns == value(use.columns));
-    uses_[use.ref->tensor].push_back(std::move(use));
+    std::vector<Use>& uses = uses_[use.ref->tensor];
+    if (uses.empty()) order_.push_back(use.ref->tensor);
+    uses.push_back(std::move(use));
   }
 
   int64_t value(Size size) const {
@@ -192,6 +194,7 @@ class Checker {
   const Model& m_;
   Hparams hp_;
   std::map<std::string, std::vector<Use>> uses_;
+  std::vector<std::string> order_;  // of the model, so that the first thing wrong is named first
 };
 
 }  // namespace

@@ -61,6 +61,13 @@ void set_gemma_scales(const Hparams& hp, Model& model) {
   model.query_scale = 1 / std::sqrt(scalar);
 }
 
+double gemma_softcap(const Hparams& hp, const Key& key) {
+  const double cap = hp.find_number(key).value_or(0);
+  if (cap < 0)
+    throw errorf("{} cannot be negative", hp.named(key)).at(hp.file()).found(fmt::format("{}", cap));
+  return cap;
+}
+
 std::vector<bool> set_gemma_windows(const Hparams& hp, Model& model, int64_t period) {
   const size_t layers = model.layers.size();
   std::vector<bool> windowed;

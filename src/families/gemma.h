@@ -16,6 +16,9 @@ DecoderForm gemma_form();
 // the 27B models, which have 46 and 62 layers and use the hidden size per head.
 void set_gemma_scales(const Hparams& hp, Model& model);
 
+// A soft-cap, 0 where there is none.
+double gemma_softcap(const Hparams& hp, const Key& key);
+
 // Windows in all layers but the last of each `period` of them, unless a key says otherwise. Returns which
 // layers are of the windowed kind, also where the context makes the window pointless.
 std::vector<bool> set_gemma_windows(const Hparams& hp, Model& model, int64_t period);

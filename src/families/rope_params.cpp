@@ -222,9 +222,15 @@ void read_gguf_yarn(const Hparams& hp, Rope& rope) {
   rope.beta_slow = hp.find_number({"", "rope.scaling.yarn_beta_slow"}).value_or(1);
   expect_positive("beta_fast", rope.beta_fast, hp.file());
   expect_positive("beta_slow", rope.beta_slow, hp.file());
-  // Here the key is a further factor, not the whole of it.
-  rope.attention_factor =
-      yarn_mscale(rope.factor, 1) * hp.find_number({"", "rope.scaling.attn_factor"}).value_or(1);
+  if (hp.find_number({"", "rope.scaling.yarn_ext_factor"}).value_or(1) != 1)
+    throw errorf("{} is not supported", hp.named({"", "rope.scaling.yarn_ext_factor"})).at(hp.file());
+  const double log_multiplier = hp.find_number({"", "rope.scaling.yarn_log_multiplier"}).value_or(0);
+  const double own = log_multiplier == 0
+                         ? yarn_mscale(rope.factor, 1)
+                         : yarn_mscale(rope.factor, 1) / yarn_mscale(rope.factor, log_multiplier);
+  // One key has the whole factor, as config.json says it; the other is a further factor.
+  rope.attention_factor = hp.find_number({"", "rope.scaling.yarn_attn_factor"})
+                              .value_or(own * hp.find_number({"", "rope.scaling.attn_factor"}).value_or(1));
 }
 
 Rope read_gguf_rope(const Hparams& hp, const RopeQuery& query) {

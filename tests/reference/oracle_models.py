@@ -70,8 +70,9 @@ def published_keys(config):
     old["rope_theta"] = parameters.pop("rope_theta")
     if "partial_rotary_factor" in parameters:
         old["partial_rotary_factor"] = parameters.pop("partial_rotary_factor")
-    parameters["type"] = parameters.pop("rope_type")
-    old["rope_scaling"] = None if parameters["type"] == "default" else parameters
+    kind = parameters.pop("rope_type")  # older files say "type"
+    parameters = {("rope_type" if kind in ("linear", "llama3") else "type"): kind, **parameters}
+    old["rope_scaling"] = None if kind == "default" else parameters
     return old
 
 

@@ -9,13 +9,11 @@ namespace {
 
 constexpr std::string_view kNames[] = {"gemma2", "Gemma2ForCausalLM"};
 
-// Absent in config.json means the configuration class's default, null means none.
+// In config.json absent means the configuration class's default, and null none; GGUF files always have it.
 double softcap(const Hparams& hp, const Key& key, double otherwise) {
-  const std::optional<double> value = hp.find_number(key);
-  if (!value && hp.is_gguf()) throw hp.missing(key);
-  if (!value) return hp.says(key) ? 0 : otherwise;
-  if (*value < 0) throw Error("a soft-cap cannot be negative").at(hp.file()).found(hp.named(key));
-  return *value;
+  if (!hp.is_gguf() && !hp.says(key)) return otherwise;
+  if (hp.is_gguf() && !hp.find_number(key)) throw hp.missing(key);
+  return gemma_softcap(hp, key);
 }
 
 Model describe(const Checkpoint& c) {

@@ -1,5 +1,6 @@
-// Gemma 3, its text part: like Gemma 2 without soft-caps, with a norm on each head of q and k before RoPE;
-// every sixth layer is full, the windowed ones have a rope base of their own. A vision part is passed over.
+// Gemma 3, its text part: like Gemma 2, as published without soft-caps, with a norm on each head of q and k
+// before RoPE; every sixth layer is full, the windowed ones have a rope base of their own. A vision part is
+// passed over.
 #include "families/decoder.h"
 #include "families/family.h"
 #include "families/gemma.h"
@@ -24,6 +25,9 @@ Model describe(const Checkpoint& c) {
   form.default_context = 131072;
   Model m = describe_decoder(c, form);
   set_gemma_scales(hp, m);
+  m.attention_softcap = gemma_softcap(hp, {"attn_logit_softcapping", ""});
+  m.logit_softcap = gemma_softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"});
+  if (hp.is_gguf() && !hp.find_integer(keys::kWindow)) return m;  // written unless all layers are full
   m.ropes.push_back(read_rope(hp, {.head_dim = m.head_dim,
                                    .context = m.context,
                                    .base = 10000,

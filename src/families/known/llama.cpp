@@ -22,6 +22,10 @@ Model describe(const Checkpoint& c) {
   form.default_eps = 1e-6;
   Model m = describe_decoder(c, form);
   const Hparams hp(c);
+  if (hp.find_flag({"rope_interleaved", ""}).value_or(false))
+    throw Error("rotation of neighbouring dimensions is not supported")
+        .at(hp.file())
+        .found("'rope_interleaved'");
   set_windows(m, window(hp), std::vector<bool>(m.layers.size(), true));
   return m;
 }

@@ -1,0 +1,181 @@
+// Describing checkpoints: what is found, and how every contradiction is reported with both of its sides.
+#include "families/family.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "anemone/error.h"
+#include "families/tiny_model.h"
+
+using namespace anemone;
+using test::TempFolder;
+using test::TinyModel;
+
+namespace {
+
+std::string gguf_error(const std::function<void(TinyModel&)>& change) {
+  TinyModel model = TinyModel::llama_gguf();
+  change(model);
+  const TempFolder folder;
+  try {
+    describe(model.gguf(folder));
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::string config_error(const std::function<void(TinyModel&)>& change) {
+  TinyModel model = TinyModel::llama_safetensors();
+  change(model);
+  const TempFolder folder;
+  try {
+    describe(model.safetensors(folder));
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+void check_names(const std::string& message, std::initializer_list<const char*> parts) {
+  INFO(message);
+  for (const char* part : parts) CHECK(message.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a GGUF Llama is described with paired rows of q and k") {
+  const TempFolder folder;
+  const Model m = describe(TinyModel::llama_gguf().gguf(folder));
+  CHECK(m.family == "llama");
+  CHECK(m.hidden == 8);
+  CHECK(m.heads == 4);
+  CHECK(m.kv_heads == 2);
+  CHECK(m.head_dim == 4);
+  CHECK(m.layers.size() == 2);
+  CHECK(!m.tied_head);
+  CHECK(m.query_scale == 0.5);
+  CHECK(m.layers[1].q.tensor == "blk.1.attn_q.weight");
+  CHECK(m.layers[1].q.interleaved_head == 4);
+  CHECK(m.layers[1].k.interleaved_head == 4);
+  CHECK(m.layers[1].v.interleaved_head == 0);
+  // Rows of a head of 4 are stored as 0 2 1 3.
+  const WeightRef& q = m.layers[1].q;
+  CHECK(q.tensor_row(0) == 0);
+  CHECK(q.tensor_row(1) == 2);
+  CHECK(q.tensor_row(2) == 1);
+  CHECK(q.tensor_row(7) == 7);
+  CHECK(q.tensor_row(6) == 5);
+}
+
+TEST_CASE("a safetensors Llama is described from config.json, with every end of text") {
+  const TempFolder folder;
+  folder.write("generation_config.json", R"({"eos_token_id": [3, 7]})");
+  TinyModel tiny = TinyModel::llama_safetensors();
+  tiny.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {2};  // old files carry it
+  const Model m = describe(tiny.safetensors(folder));
+  CHECK(m.eos == std::vector<int64_t>{2, 3, 7});
+  CHECK(m.ropes.at(0).base == 20000);
+  CHECK(m.ropes[0].dims == 4);
+  CHECK(m.norm_eps == 1e-5);
+  CHECK(m.lm_head.tensor == "lm_head.weight");
+  CHECK(m.layers[0].q.interleaved_head == 0);
+  CHECK(!m.layers[0].q_bias);
+}
+
+TEST_CASE("sizes that contradict the tensors are errors that name both") {
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.attention.head_count"] = 8; }),
+              {"'blk.0.attn_q.weight' [16, 8]", "[32, 8]", "8 heads", "'llama.attention.head_count'",
+               "head size 4", "'llama.attention.key_length'"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["blk.1.attn_k.weight"] = {4, 8}; }),
+              {"layer 1: key weight", "'blk.1.attn_k.weight' [4, 8]", "[8, 8]", "2 key heads",
+               "'llama.attention.head_count_kv'"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["blk.1.attn_v.weight"] = {16, 8}; }),
+              {"layer 1: value weight", "[16, 8]", "[8, 8]"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["blk.0.attn_output.weight"] = {8, 8}; }),
+              {"output projection", "[8, 8]", "[8, 16]", "4 heads"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["blk.0.ffn_down.weight"] = {8, 14}; }),
+              {"down weight", "[8, 14]", "[8, 12]", "'llama.feed_forward_length'"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["token_embd.weight"] = {11, 8}; }),
+              {"embedding", "[11, 8]", "[10, 8]", "'llama.vocab_size'"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["output_norm.weight"] = {8, 1}; }),
+              {"final norm", "[8, 1]", "[8]"});
+  check_names(
+      config_error([](TinyModel& m) { m.config["head_dim"] = 2; }),
+      {"self_attn.", "head size 2", "'head_dim' of config.json", "'num_attention_heads' of config.json"});
+  check_names(config_error([](TinyModel& m) { m.config.erase("head_dim"); }),
+              {"self_attn.", "head size 2 ('head_dim' of config.json is not there)"});
+}
+
+TEST_CASE("missing and left-over tensors are errors that name them") {
+  check_names(
+      gguf_error([](TinyModel& m) { m.tensors.erase("blk.1.ffn_up.weight"); }),
+      {"layer 1: up weight", "missing", "'blk.1.ffn_up.weight' [12, 8]", "2 layers ('llama.block_count')"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["blk.0.attn_sinks.weight"] = {4}; }),
+              {"belongs to no weight", "'blk.0.attn_sinks.weight' [4]", "family llama", "2 layers"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.block_count"] = 1; }),
+              {"belongs to no weight", "'blk.1.", "1 layers ('llama.block_count')"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.block_count"] = 3; }),
+              {"layer 2", "missing", "'blk.2.", "3 layers ('llama.block_count')"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.block_count"] = 2000000000; }),
+              {"fewer tensors than layers", "21 tensors", "2000000000 layers"});
+  check_names(config_error([](TinyModel& m) { m.config["attention_bias"] = true; }),
+              {"layer 0: query bias", "missing", "self_attn.q_proj.bias"});
+  check_names(config_error([](TinyModel& m) { m.tensors["model.layers.0.self_attn.q_proj.bias"] = {16}; }),
+              {"belongs to no weight", "self_attn.q_proj.bias"});
+  check_names(config_error([](TinyModel& m) { m.tensors.erase("lm_head.weight"); }),
+              {"LM head", "missing", "'lm_head.weight'"});
+  CHECK(config_error([](TinyModel& m) { m.config["tie_word_embeddings"] = true; }) == "no error");
+}
+
+TEST_CASE("an unknown architecture lists the known ones") {
+  check_names(
+      gguf_error([](TinyModel& m) { m.architecture = "mamba"; }),
+      {"not known", "mamba", "llama", "Qwen3ForCausalLM", "hunyuan-dense", "gemma3", "phi3", "qwen2"});
+  check_names(config_error([](TinyModel& m) { m.config["architectures"] = {"MixtralForCausalLM"}; }),
+              {"MixtralForCausalLM", "MistralForCausalLM"});
+  check_names(config_error([](TinyModel& m) {
+                m.config.erase("architectures");
+                m.config.erase("model_type");
+              }),
+              {"no name at all"});
+}
+
+TEST_CASE("metadata that is missing, of the wrong kind or impossible is an error that names the key") {
+  check_names(gguf_error([](TinyModel& m) { m.numbers.erase("llama.attention.head_count"); }),
+              {"'llama.attention.head_count' is missing"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.attention.head_count_kv"] = 3; }),
+              {"4 heads", "3 key heads", "'llama.attention.head_count_kv'"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.attention.value_length"] = 8; }),
+              {"key_length", "value_length", "4", "8"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.embedding_length"] = 0; }),
+              {"'llama.embedding_length'", "0"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.expert_count"] = 8; }),
+              {"experts", "'llama.expert_count'"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["llama.rope.dimension_count"] = 2; }),
+              {"2 of 4 dimensions"});
+  check_names(gguf_error([](TinyModel& m) { m.texts["llama.rope.scaling.type"] = "spiral"; }),
+              {"'llama.rope.scaling.type'", "spiral", "longrope"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["rope_freqs.weight"] = {3}; }),
+              {"rope_freqs.weight", "3", "2: half of the 4"});
+  check_names(gguf_error([](TinyModel& m) { m.tensors["rope_factors_long.weight"] = {2}; }),
+              {"only 'rope_factors_long.weight'", "rope_factors_short.weight"});
+  check_names(gguf_error([](TinyModel& m) { m.numbers["tokenizer.ggml.eos_token_id"] = 10; }),
+              {"tokenizer.ggml.eos_token_id", "10", "0 to 9"});
+  check_names(config_error([](TinyModel& m) { m.config["hidden_size"] = "8"; }),
+              {"'hidden_size'", "\"8\"", "whole number"});
+  check_names(config_error([](TinyModel& m) { m.config["hidden_act"] = "relu"; }), {"relu", "silu"});
+  check_names(
+      config_error([](TinyModel& m) { m.config["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}}; }),
+      {"dynamic", "llama3, yarn, longrope"});
+  check_names(config_error([](TinyModel& m) { m.config["rope_scaling"] = {{"rope_type", "linear"}}; }),
+              {"'factor'"});
+  check_names(config_error([](TinyModel& m) {
+                m.config["rope_scaling"] = {
+                    {"type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {1.0, 2.0}}};
+              }),
+              {"'short_factor'", "found 1", "2: half of the 4"});
+  check_names(config_error([](TinyModel& m) { m.config["partial_rotary_factor"] = 1.5; }),
+              {"partial_rotary_factor", "1.5"});
+}

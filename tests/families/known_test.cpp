@@ -1,0 +1,164 @@
+// What is particular to one family, as far as the given models do not show it.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "anemone/error.h"
+#include "families/family.h"
+#include "families/tiny_model.h"
+
+using namespace anemone;
+using test::TempFolder;
+using test::TinyModel;
+
+namespace {
+
+// The tiny Llama under another name, with tensors of one kind renamed, reshaped or (with no shape) taken
+// away.
+TinyModel variant(const char* architecture, const char* model_type) {
+  TinyModel m = TinyModel::llama_safetensors();
+  m.config["architectures"] = {architecture};
+  m.config["model_type"] = model_type;
+  return m;
+}
+void replace(TinyModel& m, const std::string& from, const std::string& to,
+             const std::vector<int64_t>& shape) {
+  for (const std::string i : {"0", "1"}) {
+    m.tensors.erase("model.layers." + i + "." + from);
+    if (!shape.empty()) m.tensors["model.layers." + i + "." + to] = shape;
+  }
+}
+
+TinyModel phi() {
+  TinyModel m = variant("Phi3ForCausalLM", "phi3");
+  replace(m, "self_attn.q_proj.weight", "self_attn.qkv_proj.weight", {32, 8});
+  replace(m, "self_attn.k_proj.weight", "", {});
+  replace(m, "self_attn.v_proj.weight", "", {});
+  replace(m, "mlp.gate_proj.weight", "mlp.gate_up_proj.weight", {24, 8});
+  replace(m, "mlp.up_proj.weight", "", {});
+  return m;
+}
+
+// As published: the text model inside a larger one, with most sizes left to the configuration class.
+TinyModel gemma_with_vision() {
+  TinyModel m = variant("Gemma3ForConditionalGeneration", "gemma3");
+  nlohmann::ordered_json text = {{"model_type", "gemma3_text"},
+                                 {"hidden_size", 8},
+                                 {"intermediate_size", 12},
+                                 {"num_hidden_layers", 2},
+                                 {"sliding_window", 1024},
+                                 {"vocab_size", 10},
+                                 {"head_dim", 4},
+                                 {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}}};
+  m.config = {{"architectures", {"Gemma3ForConditionalGeneration"}},
+              {"model_type", "gemma3"},
+              {"eos_token_id", {1, 5}},
+              {"text_config", text}};
+  m.tensors.erase("lm_head.weight");
+  replace(m, "self_attn.q_proj.weight", "self_attn.q_proj.weight", {32, 8});
+  replace(m, "self_attn.k_proj.weight", "self_attn.k_proj.weight", {16, 8});
+  replace(m, "self_attn.v_proj.weight", "self_attn.v_proj.weight", {16, 8});
+  replace(m, "self_attn.o_proj.weight", "self_attn.o_proj.weight", {8, 32});
+  replace(m, "-", "self_attn.q_norm.weight", {4});
+  replace(m, "-", "self_attn.k_norm.weight", {4});
+  replace(m, "-", "pre_feedforward_layernorm.weight", {8});
+  replace(m, "-", "post_feedforward_layernorm.weight", {8});
+  std::map<std::string, std::vector<int64_t>> deeper;
+  for (const auto& [name, shape] : m.tensors) deeper["language_model." + name] = shape;
+  deeper["vision_tower.patch.weight"] = {3, 3};
+  deeper["multi_modal_projector.weight"] = {3};
+  m.tensors = deeper;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("Phi keeps q, k, v and gate, up as rows of one tensor each") {
+  const TempFolder folder;
+  const Model m = describe(phi().safetensors(folder));
+  const Layer& l = m.layers[1];
+  CHECK(l.q.tensor == l.v.tensor);
+  CHECK(l.q.row_begin == 0);
+  CHECK(l.k.row_begin == 16);
+  CHECK(l.v.row_begin == 24);
+  CHECK(l.v.row_end == 32);
+  CHECK(l.gate.row_end == 12);
+  CHECK(l.up.row_begin == 12);
+  CHECK(l.up.row_end == 24);
+
+  TinyModel wrong = phi();
+  wrong.tensors["model.layers.1.self_attn.qkv_proj.weight"] = {48, 8};
+  const TempFolder other;
+  CHECK_THROWS_WITH_AS(describe(wrong.safetensors(other)),
+                       doctest::Contains("[48, 8], expected [32, 8]: 4 heads"), Error);
+}
+
+TEST_CASE("Phi-4-mini's attention factor comes from how much longer its context is") {
+  TinyModel tiny = phi();
+  tiny.config["max_position_embeddings"] = 131072;
+  tiny.config["original_max_position_embeddings"] = 4096;
+  tiny.config["partial_rotary_factor"] = 0.75;
+  tiny.config["head_dim"] = nullptr;
+  tiny.config["num_attention_heads"] = 1;
+  tiny.config["num_key_value_heads"] = 1;
+  tiny.config["rope_scaling"] = {
+      {"type", "longrope"}, {"short_factor", {1.0, 1.0, 1.0}}, {"long_factor", {1.0, 2.0, 4.0}}};
+  for (const std::string i : {"0", "1"}) {
+    tiny.tensors["model.layers." + i + ".self_attn.qkv_proj.weight"] = {24, 8};
+    tiny.tensors["model.layers." + i + ".self_attn.o_proj.weight"] = {8, 8};
+  }
+  const TempFolder folder;
+  const Rope rope = describe(tiny.safetensors(folder)).ropes.at(0);
+  CHECK(rope.dims == 6);
+  CHECK(rope.original_context == 4096);
+  CHECK(rope.attention_factor == doctest::Approx(1.1902).epsilon(1e-4));  // sqrt(1 + ln 32 / ln 4096)
+}
+
+TEST_CASE("Qwen2 has biases on q, k and v though no key says so") {
+  TinyModel m = variant("Qwen2ForCausalLM", "qwen2");
+  const TempFolder bare;
+  CHECK_THROWS_WITH_AS(describe(m.safetensors(bare)), doctest::Contains("self_attn.q_proj.bias' [16]"),
+                       Error);
+  replace(m, "-", "self_attn.q_proj.bias", {16});
+  replace(m, "-", "self_attn.k_proj.bias", {8});
+  replace(m, "-", "self_attn.v_proj.bias", {8});
+  const TempFolder folder;
+  CHECK(describe(m.safetensors(folder)).layers[1].k_bias.rows() == 8);
+}
+
+TEST_CASE("Gemma 3 inside a model that sees is described by its text part") {
+  const TempFolder folder;
+  const Model m = describe(gemma_with_vision().safetensors(folder));
+  CHECK(m.heads == 8);
+  CHECK(m.kv_heads == 4);
+  CHECK(m.query_scale == 1.0 / 16);
+  CHECK(m.embedding_scale == doctest::Approx(std::sqrt(8.0)));
+  CHECK(m.norm_offset == 1);
+  CHECK(m.tied_head);
+  CHECK(m.eos == std::vector<int64_t>{1, 5});
+  CHECK(m.layers[0].window == 1024);
+  REQUIRE(m.ropes.size() == 2);
+  CHECK(m.layers[0].rope == 1);  // neither layer is a sixth one
+  CHECK(m.ropes[0].base == 1e6);
+  CHECK(m.ropes[0].scaling == RopeScaling::linear);
+  CHECK(m.ropes[1].base == 1e4);
+  CHECK(m.ropes[1].scaling == RopeScaling::none);
+  CHECK(m.layers[0].post_mlp_norm.tensor ==
+        "language_model.model.layers.0.post_feedforward_layernorm.weight");
+}
+
+TEST_CASE("Mistral's window: a number is one, null is none, absent is the class's default") {
+  TinyModel m = variant("MistralForCausalLM", "mistral");
+  m.config["max_position_embeddings"] = 32768;
+  const auto window = [&] {
+    const TempFolder folder;
+    return describe(m.safetensors(folder)).layers[1].window;
+  };
+  CHECK(window() == 4096);
+  m.config["sliding_window"] = nullptr;
+  CHECK(window() == 0);
+  m.config["sliding_window"] = 100;
+  CHECK(window() == 100);
+  m.config["sliding_window"] = 40000;  // longer than the context
+  CHECK(window() == 0);
+}
