@@ -82,13 +82,21 @@ def first_words(reason):
 
 
 def list_failures(records):
-    """Prints each with its reason; gives the number of those that known_failures.txt does not explain."""
-    known, unlisted = read_known_failures(), 0
+    """Prints the known ones by reason and the others one by one; gives the number of the others."""
+    known, explained, unlisted = read_known_failures(), collections.Counter(), 0
     for record in records:
-        if column(record) == "failed":
-            reason = next((why for pattern, why in known if fnmatch.fnmatchcase(record["test"], pattern)), None)
-            unlisted += reason is None
-            print(f"{'known ' if reason else 'FAILED'} {record['test']}\n       {reason or first_words(record['reason'])}")
+        if column(record) != "failed":
+            continue
+        reason = next((why for pattern, why in known if fnmatch.fnmatchcase(record["test"], pattern)), None)
+        if reason:
+            explained[reason] += 1
+        else:
+            unlisted += 1
+            print(f"FAILED {record['test']}\n       {first_words(record['reason'])}")
+    if explained:
+        print("known failures")
+    for reason, count in explained.most_common():
+        print(f"  {count:6}  {reason}")
     return unlisted
 
 

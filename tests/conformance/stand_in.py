@@ -138,6 +138,8 @@ class _MLModelProxy:
         self._kind = spec.WhichOneof("Type")
         self._program = Program(spec.mlProgram if self._kind == "mlProgram" else None)
         observer.loaded(self._program)
+        if self._kind == "mlProgram" and self._function and self._function not in spec.mlProgram.functions:
+            raise RuntimeError(f"the model has no function named {self._function}")
         self._load_ns = time.perf_counter_ns() - started
 
     # ------------------------------------------------------------------------------- what coremltools calls
