@@ -165,13 +165,23 @@ const Type& OpCall::type(std::string_view param, int i) const {
   return b_.operands[static_cast<size_t>(require(param, i))].type;
 }
 
+namespace {
+
+// A tensor without elements is known without any memory: what non_zero finds where all is zero, say.
+bool is_empty(const Type& t) { return t.is_tensor() && t.fixed() && t.size() == 0; }
+
+}  // namespace
+
 bool OpCall::known(std::string_view param, int i) const {
   const int k = operand(param, i);
-  return k >= 0 && data_[static_cast<size_t>(k)] != nullptr;
+  return k >= 0 && (data_[static_cast<size_t>(k)] || is_empty(b_.operands[static_cast<size_t>(k)].type));
 }
 
 const void* OpCall::data(std::string_view param, int i) const {
-  const void* d = data_[static_cast<size_t>(require(param, i))];
+  static constexpr uint32_t kNothing = 0;
+  const auto k = static_cast<size_t>(require(param, i));
+  const void* d = data_[k];
+  if (!d && is_empty(b_.operands[k].type)) return &kNothing;
   if (!d) throw errorf("the value of '{}' is not known when the program is compiled", param);
   return d;
 }

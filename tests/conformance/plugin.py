@@ -7,6 +7,8 @@ Writes one JSON line a test:
     outcome    passed | failed | skipped
     applies    whether it had an ML Program predicted by us, images aside
     ops        operation types of the programs it predicted with (of those it loaded, where it never predicted)
+    half       its backend is fp32, yet its program holds fp16 data: the test's own parameters ask for it. Its expected
+               values are those of exact data and its tolerance is that of fp32, so rounding the data may fail it
     reason     why it does not apply, or the end of the failure
 """
 
@@ -14,6 +16,7 @@ import hashlib
 import json
 import os
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -101,14 +104,15 @@ class Recorder(stand_in.Observer):
         stand_in.observer = self
 
     def _forget(self):
-        self.ops, self.loaded_ops, self.calls, self.refused = set(), set(), 0, None
+        self.ops, self.loaded_ops, self.half, self.calls, self.refused = set(), set(), False, 0, None
 
-    def loaded(self, ops):
-        self.loaded_ops.update(ops)
+    def loaded(self, program):
+        self.loaded_ops |= program.ops
 
-    def predicted(self, ops):
+    def predicted(self, program):
         self.calls += 1
-        self.ops.update(ops)
+        self.ops |= program.ops
+        self.half = self.half or program.half
 
     def refuse(self, reason):
         self.refused = reason
@@ -121,8 +125,6 @@ class Recorder(stand_in.Observer):
         seed = _digest(item.nodeid) % 2**32
         random.seed(seed)
         np.random.seed(seed)
-        import sys
-
         if "torch" in sys.modules:
             sys.modules["torch"].manual_seed(seed)
         if self.path:
@@ -153,6 +155,7 @@ class Recorder(stand_in.Observer):
             "outcome": report.outcome,
             "applies": applies,
             "ops": sorted(self.ops or self.loaded_ops),
+            "half": self.half and _backend(item)[1] == "fp32",
             "calls": self.calls,
             "seconds": round(report.duration, 3),
             "reason": reason,

@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 MIL = "converters/mil"
 
-# Where the wheel keeps tests of ML Programs. Those on TensorFlow are left out (it has no build for this Python); so are
+# Where the wheel keeps tests of ML Programs. Those on TensorFlow are left out (they repeat the same ops); so are
 # neural networks, trees and the like, which are no ML Programs.
 SUITES = {
     "mil-ops": [f"{MIL}/mil/ops/tests"],

@@ -36,10 +36,10 @@ class NotApplicable(Exception):
 class Observer:
     """Told what happens to models; `refuse` may raise what the test runner understands as a skip."""
 
-    def loaded(self, ops):
+    def loaded(self, program):
         pass
 
-    def predicted(self, ops):
+    def predicted(self, program):
         pass
 
     def refuse(self, reason):
@@ -49,21 +49,29 @@ class Observer:
 observer = Observer()
 
 
-def operation_types(program):
-    """The types of all operations in an ML Program, constants aside."""
-    found = set()
+class Program:
+    """What a test's program is made of: `ops`, the types of its operations, constants aside; `half`, whether any of its
+    inputs, constants or results is declared fp16."""
 
-    def walk(block):
+    def __init__(self, program=None):
+        self.ops, self.half = set(), False
+        for function in program.functions.values() if program else []:
+            self._note_types(function.inputs)
+            for block in function.block_specializations.values():
+                self._walk(block)
+
+    def _walk(self, block):
         for op in block.operations:
+            self._note_types(op.outputs)
             if op.type != "const":
-                found.add(op.type)
+                self.ops.add(op.type)
             for inner in op.blocks:
-                walk(inner)
+                self._walk(inner)
 
-    for function in program.functions.values():
-        for block in function.block_specializations.values():
-            walk(block)
-    return sorted(found)
+    def _note_types(self, values):
+        from coremltools.proto import MIL_pb2
+
+        self.half = self.half or any(v.type.tensorType.dataType == MIL_pb2.FLOAT16 for v in values)
 
 
 def _link_or_copy(source, target):
@@ -128,8 +136,10 @@ class _MLModelProxy:
         self._last_prediction_ns = 0
         spec = self._read_spec()
         self._kind = spec.WhichOneof("Type")
-        self._ops = operation_types(spec.mlProgram) if self._kind == "mlProgram" else []
-        observer.loaded(self._ops)
+        self._program = Program(spec.mlProgram if self._kind == "mlProgram" else None)
+        observer.loaded(self._program)
+        if self._kind == "mlProgram" and self._function and self._function not in spec.mlProgram.functions:
+            raise RuntimeError(f"the model has no function named {self._function}")
         self._load_ns = time.perf_counter_ns() - started
 
     # ------------------------------------------------------------------------------- what coremltools calls
@@ -191,7 +201,7 @@ class _MLModelProxy:
     def predict(self, data, state=None):
         started = time.perf_counter_ns()
         self._refuse_what_does_not_apply()
-        observer.predicted(self._ops)
+        observer.predicted(self._program)
         with tempfile.TemporaryDirectory(prefix="conformance") as folder:
             outputs = self._run(folder, data, state)
         self._last_prediction_ns = time.perf_counter_ns() - started

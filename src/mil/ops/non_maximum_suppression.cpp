@@ -35,9 +35,10 @@ struct Box {
   float left, right, top, bottom, area;
 };
 
+// Of a negative size its edges are swapped, and the box overlaps nothing, as in Core ML.
 Box box_from(float x, float y, float width, float height) {
-  const float w = std::abs(width) / 2, h = std::abs(height) / 2;
-  return {x - w, x + w, y - h, y + h, std::abs(width * height)};
+  const float w = width / 2, h = height / 2;
+  return {x - w, x + w, y - h, y + h, width * height};
 }
 
 // Intersection over union; a box without area overlaps nothing.

@@ -76,6 +76,18 @@ TEST_CASE("non_maximum_suppression keeps the best of boxes that overlap") {
   CHECK(out[3].ints == std::vector<int32_t>{1});
 }
 
+TEST_CASE("non_maximum_suppression keeps boxes of negative size, which overlap nothing") {
+  // The second is the first turned upside down.
+  const auto out = OpTester("non_maximum_suppression", Opset::ios15)
+                       .in("boxes", {1, 3, 4}, {5, 5, 10, 10, 5, 5, 10, -10, 5, 5, -10, -10})
+                       .in("scores", {1, 3, 1}, {3, 2, 1})
+                       .set("iou_threshold", 0.5f)
+                       .set("score_threshold", 0.0f)
+                       .set("max_boxes", 3)
+                       .run();
+  CHECK(out[2].ints == std::vector<int32_t>{0, 1, 2});
+}
+
 TEST_CASE("non_maximum_suppression of iOS 17 has the boxes in the last dimension") {
   const auto out = OpTester("non_maximum_suppression")
                        .in("boxes", {1, 4, 2}, {5, 40, 5, 40, 10, 2, 10, 2})

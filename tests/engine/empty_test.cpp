@@ -1,0 +1,35 @@
+#include <doctest/doctest.h>
+
+#include "engine/cpu_predictor.h"
+#include "mil/builder.h"
+
+using namespace anemone;
+
+namespace {
+
+// One more than the places of the elements that are not zero.
+std::unique_ptr<Predictor> places() {
+  auto package = std::make_shared<Package>();
+  package->spec_version = 9;
+  Function& f = add_function(package->program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp32, {4}));
+  Builder b(f);
+  Value* found = b.op("non_zero", {{"x", x}});
+  b.output(b.op("add", {{"x", found}, {"y", Constant::integer(1)}}, "y"));
+  package->description = describe(package->program);
+  return make_cpu_predictor(package, "main", {.threads = 1});
+}
+
+Array four(std::vector<float> values) {
+  Array out(DType::fp32, {4});
+  std::copy(values.begin(), values.end(), out.values<float>().begin());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("operations run on what turns out to be empty") {
+  const auto predictor = places();
+  CHECK(predictor->predict({{"x", four({0, 5, 0, 7})}}).at("y").to_float() == std::vector<float>{2, 4});
+  CHECK(predictor->predict({{"x", four({0, 0, 0, 0})}}).at("y").shape() == std::vector<int64_t>{0, 1});
+}
