@@ -135,7 +135,7 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
     if (!model.variant.empty() || !is_known(Checkpoint::open(model.checkpoint))) continue;
     convert(model.checkpoint, folder.path / "b", {.context = {64}, .precision = Precision::fp16, .argmax = true, .shard_bytes = 1, .head_rows = 300, .overwrite = true});
     const std::vector<int32_t> ids = read_ids(model.golden / "input_ids.npy");
-    Session session(Bundle::open(folder.path / "b", {}));
+    Session session(Bundle::open(folder.path / "b", {}), {.positions = static_cast<int64_t>(ids.size())});
     const Array golden = read_npy(model.golden / "logits.npy");
     const std::vector<float> logits = golden.to_float();
     const auto vocab = static_cast<size_t>(golden.shape().back());

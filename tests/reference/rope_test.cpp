@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "families/family.h"
-#include "reference/golden_models.h"
+#include "support/golden_models.h"
 
 using namespace anemone;
 
