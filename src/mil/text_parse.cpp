@@ -325,6 +325,8 @@ class Parser {
       out.data = std::move(strings);
       return out;
     }
+    if (!t.fixed() && dtype_bits(t.dtype) < 8)  // packed: the bytes would not tell how many there are
+      throw at_here(errorf("a literal of type {} needs a known size", t.text()));
     ElementWriter writer(t.dtype);
     int64_t count = 0;
     elements([&] {

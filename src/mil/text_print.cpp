@@ -113,6 +113,10 @@ class Printer {
       return out;
     }
     const std::span<const std::byte> bytes = c.bytes();
+    if (!c.type.fixed()) {  // as many as there are
+      const auto count = static_cast<int64_t>(bytes.size() * 8) / dtype_bits(c.type.dtype);
+      return elements(Constant::from_bytes(Type::tensor(c.type.dtype, {count}), {bytes.begin(), bytes.end()}));
+    }
     const auto load = [&]<class T>(T, size_t i) {
       T v;
       std::memcpy(&v, bytes.data() + i * sizeof(T), sizeof(T));
@@ -127,8 +131,6 @@ class Printer {
       for (size_t i = 0; i < bytes.size() / 4; ++i) out.push_back(fmt::format("{}", load(uint32_t{}, i)));
     else if (dtype == DType::fp64)
       for (size_t i = 0; i < bytes.size() / 8; ++i) out.push_back(number_text(load(double{}, i)));
-    else if (!c.type.fixed())
-      for (size_t i = 0; i < bytes.size() / 4; ++i) out.push_back(fmt::format("{}", load(int32_t{}, i)));
     else if (c.type.is_float())
       for (const float v : decode_floats(*stored_constant(c))) out.push_back(number_text(v));
     else if (dtype == DType::boolean)

@@ -1,6 +1,7 @@
 #include "mil/text.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 
@@ -49,6 +50,17 @@ TEST_CASE("MIL text parses, prints and parses again to the same program") {
   CHECK(f.body.ops.size() == 11);
   CHECK(f.body.ops[9]->blocks.size() == 2);
   CHECK(f.body.ops[4]->outputs[0]->constant()->bytes().size() == 2);
+}
+
+TEST_CASE("literals of unknown size print the elements that they have, whatever their type") {
+  for (const char* literal :
+       {"tensor<fp16, [?]>([0x1p+0, -0x1.8p+1])", "tensor<int16, [?]>([1, -4])", "tensor<bool, [?]>([true])",
+        "tensor<uint32, [?]>([4294967295])", "tensor<int32, [?]>([])"}) {
+    const std::string text = fmt::format("program(1.0)\n[a = {}]\n{{\n}}\n", literal);
+    CHECK(print_mil(parse_mil(text, "m.mil")) == text);
+  }
+  // Packed bytes do not tell how many elements there are.
+  CHECK_THROWS_AS(parse_mil("program(1.0)\n[a = tensor<int4, [?]>([1])]\n{\n}\n", "m.mil"), Error);
 }
 
 TEST_CASE("what is wrong in MIL text is said with line and column") {
