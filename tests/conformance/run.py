@@ -12,6 +12,7 @@ up where it stopped when started again with --resume. Ends with report.py's tabl
 """
 
 import argparse
+import json
 import os
 import pathlib
 import subprocess
@@ -90,6 +91,7 @@ def environment(args):
 def pytest_line(args, python, suite, shard, records):
     site = packages_folder(python)
     line = [python, "-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider", "-q", "--no-header", "--tb=short"]
+    line += ["--continue-on-collection-errors"]
     line += ["--disable-warnings", f"--rootdir={site}", f"--records={records}", f"--shard={shard}/{args.jobs}"]
     line += [f"--precision={args.precision}", f"--arith={args.arith}", f"--cap={args.cap}"]
     line += [f"--ignore={site / 'coremltools' / path}" for path in LEFT_OUT.get(suite, [])]
@@ -99,8 +101,9 @@ def pytest_line(args, python, suite, shard, records):
 
 
 def run_suite(args, python, suite):
-    """One pytest process a shard; one that crashes is started again behind the test that crashed it."""
-    env, waiting = environment(args), []
+    """One pytest process a shard; one that crashes is started again behind the test that crashed it. Gives whether all
+    of them came to their end."""
+    env, waiting, fine = environment(args), [], True
     for shard in range(args.jobs):
         records = args.output / f"{suite}.{shard}.jsonl"
         line = pytest_line(args, python, suite, shard, records)
@@ -112,6 +115,8 @@ def run_suite(args, python, suite):
             waiting.append((line, records, start(line, records, env)))
         elif process.returncode not in (0, 1, 5):  # fine, some failed, none selected
             sys.stderr.write(f"{suite}: pytest ended with status {process.returncode}, see {records}.log\n")
+            fine = False
+    return fine
 
 
 def start(line, records, env):
@@ -120,8 +125,6 @@ def start(line, records, env):
 
 
 def note_crash(records, status):
-    import json
-
     test = pathlib.Path(f"{records}.running").read_text()
     crash = {"test": test, "outcome": "failed", "applies": True, "ops": [], "reason": f"the test process died: {status}"}
     with open(records, "a") as file:
@@ -139,9 +142,9 @@ def main():
         for old in args.output.glob("*.jsonl*"):
             old.unlink()
     python = prepare(args.venv, args.torch)
-    for suite in suites:
-        run_suite(args, python, suite)
-    sys.exit(subprocess.run([sys.executable, HERE / "report.py", args.output]).returncode)
+    fine = all([run_suite(args, python, suite) for suite in suites])
+    judged = subprocess.run([sys.executable, HERE / "report.py", args.output]).returncode
+    sys.exit(judged or (0 if fine else 1))
 
 
 if __name__ == "__main__":
