@@ -13,7 +13,8 @@
 
 namespace anemone {
 
-// Every element type that a Core ML program can name. Sub-byte types are packed: element 0 in the lowest bits.
+// Every element type that a Core ML program can name. Sub-byte types are packed: element 0 in the lowest
+// bits.
 enum class DType : uint8_t {
   none,
   boolean,
@@ -52,25 +53,45 @@ bool dtype_is_signed(DType dtype);
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::fp32; }
+constexpr DType dtype_of<float>() {
+  return DType::fp32;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::fp64; }
+constexpr DType dtype_of<double>() {
+  return DType::fp64;
+}
 template <>
-constexpr DType dtype_of<int8_t>() { return DType::int8; }
+constexpr DType dtype_of<int8_t>() {
+  return DType::int8;
+}
 template <>
-constexpr DType dtype_of<int16_t>() { return DType::int16; }
+constexpr DType dtype_of<int16_t>() {
+  return DType::int16;
+}
 template <>
-constexpr DType dtype_of<int32_t>() { return DType::int32; }
+constexpr DType dtype_of<int32_t>() {
+  return DType::int32;
+}
 template <>
-constexpr DType dtype_of<int64_t>() { return DType::int64; }
+constexpr DType dtype_of<int64_t>() {
+  return DType::int64;
+}
 template <>
-constexpr DType dtype_of<uint8_t>() { return DType::uint8; }
+constexpr DType dtype_of<uint8_t>() {
+  return DType::uint8;
+}
 template <>
-constexpr DType dtype_of<uint16_t>() { return DType::uint16; }
+constexpr DType dtype_of<uint16_t>() {
+  return DType::uint16;
+}
 template <>
-constexpr DType dtype_of<uint32_t>() { return DType::uint32; }
+constexpr DType dtype_of<uint32_t>() {
+  return DType::uint32;
+}
 template <>
-constexpr DType dtype_of<uint64_t>() { return DType::uint64; }
+constexpr DType dtype_of<uint64_t>() {
+  return DType::uint64;
+}
 
 // An owned, dense, row-major array.
 class Array {

@@ -1,7 +1,7 @@
 // Error: the one exception type of the library.
 //     catch (const anemone::Error& e) { std::cerr << "error: " << e.what() << "\n"; }
-// It carries what went wrong, where, what was found, what was expected and what to do about it; what() is all of
-// that in one line.
+// It carries what went wrong, where, what was found, what was expected and what to do about it; what() is all
+// of that in one line.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,8 @@ class Error : public std::exception {
   explicit Error(std::string message);
 
   // Each sets one part and returns the error, so that an error is made and thrown in one statement:
-  //     throw Error("the blob has the wrong dtype").at(path).found("fp32").expected("fp16").hint("re-export it");
+  //     throw Error("the blob has the wrong dtype").at(path).found("fp32").expected("fp16").hint("re-export
+  //     it");
   Error& at(std::string where) &;
   Error& found(std::string value) &;
   Error& expected(std::string value) &;

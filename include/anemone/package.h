@@ -21,10 +21,10 @@ struct Package;  // opaque
 struct TensorInfo {
   std::string name;
   DType dtype = DType::none;
-  std::vector<int64_t> shape;  // -1 where it is flexible or not known
-  std::vector<std::pair<int64_t, int64_t>> range;   // flexible inputs: the sizes allowed per dimension
-  std::vector<std::vector<int64_t>> enumerated;     // flexible inputs: the shapes allowed
-  bool optional = false;  // an input that has a default
+  std::vector<int64_t> shape;                      // -1 where it is flexible or not known
+  std::vector<std::pair<int64_t, int64_t>> range;  // flexible inputs: the sizes allowed per dimension
+  std::vector<std::vector<int64_t>> enumerated;    // flexible inputs: the shapes allowed
+  bool optional = false;                           // an input that has a default
 };
 
 struct Signature {

@@ -18,17 +18,18 @@
 
 namespace anemone {
 
-// How floating values are held. fp32: every one in fp32, whatever it declares: what the maths says. fp16: a value that
-// declares fp16 is rounded once per operation, as the Neural Engine's results are.
+// How floating values are held. fp32: every one in fp32, whatever it declares: what the maths says. fp16: a
+// value that declares fp16 is rounded once per operation, as the Neural Engine's results are.
 enum class Arithmetic { fp32, fp16 };
 
 struct PredictOptions {
   Arithmetic arithmetic = Arithmetic::fp32;
-  int threads = 0;                 // 0: one per core
-  std::vector<std::string> taps;   // values inside the program to return beside the outputs
+  int threads = 0;                // 0: one per core
+  std::vector<std::string> taps;  // values inside the program to return beside the outputs
 };
 
-// In fp16 arithmetic: the first operation whose result left half's range (or became NaN) though its inputs were finite.
+// In fp16 arithmetic: the first operation whose result left half's range (or became NaN) though its inputs
+// were finite.
 struct NumericFault {
   std::string op;
   bool nan = false;  // else overflow
@@ -57,14 +58,15 @@ class Predictor {
   virtual ~Predictor() = default;
   virtual const Signature& signature() const = 0;
   virtual std::unique_ptr<State> make_state() const = 0;
-  // Any float array is taken for a float input, any array of whole numbers in range for an integer one, shape [1] for
-  // a scalar; Error, listing what the function expects, for everything else. A function with states needs `state`.
-  // Calls from several threads are safe, each with a state of its own.
+  // Any float array is taken for a float input, any array of whole numbers in range for an integer one, shape
+  // [1] for a scalar; Error, listing what the function expects, for everything else. A function with states
+  // needs `state`. Calls from several threads are safe, each with a state of its own.
   virtual Prediction predict(const std::map<std::string, Array>& inputs, State* state = nullptr) const = 0;
 };
 
 // `function` empty: the package's default one.
-std::unique_ptr<Predictor> make_predictor(std::shared_ptr<const Package> package, const std::string& function = "",
+std::unique_ptr<Predictor> make_predictor(std::shared_ptr<const Package> package,
+                                          const std::string& function = "",
                                           const PredictOptions& options = {});
 
 }  // namespace anemone

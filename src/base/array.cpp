@@ -20,14 +20,14 @@ struct DTypeInfo {
 
 // Indexed by DType.
 constexpr DTypeInfo kInfo[] = {
-    {"none", 0, false, false},     {"bool", 8, false, false},    {"string", 0, false, false},
-    {"fp16", 16, true, true},      {"bf16", 16, true, true},     {"fp32", 32, true, true},
-    {"fp64", 64, true, true},      {"fp8e4m3fn", 8, true, true}, {"fp8e5m2", 8, true, true},
-    {"int4", 4, false, true},      {"int8", 8, false, true},     {"int16", 16, false, true},
-    {"int32", 32, false, true},    {"int64", 64, false, true},   {"uint1", 1, false, false},
-    {"uint2", 2, false, false},    {"uint3", 3, false, false},   {"uint4", 4, false, false},
-    {"uint6", 6, false, false},    {"uint8", 8, false, false},   {"uint16", 16, false, false},
-    {"uint32", 32, false, false},  {"uint64", 64, false, false},
+    {"none", 0, false, false},    {"bool", 8, false, false},    {"string", 0, false, false},
+    {"fp16", 16, true, true},     {"bf16", 16, true, true},     {"fp32", 32, true, true},
+    {"fp64", 64, true, true},     {"fp8e4m3fn", 8, true, true}, {"fp8e5m2", 8, true, true},
+    {"int4", 4, false, true},     {"int8", 8, false, true},     {"int16", 16, false, true},
+    {"int32", 32, false, true},   {"int64", 64, false, true},   {"uint1", 1, false, false},
+    {"uint2", 2, false, false},   {"uint3", 3, false, false},   {"uint4", 4, false, false},
+    {"uint6", 6, false, false},   {"uint8", 8, false, false},   {"uint16", 16, false, false},
+    {"uint32", 32, false, false}, {"uint64", 64, false, false},
 };
 
 template <class T>

@@ -45,8 +45,8 @@ void Error::compose() {
 }
 
 void check_failed(const char* expression, const char* file, int line) {
-  std::fprintf(stderr, "anemone: internal error: %s does not hold at %s:%d; please report this\n", expression, file,
-               line);
+  std::fprintf(stderr, "anemone: internal error: %s does not hold at %s:%d; please report this\n", expression,
+               file, line);
   std::abort();
 }
 

@@ -1,5 +1,6 @@
 // How the library makes errors: Error with a formatted message.
-//     throw errorf("tensor '{}' ends at byte {}", name, end).at(path).expected(fmt::format("at most {}", size));
+//     throw errorf("tensor '{}' ends at byte {}", name, end).at(path).expected(fmt::format("at most {}",
+//     size));
 // ANEMONE_CHECK is for our own mistakes only, never for input.
 #pragma once
 

@@ -31,7 +31,7 @@ inline uint16_t half_from_float(float f) {
   if (magnitude >= 0x7f800000)  // infinity, or NaN kept quiet
     return sign | 0x7c00 | (magnitude > 0x7f800000 ? 0x200 | ((magnitude >> 13) & 0x3ff) : 0);
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 and above round to infinity
-  if (magnitude < 0x38800000) {                       // below 2^-14: subnormal; the addition does the rounding
+  if (magnitude < 0x38800000) {  // below 2^-14: subnormal; the addition does the rounding
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }

@@ -14,7 +14,8 @@ int64_t element_count(std::span<const int64_t> shape) {
       empty = true;
       continue;
     }
-    if (count > kLimit / dim) throw Error("a shape has more elements than can be counted").found(shape_text(shape));
+    if (count > kLimit / dim)
+      throw Error("a shape has more elements than can be counted").found(shape_text(shape));
     count *= dim;
   }
   return empty ? 0 : count;

@@ -24,7 +24,8 @@ void pause_cpu() {
 #endif
 }
 
-// How long a worker looks for the next loop before it sleeps: about 20 µs, the gap between two kernels of a plan.
+// How long a worker looks for the next loop before it sleeps: about 20 µs, the gap between two kernels of a
+// plan.
 constexpr int kSpins = 2000;
 
 }  // namespace
@@ -90,11 +91,13 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : shared_->workers) worker.join();
 }
 
-void ThreadPool::parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void ThreadPool::parallel_for(int64_t count, int64_t grain,
+                              const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t grains = (count + grain - 1) / grain;
-  if (threads_ == 1 || grains == 1 || shared_->busy.exchange(true, std::memory_order_acquire)) return body(0, count);
+  if (threads_ == 1 || grains == 1 || shared_->busy.exchange(true, std::memory_order_acquire))
+    return body(0, count);
   // A few parts per thread, so that a slow core does not hold up the others.
   const int64_t parts = std::min<int64_t>(grains, int64_t{4} * threads_);
   {

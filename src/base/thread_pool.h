@@ -1,7 +1,7 @@
 // ThreadPool: runs a loop over [0, count) on all cores and returns when every part is done.
 //     pool.parallel_for(rows, 64, [&](int64_t begin, int64_t end) { … });
-// Parts are disjoint ranges; a body writes only what belongs to its range, so results do not depend on the number
-// of threads. The first exception thrown by a body is thrown again by parallel_for.
+// Parts are disjoint ranges; a body writes only what belongs to its range, so results do not depend on the
+// number of threads. The first exception thrown by a body is thrown again by parallel_for.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(begin, end) for ranges that cover [0, count), each a multiple of `grain` long but the last. One
-  // call at a time uses the workers: a nested or concurrent one runs on its own thread alone.
+  // Calls body(begin, end) for ranges that cover [0, count), each a multiple of `grain` long but the last.
+  // One call at a time uses the workers: a nested or concurrent one runs on its own thread alone.
   void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
  private:

@@ -15,7 +15,8 @@ using Kind = Options::Item::Kind;
 void Options::positional(std::string name, std::string& target, std::string help, bool required) {
   items_.push_back({Kind::positional, std::move(name), "", std::move(help), &target, required, {}});
 }
-void Options::positionals(std::string name, std::vector<std::string>& target, std::string help, bool required) {
+void Options::positionals(std::string name, std::vector<std::string>& target, std::string help,
+                          bool required) {
   items_.push_back({Kind::texts, std::move(name), "", std::move(help), &target, required, {}});
 }
 void Options::flag(std::string name, bool& target, std::string help) {
@@ -23,7 +24,8 @@ void Options::flag(std::string name, bool& target, std::string help) {
 }
 void Options::text(std::string name, std::string value, std::string& target, std::string help,
                    std::vector<std::string> choices) {
-  items_.push_back({Kind::text, std::move(name), std::move(value), std::move(help), &target, false, std::move(choices)});
+  items_.push_back(
+      {Kind::text, std::move(name), std::move(value), std::move(help), &target, false, std::move(choices)});
 }
 void Options::required_text(std::string name, std::string value, std::string& target, std::string help) {
   items_.push_back({Kind::text, std::move(name), std::move(value), std::move(help), &target, true, {}});
@@ -44,9 +46,13 @@ void add(CLI::App& app, const Options::Item& item) {
   CLI::Option* option = nullptr;
   switch (item.kind) {
     case Kind::positional:
-    case Kind::text: option = app.add_option(item.name, *static_cast<std::string*>(item.target), item.help); break;
+    case Kind::text:
+      option = app.add_option(item.name, *static_cast<std::string*>(item.target), item.help);
+      break;
     case Kind::flag: option = app.add_flag(item.name, *static_cast<bool*>(item.target), item.help); break;
-    case Kind::integer: option = app.add_option(item.name, *static_cast<int64_t*>(item.target), item.help); break;
+    case Kind::integer:
+      option = app.add_option(item.name, *static_cast<int64_t*>(item.target), item.help);
+      break;
     case Kind::real: option = app.add_option(item.name, *static_cast<double*>(item.target), item.help); break;
     case Kind::texts: {
       auto* target = static_cast<std::vector<std::string>*>(item.target);
@@ -84,7 +90,8 @@ void add_common(CLI::App& app, Common& common) {
 
 int run(int argc, const char* const* argv) {
   Common common;
-  CLI::App app("anemone: language models on the Apple Neural Engine, without a Mac and without Python.", "anemone");
+  CLI::App app("anemone: language models on the Apple Neural Engine, without a Mac and without Python.",
+               "anemone");
   app.formatter(std::make_shared<Help>());
   app.get_formatter()->column_width(34);
   app.set_version_flag("--version", std::string("anemone ") + kVersion, "print the version");
@@ -123,8 +130,9 @@ int run(int argc, const char* const* argv) {
     std::fflush(stdout);
     std::fprintf(stderr, "error: %s\n", e.what());
     if (common.verbose)
-      std::fprintf(stderr, "  what: %s\n  where: %s\n  found: %s\n  expected: %s\n  hint: %s\n", e.message().c_str(),
-                   e.where().c_str(), e.found().c_str(), e.expected().c_str(), e.hint().c_str());
+      std::fprintf(stderr, "  what: %s\n  where: %s\n  found: %s\n  expected: %s\n  hint: %s\n",
+                   e.message().c_str(), e.where().c_str(), e.found().c_str(), e.expected().c_str(),
+                   e.hint().c_str());
     return 2;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "error: not enough memory\n");

@@ -1,10 +1,12 @@
-// Command: one verb of the command line: what it takes, what it does, two examples. One file a verb in this folder.
+// Command: one verb of the command line: what it takes, what it does, two examples. One file a verb in this
+// folder.
 //     const Command kInspect{"inspect", "Show what is inside a package", kExamples, [](Options& o) {
 //       auto args = std::make_shared<Args>();
 //       o.positional("PACKAGE", args->path, "an .mlpackage, .mlmodelc or .mlmodel");
 //       return [args](const Common& common) { return inspect(*args, common); };
 //     }};
-// A verb returns 0 (done) or 1 (it ran and the answer is no); an Error that leaves it is printed and becomes 2.
+// A verb returns 0 (done) or 1 (it ran and the answer is no); an Error that leaves it is printed and
+// becomes 2.
 #pragma once
 
 #include <functional>
@@ -37,7 +39,8 @@ class Options {
   };
 
   void positional(std::string name, std::string& target, std::string help, bool required = true);
-  void positionals(std::string name, std::vector<std::string>& target, std::string help, bool required = true);
+  void positionals(std::string name, std::vector<std::string>& target, std::string help,
+                   bool required = true);
   void flag(std::string name, bool& target, std::string help);
   void text(std::string name, std::string value, std::string& target, std::string help,
             std::vector<std::string> choices = {});

@@ -40,20 +40,24 @@ std::string completion(std::string_view shell) {
     cases += "    " + std::string(command->name) + ") flags=\"" + flags + "\" ;;\n";
   }
   std::string out = zsh ? "#compdef anemone\nautoload -U +X bashcompinit && bashcompinit\n" : "";
-  out += "_anemone() {\n"
-         "  local word=\"${COMP_WORDS[COMP_CWORD]}\" verb=\"${COMP_WORDS[1]}\" flags=\"\"\n"
-         "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-         "    COMPREPLY=($(compgen -W \"" + verbs + " --help --version\" -- \"$word\"))\n"
-         "    return\n"
-         "  fi\n"
-         "  case \"$verb\" in\n" + cases +
-         "  esac\n"
-         "  case \"$word\" in\n"
-         "    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
-         "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
-         "  esac\n"
-         "}\n"
-         "complete -o filenames -F _anemone anemone\n";
+  out +=
+      "_anemone() {\n"
+      "  local word=\"${COMP_WORDS[COMP_CWORD]}\" verb=\"${COMP_WORDS[1]}\" flags=\"\"\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W \"" +
+      verbs +
+      " --help --version\" -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case \"$verb\" in\n" +
+      cases +
+      "  esac\n"
+      "  case \"$word\" in\n"
+      "    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
+      "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+      "  esac\n"
+      "}\n"
+      "complete -o filenames -F _anemone anemone\n";
   return out;
 }
 

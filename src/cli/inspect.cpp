@@ -58,13 +58,15 @@ void print_signature(const Signature& s, const Package& package) {
 
 void print_ops(const std::string& function, const std::map<std::string, int>& ops, int constants) {
   std::vector<std::pair<std::string, int>> sorted(ops.begin(), ops.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   int total = 0;
   for (const auto& [name, count] : sorted) total += count;
   std::string line = fmt::format("  {:<8} {} ({} constants): ", "ops", total, constants);
   const std::string indent(11, ' ');
   for (size_t i = 0; i < sorted.size(); ++i) {
-    const std::string item = fmt::format("{} {}{}", sorted[i].first, sorted[i].second, i + 1 < sorted.size() ? ", " : "");
+    const std::string item =
+        fmt::format("{} {}{}", sorted[i].first, sorted[i].second, i + 1 < sorted.size() ? ", " : "");
     if (line.size() + item.size() > 99) {
       fmt::print("{}\n", line);
       line = indent;
@@ -77,20 +79,24 @@ void print_ops(const std::string& function, const std::map<std::string, int>& op
 
 void print_weights(const PackageSummary& summary, bool each) {
   if (summary.weights.empty()) return;
-  fmt::print("\nweights\n  {:<34} {:>8} {:>14} {:>11} {:>12}\n", "stored as", "tensors", "elements", "size", "bits/weight");
+  fmt::print("\nweights\n  {:<34} {:>8} {:>14} {:>11} {:>12}\n", "stored as", "tensors", "elements", "size",
+             "bits/weight");
   FormTotal all;
   for (const auto& [form, t] : by_form(summary)) {
-    fmt::print("  {:<34} {:>8} {:>14} {:>11} {:>12.2f}\n", form, t.tensors, t.elements, size_text(t.bytes), bits(t.bytes, t.elements));
+    fmt::print("  {:<34} {:>8} {:>14} {:>11} {:>12.2f}\n", form, t.tensors, t.elements, size_text(t.bytes),
+               bits(t.bytes, t.elements));
     all.tensors += t.tensors;
     all.elements += t.elements;
     all.bytes += t.bytes;
   }
-  fmt::print("  {:<34} {:>8} {:>14} {:>11} {:>12.2f}\n", "all", all.tensors, all.elements, size_text(all.bytes), bits(all.bytes, all.elements));
+  fmt::print("  {:<34} {:>8} {:>14} {:>11} {:>12.2f}\n", "all", all.tensors, all.elements,
+             size_text(all.bytes), bits(all.bytes, all.elements));
   if (!each) return;
   fmt::print("\n  {:<50} {:<24} {:>10} {:>6}\n", "weight", "shape", "size", "bits");
   for (const WeightInfo& w : summary.weights)
-    fmt::print("  {:<50} {:<24} {:>10} {:>6.2f}  {}{}\n", w.name, shape_text(w.type.shape), size_text(w.bytes),
-               w.bits_per_weight(), w.form, w.uses > 1 ? fmt::format(", shared by {}", w.uses) : "");
+    fmt::print("  {:<50} {:<24} {:>10} {:>6.2f}  {}{}\n", w.name, shape_text(w.type.shape),
+               size_text(w.bytes), w.bits_per_weight(), w.form,
+               w.uses > 1 ? fmt::format(", shared by {}", w.uses) : "");
 }
 
 void print_metadata(const Description& description) {
@@ -107,7 +113,8 @@ void print_metadata(const Description& description) {
   for (const auto& [key, value] : m.user) add(key, value);
   if (rows.empty()) return;
   fmt::print("\nmetadata\n");
-  for (const auto& [key, value] : rows) fmt::print("  {}: {}\n", key, one_line(value, 96 - std::min<size_t>(key.size(), 60)));
+  for (const auto& [key, value] : rows)
+    fmt::print("  {}: {}\n", key, one_line(value, 96 - std::min<size_t>(key.size(), 60)));
 }
 
 Json tensor_json(const TensorInfo& info) {
@@ -124,8 +131,11 @@ Json to_json(const Package& package, const PackageSummary& summary) {
   out["functions"] = Json::array();
   for (const Signature& s : signatures(package)) {
     const OpsetInfo& opset = opset_info(package.program.find_function(s.function)->opset);
-    Json f = {{"name", s.function}, {"opset", std::string(opset.text_name)}, {"systems", std::string(opset.systems)}};
-    for (const auto& [key, infos] : {std::pair("inputs", &s.inputs), std::pair("outputs", &s.outputs), std::pair("states", &s.states)}) {
+    Json f = {{"name", s.function},
+              {"opset", std::string(opset.text_name)},
+              {"systems", std::string(opset.systems)}};
+    for (const auto& [key, infos] :
+         {std::pair("inputs", &s.inputs), std::pair("outputs", &s.outputs), std::pair("states", &s.states)}) {
       f[key] = Json::array();
       for (const TensorInfo& info : *infos) f[key].push_back(tensor_json(info));
     }
@@ -135,13 +145,26 @@ Json to_json(const Package& package, const PackageSummary& summary) {
   }
   out["weights_by_form"] = Json::object();
   for (const auto& [form, t] : by_form(summary))
-    out["weights_by_form"][form] = {{"tensors", t.tensors}, {"elements", t.elements}, {"bytes", t.bytes}, {"bits_per_weight", bits(t.bytes, t.elements)}};
+    out["weights_by_form"][form] = {{"tensors", t.tensors},
+                                    {"elements", t.elements},
+                                    {"bytes", t.bytes},
+                                    {"bits_per_weight", bits(t.bytes, t.elements)}};
   out["weights"] = Json::array();
   for (const WeightInfo& w : summary.weights)
-    out["weights"].push_back({{"name", w.name}, {"function", w.function}, {"form", w.form}, {"dtype", std::string(dtype_name(w.type.dtype))},
-                              {"shape", w.type.dims()}, {"bytes", w.bytes}, {"bits_per_weight", w.bits_per_weight()}, {"uses", w.uses}});
+    out["weights"].push_back({{"name", w.name},
+                              {"function", w.function},
+                              {"form", w.form},
+                              {"dtype", std::string(dtype_name(w.type.dtype))},
+                              {"shape", w.type.dims()},
+                              {"bytes", w.bytes},
+                              {"bits_per_weight", w.bits_per_weight()},
+                              {"uses", w.uses}});
   if (const auto& m = package.description.metadata)
-    out["metadata"] = {{"description", m->description}, {"version", m->version}, {"author", m->author}, {"license", m->license}, {"user", m->user}};
+    out["metadata"] = {{"description", m->description},
+                       {"version", m->version},
+                       {"author", m->author},
+                       {"license", m->license},
+                       {"user", m->user}};
   out["notes"] = package.notes;
   return out;
 }
@@ -158,9 +181,9 @@ int inspect(const Args& args, const Common& common) {
     return 0;
   }
   const std::vector<Signature> all = signatures(*package);
-  fmt::print("{}\n  specification version {}, {} function{}, program {}, weight file {}\n", package->path.string(),
-             package->spec_version, all.size(), all.size() == 1 ? "" : "s", size_text(summary.program_bytes),
-             size_text(summary.weight_file_bytes));
+  fmt::print("{}\n  specification version {}, {} function{}, program {}, weight file {}\n",
+             package->path.string(), package->spec_version, all.size(), all.size() == 1 ? "" : "s",
+             size_text(summary.program_bytes), size_text(summary.weight_file_bytes));
   for (const Signature& s : all) {
     print_signature(s, *package);
     const auto ops = summary.ops.find(s.function);
@@ -174,7 +197,8 @@ int inspect(const Args& args, const Common& common) {
       fmt::print("\noperations of {}\n", function->name);
       for_each_op(std::as_const(function->body), [](const Operation& op) {
         if (op.type == "const") return;
-        fmt::print("  {:<28} {:<40} {}\n", op.type, op.name(), op.outputs.empty() ? "" : op.outputs[0]->type.text());
+        fmt::print("  {:<28} {:<40} {}\n", op.type, op.name(),
+                   op.outputs.empty() ? "" : op.outputs[0]->type.text());
       });
     }
   }

@@ -22,7 +22,8 @@ std::vector<int32_t> read_ids(const std::string& path) {
   const Array array = read_npy(path);
   std::vector<int32_t> out;
   for (const int64_t id : array.to_int()) {
-    if (id < 0 || id > INT32_MAX) throw errorf("a token id is outside the vocabulary").at(path).found(fmt::format("{}", id));
+    if (id < 0 || id > INT32_MAX)
+      throw errorf("a token id is outside the vocabulary").at(path).found(fmt::format("{}", id));
     out.push_back(static_cast<int32_t>(id));
   }
   if (out.empty()) throw errorf("there are no ids").at(path);
@@ -38,11 +39,14 @@ int run_logits(const Args& args, const Common& common) {
     options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
     options.threads = common.threads;
     const auto bundle = Bundle::open(args.source, options);
-    Session session(bundle, {.positions = static_cast<int64_t>(ids.size()), .chunk = args.chunk, .function = args.function});
+    Session session(
+        bundle,
+        {.positions = static_cast<int64_t>(ids.size()), .chunk = args.chunk, .function = args.function});
     logits = session.forward(ids);
     vocab = bundle->info().vocab;
     if (session.fault() && !common.quiet)
-      fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", session.fault()->nan ? "NaN" : "overflow", session.fault()->op);
+      fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n",
+                 session.fault()->nan ? "NaN" : "overflow", session.fault()->op);
   } else {
     if (args.arith == "fp16" || args.chunk || !args.function.empty())
       throw errorf("--arith fp16, --chunk and --function are for bundles").at(args.source);
@@ -65,11 +69,13 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kLogits{
-    "logits", "Write the logits of a bundle, or of a model by the fp32 reference", kExamples, [](Options& o) -> Action {
+    "logits", "Write the logits of a bundle, or of a model by the fp32 reference", kExamples,
+    [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder");
       o.required_text("--ids", "FILE", args->ids, "token ids, .npy");
-      o.required_text("-o,--output", "FILE", args->output, "where to write [tokens, vocabulary] in fp32, .npy");
+      o.required_text("-o,--output", "FILE", args->output,
+                      "where to write [tokens, vocabulary] in fp32, .npy");
       o.integer("--chunk", "N", args->chunk, "most tokens at once");
       o.text("--arith", "MODE", args->arith, "fp32 (default) or fp16", {"fp32", "fp16"});
       o.text("--function", "NAME", args->function, "use only this function of the bundle");

@@ -96,7 +96,8 @@ void print_outputs(const Prediction& result) {
     fmt::print("  from {:.6g} to {:.6g}, mean {:.6g}{}\n", s.low, s.high, s.mean,
                s.not_finite ? fmt::format(", {} not finite", s.not_finite) : "");
     std::string first;
-    for (size_t i = 0; i < std::min<size_t>(values.size(), 8); ++i) first += fmt::format("{}{:.6g}", i ? " " : "", values[i]);
+    for (size_t i = 0; i < std::min<size_t>(values.size(), 8); ++i)
+      first += fmt::format("{}{:.6g}", i ? " " : "", values[i]);
     fmt::print("  first: {}{}\n", first, values.size() > 8 ? " …" : "");
   }
   for (const auto& [name, labels] : result.labels)
@@ -107,11 +108,16 @@ void print_json(const Prediction& result, double ms) {
   nlohmann::ordered_json out;
   for (const auto& [name, array] : result.outputs) {
     const Summary s = summarise(array.to_float());
-    out["outputs"][name] = {{"dtype", std::string(dtype_name(array.dtype()))}, {"shape", array.shape()},
-                            {"min", s.low}, {"max", s.high}, {"mean", s.mean}, {"not_finite", s.not_finite}};
+    out["outputs"][name] = {{"dtype", std::string(dtype_name(array.dtype()))},
+                            {"shape", array.shape()},
+                            {"min", s.low},
+                            {"max", s.high},
+                            {"mean", s.mean},
+                            {"not_finite", s.not_finite}};
   }
   for (const auto& [name, labels] : result.labels) out["labels"][name] = labels;
-  if (result.fault) out["fault"] = {{"op", result.fault->op}, {"kind", result.fault->nan ? "nan" : "overflow"}};
+  if (result.fault)
+    out["fault"] = {{"op", result.fault->op}, {"kind", result.fault->nan ? "nan" : "overflow"}};
   out["milliseconds"] = ms;
   fmt::print("{}\n", out.dump(2));
 }
@@ -127,7 +133,8 @@ int predict(const Args& args, const Common& common) {
   const auto inputs = read_inputs(args);
   const bool stateful = !predictor->signature().states.empty();
   if (!stateful && !args.state.empty())
-    throw errorf("the function '{}' has no states", predictor->signature().function).hint("leave --state out");
+    throw errorf("the function '{}' has no states", predictor->signature().function)
+        .hint("leave --state out");
   std::unique_ptr<State> state = stateful ? read_state(*predictor, args.state) : nullptr;
 
   Prediction result;
@@ -135,7 +142,8 @@ int predict(const Args& args, const Common& common) {
   for (int64_t i = 0; i < args.repeat; ++i) {
     const auto start = std::chrono::steady_clock::now();
     result = predictor->predict(inputs, state.get());
-    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    times.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
   std::vector<double> sorted = times;
   std::sort(sorted.begin(), sorted.end());
@@ -148,10 +156,11 @@ int predict(const Args& args, const Common& common) {
   else if (args.outputs.empty())
     print_outputs(result);
   if (args.time && !common.json)
-    fmt::print("{} calls: first {:.3f} ms, best {:.3f} ms, median {:.3f} ms\n", times.size(), times[0], sorted[0], median);
+    fmt::print("{} calls: first {:.3f} ms, best {:.3f} ms, median {:.3f} ms\n", times.size(), times[0],
+               sorted[0], median);
   if (result.fault && !common.quiet)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", result.fault->nan ? "NaN" : "overflow",
-               result.fault->op);
+    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n",
+               result.fault->nan ? "NaN" : "overflow", result.fault->op);
   return 0;
 }
 
@@ -169,7 +178,8 @@ extern const Command kPredict{
       o.text("--inputs", "FILE", args->inputs, "inputs from an .npz file");
       o.text("--function", "NAME", args->function, "which function; the package's default one if left out");
       o.text("--outputs", "FILE", args->outputs, "write the outputs to an .npz file instead of a summary");
-      o.text("--state", "FILE", args->state, "an .npz with the states: read if it is there, written after the call");
+      o.text("--state", "FILE", args->state,
+             "an .npz with the states: read if it is there, written after the call");
       o.text("--arith", "MODE", args->arith, "fp32 (the maths, default) or fp16 (rounded as on the device)",
              {"fp32", "fp16"});
       o.texts("--tap", "VALUE", args->tap, "also return a value from inside the program; several times");

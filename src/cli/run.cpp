@@ -42,7 +42,9 @@ std::string prompt_text(const Args& args, const Tokenizer& tokenizer) {
   return ChatTemplate(tokenizer.chat_template()).render(in);
 }
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 uint64_t peak_memory() {
   rusage usage{};
@@ -60,9 +62,11 @@ int run_text(const Args& args, const Common& common) {
   options.threads = common.threads;
   const auto bundle = Bundle::open(args.bundle, options);
   const BundleInfo& info = bundle->info();
-  if (info.tokenizer.empty()) throw errorf("has no tokenizer").at(args.bundle).hint("convert a checkpoint that comes with one");
+  if (info.tokenizer.empty())
+    throw errorf("has no tokenizer").at(args.bundle).hint("convert a checkpoint that comes with one");
   if (info.argmax && args.temperature > 0)
-    throw errorf("the bundle gives only the best token, so nothing can be sampled").hint("convert without --argmax-output");
+    throw errorf("the bundle gives only the best token, so nothing can be sampled")
+        .hint("convert without --argmax-output");
   const auto tokenizer = Tokenizer::load(bundle->path() / info.tokenizer);
   const std::string text = prompt_text(args, *tokenizer);
   const bool templated = !args.raw && !tokenizer->chat_template().empty();
@@ -71,12 +75,17 @@ int run_text(const Args& args, const Common& common) {
   const auto prompt_tokens = static_cast<int64_t>(ids.size());
   Session session(bundle);
   if (prompt_tokens >= session.capacity())
-    throw errorf("the prompt has {} tokens, and the context holds {}", prompt_tokens, session.capacity()).hint("convert with a larger --context");
+    throw errorf("the prompt has {} tokens, and the context holds {}", prompt_tokens, session.capacity())
+        .hint("convert with a larger --context");
   std::vector<int32_t> stops(info.eos.begin(), info.eos.end());
   stops.insert(stops.end(), tokenizer->end_of_generation().begin(), tokenizer->end_of_generation().end());
 
-  Sampler sampler({.temperature = args.temperature, .top_k = args.top_k, .top_p = args.top_p, .min_p = args.min_p,
-                   .repetition_penalty = args.penalty, .seed = static_cast<uint64_t>(args.seed)});
+  Sampler sampler({.temperature = args.temperature,
+                   .top_k = args.top_k,
+                   .top_p = args.top_p,
+                   .min_p = args.min_p,
+                   .repetition_penalty = args.penalty,
+                   .seed = static_cast<uint64_t>(args.seed)});
   const auto next = [&](std::span<const int32_t> fresh) {
     if (info.argmax) return static_cast<int32_t>(session.forward_best(fresh));
     return sampler.pick(session.forward(fresh, true), ids);
@@ -113,16 +122,26 @@ int run_text(const Args& args, const Common& common) {
   const double prefill_speed = static_cast<double>(prompt_tokens) / first;
   const double decode_speed = made > 1 && decoding > 0 ? static_cast<double>(made - 1) / decoding : 0;
   if (common.json) {
-    nlohmann::ordered_json j = {{"text", out}, {"prompt_tokens", prompt_tokens}, {"new_tokens", made}, {"stopped", why},
-                                {"first_token_s", first}, {"prefill_tokens_per_s", prefill_speed}, {"decode_tokens_per_s", decode_speed},
-                                {"backend", "cpu"}, {"arithmetic", args.arith}, {"peak_bytes", peak_memory()}};
+    nlohmann::ordered_json j = {{"text", out},
+                                {"prompt_tokens", prompt_tokens},
+                                {"new_tokens", made},
+                                {"stopped", why},
+                                {"first_token_s", first},
+                                {"prefill_tokens_per_s", prefill_speed},
+                                {"decode_tokens_per_s", decode_speed},
+                                {"backend", "cpu"},
+                                {"arithmetic", args.arith},
+                                {"peak_bytes", peak_memory()}};
     fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
   fmt::print("\n");
   if (!common.quiet)
-    fmt::print(stderr, "[{} + {} tokens, {}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s; cpu, {}, peak memory {}]\n",
-               prompt_tokens, made, why, first, prefill_speed, decode_speed, args.arith, size_text(peak_memory()));
+    fmt::print(stderr,
+               "[{} + {} tokens, {}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s; cpu, "
+               "{}, peak memory {}]\n",
+               prompt_tokens, made, why, first, prefill_speed, decode_speed, args.arith,
+               size_text(peak_memory()));
   return 0;
 }
 

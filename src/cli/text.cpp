@@ -57,7 +57,8 @@ int render(const TemplateArgs& args) {
 extern const Command kTokenize{
     "tokenize", "Turn text into token ids, or ids into text", kTokenizeExamples, [](Options& o) -> Action {
       auto args = std::make_shared<TokenizeArgs>();
-      o.positional("SOURCE", args->source, "a tokenizer.json, .gguf or tokenizer.model, or a folder or bundle with one");
+      o.positional("SOURCE", args->source,
+                   "a tokenizer.json, .gguf or tokenizer.model, or a folder or bundle with one");
       o.positional("TEXT", args->text, "the text; without it and --file, standard input", false);
       o.text("--file", "FILE", args->file, "read the text from a file");
       o.flag("--lines", args->lines, "each input line is a JSON string, answered by a JSON array of ids");
@@ -80,12 +81,14 @@ extern const Command kTokenize{
     }};
 
 extern const Command kTemplate{
-    "template", "Render a conversation with the model's own chat template", kTemplateExamples, [](Options& o) -> Action {
+    "template", "Render a conversation with the model's own chat template", kTemplateExamples,
+    [](Options& o) -> Action {
       auto args = std::make_shared<TemplateArgs>();
       o.positional("SOURCE", args->source, "a .gguf file, or a folder or bundle with a tokenizer");
       o.required_text("--messages", "FILE", args->messages, "a JSON list of {\"role\", \"content\"}");
       o.text("--tools", "FILE", args->tools, "a JSON list of tool schemas");
-      o.flag("--add-generation-prompt", args->add_generation_prompt, "end with the opening of the assistant's turn");
+      o.flag("--add-generation-prompt", args->add_generation_prompt,
+             "end with the opening of the assistant's turn");
       return [args](const Common&) { return render(*args); };
     }};
 

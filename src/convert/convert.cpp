@@ -27,7 +27,10 @@ struct Range {
 class Converter {
  public:
   Converter(const fs::path& source, const ConvertOptions& options)
-      : options_(options), checkpoint_(Checkpoint::open(source)), model_(describe(checkpoint_)), pool_(options.threads),
+      : options_(options),
+        checkpoint_(Checkpoint::open(source)),
+        model_(describe(checkpoint_)),
+        pool_(options.threads),
         weights_(checkpoint_, options.precision) {}
 
   ConvertReport run(const fs::path& bundle) {
@@ -60,9 +63,12 @@ class Converter {
     for (const TokenCount& t : options_.tokens) {
       if (!t.fixed() && several)
         throw errorf("a range of tokens does not go together with several functions in one package")
-            .hint("the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such as --tokens 1,64");
+            .hint(
+                "the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such "
+                "as --tokens 1,64");
       if (!t.fixed() && options_.kv_write == lower::KvWrite::slice)
-        throw errorf("--kv-write slice needs a fixed number of tokens").hint("use --kv-write mask with a range");
+        throw errorf("--kv-write slice needs a fixed number of tokens")
+            .hint("use --kv-write mask with a range");
       if (t.least < 1 || t.most < t.least) throw errorf("a token count is at least 1");
     }
     for (const int64_t context : options_.context) {
@@ -74,7 +80,8 @@ class Converter {
 
   uint64_t layer_bytes(const Layer& l) const {
     uint64_t bytes = 0;
-    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) bytes += CheckpointWeights::bytes(*ref, options_.precision);
+    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
+      bytes += CheckpointWeights::bytes(*ref, options_.precision);
     return bytes;
   }
 
@@ -82,7 +89,8 @@ class Converter {
   void plan() {
     for (size_t i = first_; i < last_; ++i) {
       const uint64_t bytes = layer_bytes(model_.layers[i]);
-      if (layers_.empty() || (!options_.whole && layers_.back().bytes + bytes > options_.shard_bytes)) layers_.push_back({i, i, 0});
+      if (layers_.empty() || (!options_.whole && layers_.back().bytes + bytes > options_.shard_bytes))
+        layers_.push_back({i, i, 0});
       layers_.back().last = i + 1;
       layers_.back().bytes += bytes;
     }
@@ -130,8 +138,12 @@ class Converter {
     b.cache_width = lower::cache_width(model_);
     b.vocab = model_.vocab;
     b.model_context = model_.context;
-    b.precision = options_.precision == Precision::fp16 ? "fp16" : options_.precision == Precision::int8 ? "int8" : "int8-tensor";
-    b.kv = options_.kv == lower::KvKind::state ? "state" : options_.kv == lower::KvKind::packed ? "packed" : "io";
+    b.precision = options_.precision == Precision::fp16   ? "fp16"
+                  : options_.precision == Precision::int8 ? "int8"
+                                                          : "int8-tensor";
+    b.kv = options_.kv == lower::KvKind::state    ? "state"
+           : options_.kv == lower::KvKind::packed ? "packed"
+                                                  : "io";
     b.kv_write = options_.kv_write == lower::KvWrite::mask ? "mask" : "slice";
     b.target = options_.target;
     b.argmax = options_.argmax;
@@ -143,7 +155,8 @@ class Converter {
     for (size_t i = first_; i < last_; ++i) {
       const int64_t w = model_.layers[i].window;
       full = full || w == 0;
-      if (w && window && w != window) throw errorf("layers with windows of {} and of {} in one model", window, w);
+      if (w && window && w != window)
+        throw errorf("layers with windows of {} and of {} in one model", window, w);
       window = w ? w : window;
     }
     if (full) b.masks.push_back({"mask", 0});
@@ -208,7 +221,8 @@ class Converter {
       stage.functions.push_back({name, tokens.least, tokens.most, 0});
     }
     int number = 0;
-    for (auto row = static_cast<int64_t>(range.first); row < static_cast<int64_t>(range.last); row += options_.head_rows, ++number) {
+    for (auto row = static_cast<int64_t>(range.first); row < static_cast<int64_t>(range.last);
+         row += options_.head_rows, ++number) {
       HeadPiece piece;
       piece.first_row = row;
       piece.rows = std::min(options_.head_rows, static_cast<int64_t>(range.last) - row);

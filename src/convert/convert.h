@@ -1,7 +1,7 @@
 // Convert: the road from a checkpoint to a bundle.
 //     ConvertReport r = convert("model.gguf", "bundle", {.context = {2048}});
-// It calls the others in order (describe, lower, write) and owns nothing else. Memory stays bounded: weights flow from
-// the mapped checkpoint through a few rows per core into the packages.
+// It calls the others in order (describe, lower, write) and owns nothing else. Memory stays bounded: weights
+// flow from the mapped checkpoint through a few rows per core into the packages.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@
 namespace anemone {
 
 struct ConvertOptions {
-  std::vector<int64_t> context = {2048};                 // several: tiers, as functions sharing weights
-  std::vector<lower::TokenCount> tokens = {{1, 1}};      // several: functions sharing weights
+  std::vector<int64_t> context = {2048};             // several: tiers, as functions sharing weights
+  std::vector<lower::TokenCount> tokens = {{1, 1}};  // several: functions sharing weights
   lower::KvKind kv = lower::KvKind::state;
   lower::KvWrite kv_write = lower::KvWrite::mask;
   Precision precision = Precision::int8;
-  bool whole = false;          // layers and head in one package each
+  bool whole = false;  // layers and head in one package each
   bool argmax = false;
   bool embedding_int8 = false;
   uint64_t shard_bytes = 250'000'000;
-  int64_t head_rows = 16384;   // rows of one head convolution
+  int64_t head_rows = 16384;               // rows of one head convolution
   size_t first_layer = 0, last_layer = 0;  // 0, 0: all of them
   double residual_scale = 1;
   std::string target = "macos15";
@@ -48,6 +48,7 @@ struct ConvertReport {
   uint64_t bytes = 0;
 };
 
-ConvertReport convert(const std::filesystem::path& source, const std::filesystem::path& bundle, const ConvertOptions& options);
+ConvertReport convert(const std::filesystem::path& source, const std::filesystem::path& bundle,
+                      const ConvertOptions& options);
 
 }  // namespace anemone

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 // A file that is filled from several threads, each at its own place.
 class WritableFile {
  public:
-  explicit WritableFile(const fs::path& path) : path_(path.string()), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+  explicit WritableFile(const fs::path& path)
+      : path_(path.string()), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
     if (fd_ < 0) throw errorf("cannot be written: {}", std::strerror(errno)).at(path_);
   }
   ~WritableFile() { ::close(fd_); }
@@ -36,7 +37,8 @@ class WritableFile {
     while (bytes > 0) {
       const ssize_t n = ::pwrite(fd_, at, bytes, static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) throw errorf("writing failed: {}", std::strerror(errno)).at(path_).hint("is the disk full?");
+      if (n <= 0)
+        throw errorf("writing failed: {}", std::strerror(errno)).at(path_).hint("is the disk full?");
       at += n;
       offset += static_cast<uint64_t>(n);
       bytes -= static_cast<size_t>(n);
@@ -64,7 +66,8 @@ void write_vocabulary(const GgufFile& gguf, const fs::path& path) {
   std::string values;
   uint64_t count = 0;
   for (const GgufValue& v : gguf.values()) {
-    if (!v.key.starts_with("tokenizer.") && v.key != "general.architecture" && v.key != "general.name") continue;
+    if (!v.key.starts_with("tokenizer.") && v.key != "general.architecture" && v.key != "general.name")
+      continue;
     append_string(values, v.key);
     if (v.is_array) {
       append(values, static_cast<uint32_t>(GgufType::array));
@@ -92,7 +95,8 @@ void write_text(const fs::path& path, const std::string& text) {
   file.write(0, text.data(), text.size());
 }
 
-void write_embedding_table(const TensorReader& tensor, const WeightRef& ref, const fs::path& folder, const BundleInfo& info, ThreadPool& pool) {
+void write_embedding_table(const TensorReader& tensor, const WeightRef& ref, const fs::path& folder,
+                           const BundleInfo& info, ThreadPool& pool) {
   const WritableFile table(folder / info.embedding_file);
   const bool int8 = info.embedding_dtype == "int8";
   std::vector<float> scales(int8 ? static_cast<size_t>(ref.rows()) : 0);
@@ -106,21 +110,24 @@ void write_embedding_table(const TensorReader& tensor, const WeightRef& ref, con
       packed.resize(tile.size() * static_cast<size_t>(element));
       read_weight_rows(tensor, ref, r, stop, tile);
       if (!int8) {
-        floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()), reinterpret_cast<uint16_t*>(packed.data()));
+        floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()),
+                         reinterpret_cast<uint16_t*>(packed.data()));
       } else {
         for (int64_t i = r; i < stop; ++i) {
           const float* row = tile.data() + (i - r) * columns;
           const float largest = largest_magnitude(row, columns);
           const float scale = largest > 0 ? largest / 127.0f : 1.0f;
           scales[static_cast<size_t>(i)] = scale;
-          quantize_int8(row, columns, 1 / scale, reinterpret_cast<int8_t*>(packed.data()) + (i - r) * columns);
+          quantize_int8(row, columns, 1 / scale,
+                        reinterpret_cast<int8_t*>(packed.data()) + (i - r) * columns);
         }
       }
       table.write(static_cast<uint64_t>(r * columns * element), packed.data(), packed.size());
     }
     tensor.release_rows(ref.row_begin + begin, ref.row_begin + end);
   });
-  if (int8) WritableFile(folder / info.embedding_scales).write(0, scales.data(), scales.size() * sizeof(float));
+  if (int8)
+    WritableFile(folder / info.embedding_scales).write(0, scales.data(), scales.size() * sizeof(float));
 }
 
 std::string write_tokenizer(const Checkpoint& checkpoint, const fs::path& folder) {
@@ -130,7 +137,8 @@ std::string write_tokenizer(const Checkpoint& checkpoint, const fs::path& folder
     return "tokenizer.gguf";
   }
   std::string main;
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "generation_config.json"}) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+                           "special_tokens_map.json", "chat_template.jinja", "generation_config.json"}) {
     const fs::path from = checkpoint.folder() / name;
     if (!fs::exists(from)) continue;
     fs::copy_file(from, folder / name);
@@ -142,8 +150,10 @@ std::string write_tokenizer(const Checkpoint& checkpoint, const fs::path& folder
 std::vector<BundleFile> hash_files(const fs::path& folder, ThreadPool& pool) {
   std::vector<BundleFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) files.push_back({fs::relative(entry.path(), folder).generic_string(), entry.file_size(), ""});
-  std::sort(files.begin(), files.end(), [](const BundleFile& a, const BundleFile& b) { return a.path < b.path; });
+    if (entry.is_regular_file())
+      files.push_back({fs::relative(entry.path(), folder).generic_string(), entry.file_size(), ""});
+  std::sort(files.begin(), files.end(),
+            [](const BundleFile& a, const BundleFile& b) { return a.path < b.path; });
   pool.parallel_for(static_cast<int64_t>(files.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       BundleFile& f = files[static_cast<size_t>(i)];

@@ -16,11 +16,11 @@ class ThreadPool;
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 // Rows in fp16, or in int8 with a file of fp32 scales, as `info` says.
-void write_embedding_table(const TensorReader& tensor, const WeightRef& ref, const std::filesystem::path& folder,
-                           const BundleInfo& info, ThreadPool& pool);
+void write_embedding_table(const TensorReader& tensor, const WeightRef& ref,
+                           const std::filesystem::path& folder, const BundleInfo& info, ThreadPool& pool);
 
-// Copies tokenizer.json and its companions, or writes the vocabulary of a GGUF file as a GGUF file without tensors.
-// The name of the main file; empty when the checkpoint has no tokenizer.
+// Copies tokenizer.json and its companions, or writes the vocabulary of a GGUF file as a GGUF file without
+// tensors. The name of the main file; empty when the checkpoint has no tokenizer.
 std::string write_tokenizer(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
 // Every file below the folder with its size and XXH3, sorted by path.

@@ -12,7 +12,8 @@ namespace {
 
 std::vector<double> plain(const Rope& r, double base) {
   std::vector<double> f(static_cast<size_t>(r.dims / 2));
-  for (size_t i = 0; i < f.size(); ++i) f[i] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(r.dims));
+  for (size_t i = 0; i < f.size(); ++i)
+    f[i] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(r.dims));
   return f;
 }
 
@@ -41,7 +42,8 @@ std::vector<double> llama3(const Rope& r, std::vector<double> f) {
 std::vector<double> yarn(const Rope& r, std::vector<double> f) {
   const auto dims = static_cast<double>(r.dims);
   const auto turn = [&](double n) {
-    return dims * std::log(static_cast<double>(r.original_context) / (2 * std::numbers::pi * n)) / (2 * std::log(r.base));
+    return dims * std::log(static_cast<double>(r.original_context) / (2 * std::numbers::pi * n)) /
+           (2 * std::log(r.base));
   };
   double low = turn(r.beta_fast), high = turn(r.beta_slow);
   if (r.truncate) {

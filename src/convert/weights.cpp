@@ -17,7 +17,8 @@ namespace {
 // Rows of a weight in the model's order.
 class Rows {
  public:
-  Rows(const TensorReader& tensor, WeightRef ref, double factor) : tensor_(tensor), ref_(std::move(ref)), factor_(static_cast<float>(factor)) {}
+  Rows(const TensorReader& tensor, WeightRef ref, double factor)
+      : tensor_(tensor), ref_(std::move(ref)), factor_(static_cast<float>(factor)) {}
 
   int64_t rows() const { return ref_.rows(); }
   int64_t columns() const { return ref_.columns; }
@@ -43,7 +44,8 @@ constexpr int64_t kTileRows = 64;
 
 class HalfSource : public WeightSource {
  public:
-  explicit HalfSource(Rows rows) : rows_(std::move(rows)), type_(Type::tensor(DType::fp16, {rows_.rows(), rows_.columns(), 1, 1})) {}
+  explicit HalfSource(Rows rows)
+      : rows_(std::move(rows)), type_(Type::tensor(DType::fp16, {rows_.rows(), rows_.columns(), 1, 1})) {}
 
   const Type& type() const override { return type_; }
   void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
@@ -79,12 +81,13 @@ class Int8Rows {
           const int64_t stop = std::min(end, r + kTileRows);
           rows_.read(r, stop, tile);
           for (int64_t i = r; i < stop; ++i)
-            largest[static_cast<size_t>(i)] = largest_magnitude(tile.data() + (i - r) * rows_.columns(), rows_.columns());
+            largest[static_cast<size_t>(i)] =
+                largest_magnitude(tile.data() + (i - r) * rows_.columns(), rows_.columns());
         }
       });
       if (!per_channel_) largest = {*std::max_element(largest.begin(), largest.end())};
-      // The integers are made with the scale as it is stored, so that rounding it costs nothing. A channel of zeros
-      // gets a scale of one: nothing is divided by zero.
+      // The integers are made with the scale as it is stored, so that rounding it costs nothing. A channel of
+      // zeros gets a scale of one: nothing is divided by zero.
       for (const float m : largest) {
         if (!std::isfinite(m)) throw errorf("a weight is not finite");
         const float s = round_to_half(m / 127.0f);
@@ -107,7 +110,8 @@ class Int8Rows {
 class Int8Source : public WeightSource {
  public:
   explicit Int8Source(std::shared_ptr<Int8Rows> shared)
-      : shared_(std::move(shared)), type_(Type::tensor(DType::int8, {shared_->rows().rows(), shared_->rows().columns(), 1, 1})) {}
+      : shared_(std::move(shared)),
+        type_(Type::tensor(DType::int8, {shared_->rows().rows(), shared_->rows().columns(), 1, 1})) {}
 
   const Type& type() const override { return type_; }
   void prepare(ThreadPool& pool) override { shared_->prepare(pool); }
@@ -132,7 +136,8 @@ class Int8Source : public WeightSource {
 class ScaleSource : public WeightSource {
  public:
   explicit ScaleSource(std::shared_ptr<Int8Rows> shared)
-      : shared_(std::move(shared)), type_(Type::tensor(DType::fp16, {shared_->per_channel() ? shared_->rows().rows() : 1, 1, 1, 1})) {}
+      : shared_(std::move(shared)),
+        type_(Type::tensor(DType::fp16, {shared_->per_channel() ? shared_->rows().rows() : 1, 1, 1, 1})) {}
 
   const Type& type() const override { return type_; }
   void prepare(ThreadPool& pool) override { shared_->prepare(pool); }
@@ -150,7 +155,8 @@ class ScaleSource : public WeightSource {
 
 }  // namespace
 
-void read_weight_rows(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end, std::span<float> out) {
+void read_weight_rows(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end,
+                      std::span<float> out) {
   if (ref.interleaved_head == 0) return tensor.read_rows(ref.row_begin + begin, ref.row_begin + end, out);
   const auto columns = static_cast<size_t>(ref.columns);
   for (int64_t r = begin; r < end; ++r) {
@@ -177,10 +183,12 @@ const CheckpointWeights::Stored& CheckpointWeights::stored(const WeightRef& ref,
 Value* CheckpointWeights::projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) {
   const Stored& s = stored(ref, factor);
   if (!s.scale) return b.constant(Constant::from_source(s.data), name);
-  return b.op("constexpr_blockwise_shift_scale", {{"data", Constant::from_source(s.data)}, {"scale", Constant::from_source(s.scale)}}, name);
+  return b.op("constexpr_blockwise_shift_scale",
+              {{"data", Constant::from_source(s.data)}, {"scale", Constant::from_source(s.scale)}}, name);
 }
 
-Value* CheckpointWeights::vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor, std::string_view name) {
+Value* CheckpointWeights::vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
+                                 std::string_view name) {
   std::vector<float> values(static_cast<size_t>(ref.rows() * std::max<int64_t>(1, ref.columns)));
   read_weight_rows(checkpoint_.tensor(ref.tensor), ref, 0, ref.rows(), values);
   for (float& v : values) {

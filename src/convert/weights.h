@@ -1,5 +1,5 @@
-// Weights of a checkpoint as the lowering wants them: decoded by rows while the package is written, as fp16 or as int8
-// with one scale per output channel or per tensor. Nothing is held in memory but the scales.
+// Weights of a checkpoint as the lowering wants them: decoded by rows while the package is written, as fp16
+// or as int8 with one scale per output channel or per tensor. Nothing is held in memory but the scales.
 #pragma once
 
 #include <map>
@@ -18,10 +18,12 @@ enum class Precision { fp16, int8, int8_tensor };
 class CheckpointWeights : public lower::Weights {
  public:
   // The checkpoint must outlive what the sources produce.
-  CheckpointWeights(const Checkpoint& checkpoint, Precision precision) : checkpoint_(checkpoint), precision_(precision) {}
+  CheckpointWeights(const Checkpoint& checkpoint, Precision precision)
+      : checkpoint_(checkpoint), precision_(precision) {}
 
   Value* projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) override;
-  Value* vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor, std::string_view name) override;
+  Value* vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
+                std::string_view name) override;
 
   // Bytes that a projection takes, scales included.
   static uint64_t bytes(const WeightRef& ref, Precision precision);
@@ -41,7 +43,9 @@ class CheckpointWeights : public lower::Weights {
   std::map<Key, Stored> stored_;
 };
 
-// Rows [begin, end) of a weight in the order of the model, as floats; undoes the pairing of `llama` GGUF files.
-void read_weight_rows(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end, std::span<float> out);
+// Rows [begin, end) of a weight in the order of the model, as floats; undoes the pairing of `llama` GGUF
+// files.
+void read_weight_rows(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end,
+                      std::span<float> out);
 
 }  // namespace anemone

@@ -57,7 +57,8 @@ class CpuState : public State {
     if (it != entries_.end()) return it->second;
     std::string known;
     for (const auto& [other, entry] : entries_) known += (known.empty() ? "" : ", ") + other;
-    throw errorf("there is no state '{}'", name).expected(known.empty() ? "a function without states" : known);
+    throw errorf("there is no state '{}'", name)
+        .expected(known.empty() ? "a function without states" : known);
   }
 
  private:
@@ -144,7 +145,8 @@ class CpuPredictor : public Predictor {
 
   void take(const std::string& name, const Array& array, std::map<std::string, Taken>& taken) const {
     const auto& known = signature_.inputs;
-    const auto it = std::find_if(known.begin(), known.end(), [&](const TensorInfo& t) { return t.name == name; });
+    const auto it =
+        std::find_if(known.begin(), known.end(), [&](const TensorInfo& t) { return t.name == name; });
     if (it == known.end())
       throw errorf("the function '{}' has no input '{}'", signature_.function, name)
           .expected(describe_inputs(signature_));
@@ -179,7 +181,8 @@ class CpuPredictor : public Predictor {
       return;
     }
     if (value->producer && value->producer->type == "classify") return give_classes(cell, *value, result);
-    if (!cell.type || !cell.type->is_tensor() || !cell.data) throw errorf("the output '{}' is not a tensor", value->name);
+    if (!cell.type || !cell.type->is_tensor() || !cell.data)
+      throw errorf("the output '{}' is not a tensor", value->name);
     result.outputs.insert_or_assign(value->name, give_output(*cell.type, cell.data));
   }
 
@@ -216,8 +219,9 @@ class CpuPredictor : public Predictor {
 
 }  // namespace
 
-std::unique_ptr<Predictor> make_cpu_predictor(std::shared_ptr<const Package> package, const std::string& function,
-                                              const PredictOptions& options, std::shared_ptr<ThreadPool> pool) {
+std::unique_ptr<Predictor> make_cpu_predictor(std::shared_ptr<const Package> package,
+                                              const std::string& function, const PredictOptions& options,
+                                              std::shared_ptr<ThreadPool> pool) {
   const std::vector<Signature> all = signatures(*package);
   std::string names;
   for (const Signature& signature : all) {

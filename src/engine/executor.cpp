@@ -53,8 +53,9 @@ const std::vector<int>& PlanCache::live_in(const FunctionInfo& info, const Block
   return it->second = {used.begin(), used.end()};
 }
 
-std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, const Block& block, size_t begin,
-                                                    const Cells& cells, const PlanOptions& options) {
+std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, const Block& block,
+                                                    size_t begin, const Cells& cells,
+                                                    const PlanOptions& options) {
   std::lock_guard lock(mutex_);
   const std::string key = key_of(block, begin, live_in(info, block, begin), cells, info);
   if (const auto it = plans_.find(key); it != plans_.end()) return it->second;
@@ -67,7 +68,8 @@ std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, co
   return plans_[key] = std::move(plan);
 }
 
-Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, const PredictOptions& options)
+Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool,
+                   const PredictOptions& options)
     : info_(info),
       cache_(cache),
       pool_(pool),
@@ -91,11 +93,13 @@ void Executor::execute(const Block& block) {
     const std::shared_ptr<const Plan> plan = cache_.find_or_make(info_, block, next, cells_, plan_options_);
     auto& [held, arena] = arenas_[plan.get()];
     held = plan;
-    if (arena.size() < static_cast<uint64_t>(plan->arena_bytes)) arena = Buffer(static_cast<uint64_t>(plan->arena_bytes));
+    if (arena.size() < static_cast<uint64_t>(plan->arena_bytes))
+      arena = Buffer(static_cast<uint64_t>(plan->arena_bytes));
     for (const Plan::Place& p : plan->places)
       cells_[static_cast<size_t>(p.id)] = {&p.type, arena.data() + p.offset, false, nullptr, nullptr};
     for (const Plan::Folded& f : plan->folded)
-      cells_[static_cast<size_t>(f.id)] = {&f.type, const_cast<uint32_t*>(f.data.data()), true, nullptr, nullptr};
+      cells_[static_cast<size_t>(f.id)] = {&f.type, const_cast<uint32_t*>(f.data.data()), true, nullptr,
+                                           nullptr};
     run_plan(*plan);
     next = plan->next;
     if (next == block.ops.size()) break;
@@ -167,19 +171,20 @@ void Executor::run_kernel(const Step& step) {
   if (!half_) return;
   std::vector<std::pair<const Type*, const void*>> in;
   for (size_t i = 0; i < in_.size(); ++i)
-    if (in_[i] && step.binding.operands[i].type.is_tensor()) in.push_back({&step.binding.operands[i].type, in_[i]});
+    if (in_[i] && step.binding.operands[i].type.is_tensor())
+      in.push_back({&step.binding.operands[i].type, in_[i]});
   for (size_t i = 0; i < out_.size(); ++i) settle(*step.operation, step.types[i], out_[i], in);
 }
 
-// fp16 arithmetic: rounds what declares fp16 and notes the first result that is not finite though the inputs were.
+// fp16 arithmetic: rounds what declares fp16 and notes the first result that is not finite though the inputs
+// were.
 void Executor::settle(const Operation& op, const Type& type, void* data,
                       std::span<const std::pair<const Type*, const void*>> in) {
   if (!type.is_tensor() || type.dtype != DType::fp16) return;
   auto* values = static_cast<float*>(data);
   const int64_t count = type.size();
-  pool_.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-    round_halves(values + begin, end - begin);
-  });
+  pool_.parallel_for(count, kGrain,
+                     [&](int64_t begin, int64_t end) { round_halves(values + begin, end - begin); });
   if (fault_ || finite(values, count)) return;
   for (const auto& [in_type, in_data] : in)
     if (in_type->is_float() && !finite(static_cast<const float*>(in_data), in_type->size())) return;
@@ -221,7 +226,8 @@ void Executor::run_dynamic(const Operation& op) {
   }
   const Types types = binding.op->infer(OpCall(binding, data));
   if (types.size() != op.outputs.size())
-    throw errorf("'{}' gives {} values", op.type, types.size()).found(fmt::format("{} names", op.outputs.size()));
+    throw errorf("'{}' gives {} values", op.type, types.size())
+        .found(fmt::format("{} names", op.outputs.size()));
   if (!binding.op->run) throw errorf("'{}' cannot be run here", op.type);
   std::vector<void*> out;
   std::vector<Cell> results(types.size());
@@ -289,7 +295,8 @@ void Executor::run_cond(const Operation& op) {
   const Value* predicate = op.value("pred");
   if (!predicate || op.blocks.size() != 2) throw errorf("needs 'pred' and two blocks").at(op_place(op));
   const Block& taken = *op.blocks[truth(cell_of(info_, cells_, predicate), op) ? 0 : 1];
-  if (taken.outputs.size() != op.outputs.size()) throw errorf("a block gives the wrong number of values").at(op_place(op));
+  if (taken.outputs.size() != op.outputs.size())
+    throw errorf("a block gives the wrong number of values").at(op_place(op));
   execute(taken);
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     Cell cell = cell_of(info_, cells_, taken.outputs[i]);
@@ -304,8 +311,8 @@ void Executor::run_while(const Operation& op) {
   const Block& condition = *op.blocks[0];
   const Block& body = *op.blocks[1];
   const size_t n = vars->bindings.size();
-  if (condition.inputs.size() != n || body.inputs.size() != n || body.outputs.size() != n || op.outputs.size() != n ||
-      condition.outputs.size() != 1)
+  if (condition.inputs.size() != n || body.inputs.size() != n || body.outputs.size() != n ||
+      op.outputs.size() != n || condition.outputs.size() != 1)
     throw errorf("the loop's blocks do not take and give {} values", n).at(op_place(op));
   std::vector<Cell> current;
   for (const Binding& binding : vars->bindings) {

@@ -1,5 +1,5 @@
-// Executor: runs one function over cells: plans what can be planned, runs the plan, does loops, branches and lists
-// itself, and plans on. One executor serves one caller at a time; plans are shared through the cache.
+// Executor: runs one function over cells: plans what can be planned, runs the plan, does loops, branches and
+// lists itself, and plans on. One executor serves one caller at a time; plans are shared through the cache.
 //     Executor run(info, cache, pool, {.arithmetic = Arithmetic::fp16});
 //     run.set_input(id, type, data);   run.execute();   run.cell(output_id).data
 #pragma once
@@ -54,7 +54,8 @@ class Executor {
   void run_cond(const Operation& op);
   void run_while(const Operation& op);
   void keep(Cell& cell);  // gives the cell memory of its own
-  void settle(const Operation& op, const Type& type, void* data, std::span<const std::pair<const Type*, const void*>> in);
+  void settle(const Operation& op, const Type& type, void* data,
+              std::span<const std::pair<const Type*, const void*>> in);
 
   const FunctionInfo& info_;
   PlanCache& cache_;

@@ -1,5 +1,6 @@
-// FunctionInfo: a function prepared for planning: every value has a number, every block knows who uses what, and
-// constants are at hand as stored tensors or, when small, as elements. Immutable but for what it decodes on demand.
+// FunctionInfo: a function prepared for planning: every value has a number, every block knows who uses what,
+// and constants are at hand as stored tensors or, when small, as elements. Immutable but for what it decodes
+// on demand.
 #pragma once
 
 #include <memory>

@@ -47,11 +47,13 @@ void run_conv1x1(const OpCall& c) {
     for (int64_t r = begin; r < end; r += kRows) {
       const int64_t n = std::min(kRows, end - r);
       for (int64_t t = 0; t < positions; t += kMostVectors)
-        matvec(kind, form.data + r * k * bytes, n, k, x + t * k, std::min(kMostVectors, positions - t), tile + t * kRows, kRows);
+        matvec(kind, form.data + r * k * bytes, n, k, x + t * k, std::min(kMostVectors, positions - t),
+               tile + t * kRows, kRows);
       for (int64_t i = 0; i < n; ++i) {
         const float scale = form.scale ? form.scale[(r + i) / form.rows_per_scale] : 1.0f;
         const float add = bias ? bias[r + i] : 0.0f;
-        for (int64_t t = 0; t < positions; ++t) out[(r + i) * positions + t] = scale * tile[t * kRows + i] + add;
+        for (int64_t t = 0; t < positions; ++t)
+          out[(r + i) * positions + t] = scale * tile[t * kRows + i] + add;
       }
     }
   });
@@ -71,7 +73,8 @@ bool is_conv1x1(const OpBinding& b, std::span<const Type> out) {
   const Shape& w = weight->type.shape;
   for (size_t i = 2; i < w.size(); ++i)
     if (w[i] != Dim(1)) return false;
-  // One image, as many channels in as the weight has (one group), and positions unchanged (no stride, no padding).
+  // One image, as many channels in as the weight has (one group), and positions unchanged (no stride, no
+  // padding).
   if (x->type.dim(0) != Dim(1) || x->type.dim(1) != w[1]) return false;
   for (int i = 2; i < x->type.rank(); ++i)
     if (x->type.dim(i) != out[0].dim(i)) return false;

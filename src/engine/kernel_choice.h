@@ -1,5 +1,5 @@
-// The one place where faster kernels are chosen: by op, shapes and how the weight is stored. What has no faster form
-// runs its plain kernel.
+// The one place where faster kernels are chosen: by op, shapes and how the weight is stored. What has no
+// faster form runs its plain kernel.
 #pragma once
 
 #include "mil/op.h"

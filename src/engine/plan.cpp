@@ -16,8 +16,14 @@ constexpr int kToEnd = INT_MAX;
 
 class Planner {
  public:
-  Planner(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells, const PlanOptions& options)
-      : info_(info), block_(block), begin_(begin), cells_(cells), options_(options), plan_(std::make_unique<Plan>()) {}
+  Planner(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells,
+          const PlanOptions& options)
+      : info_(info),
+        block_(block),
+        begin_(begin),
+        cells_(cells),
+        options_(options),
+        plan_(std::make_unique<Plan>()) {}
 
   std::unique_ptr<const Plan> make() {
     size_t i = begin_;
@@ -41,10 +47,10 @@ class Planner {
   // A value that this plan computes.
   struct Made {
     Type type;
-    int root = -1;             // the value whose memory it shares; itself for most
+    int root = -1;                // the value whose memory it shares; itself for most
     const void* known = nullptr;  // its elements, when folded
     int first_step = -1, last_step = -1;
-    bool placed = true;        // in the arena; not so for states and what aliases values from outside
+    bool placed = true;  // in the arena; not so for states and what aliases values from outside
   };
 
   const Type& type_of(int id) const {
@@ -67,8 +73,8 @@ class Planner {
   bool add(const Operation& op, int index) {
     if (op.type == "read_state") return add_read_state(op, index);
     if (op.type == "write_state") return add_write_state(op, index);
-    OpBinding binding =
-        OpBinding::bind(op, info_.function().opset, [this](const Value* v) -> const Type& { return type_of(info_.id(v)); });
+    OpBinding binding = OpBinding::bind(
+        op, info_.function().opset, [this](const Value* v) -> const Type& { return type_of(info_.id(v)); });
     std::vector<Source> in = sources(binding, index);
     std::vector<const void*> data(in.size(), nullptr);
     bool all_known = true;
@@ -79,7 +85,8 @@ class Planner {
     }
     Types types = binding.op->infer(OpCall(binding, data));
     if (types.size() != op.outputs.size())
-      throw errorf("'{}' gives {} values", op.type, types.size()).found(fmt::format("{} names", op.outputs.size()));
+      throw errorf("'{}' gives {} values", op.type, types.size())
+          .found(fmt::format("{} names", op.outputs.size()));
     for (const Type& type : types)
       if (!type.fixed()) return false;
     check_declared(op, types);
@@ -104,7 +111,8 @@ class Planner {
             .expected(types[i].text());
   }
 
-  // Where the operands come from; weights that the kernel cannot read as stored are loaded by a step of their own.
+  // Where the operands come from; weights that the kernel cannot read as stored are loaded by a step of their
+  // own.
   std::vector<Source> sources(OpBinding& binding, int) {
     std::vector<Source> in(binding.operands.size());
     const auto& params = binding.version->params;
@@ -134,7 +142,8 @@ class Planner {
     return in;
   }
 
-  // A weight used by an operation that wants plain elements: expanded into the arena just before its first use.
+  // A weight used by an operation that wants plain elements: expanded into the arena just before its first
+  // use.
   int load(int id) {
     if (made_.contains(id)) return id;
     Step step;
@@ -143,13 +152,15 @@ class Planner {
     step.types = {step.weight->type()};
     step.out = {id};
     step.operation = info_.value(id)->producer;
-    Made made{step.types[0], id, nullptr, static_cast<int>(plan_->steps.size()), static_cast<int>(plan_->steps.size())};
+    Made made{step.types[0], id, nullptr, static_cast<int>(plan_->steps.size()),
+              static_cast<int>(plan_->steps.size())};
     made_.emplace(id, std::move(made));
     plan_->steps.push_back(std::move(step));
     return id;
   }
 
-  bool fold(const Operation& op, const OpBinding& binding, std::span<const void* const> data, const Types& types) {
+  bool fold(const Operation& op, const OpBinding& binding, std::span<const void* const> data,
+            const Types& types) {
     if (!binding.op->run) return false;
     for (const Type& type : types)
       if (!type.is_tensor() || type.dtype == DType::string || type.size() > kSmallElements) return false;
@@ -195,7 +206,8 @@ class Planner {
     plan_->aliases.push_back({plan_->steps.size(), {id, of, type}});
   }
 
-  // A read sees the state in place when no write comes before the last look at what was read; else it is a copy.
+  // A read sees the state in place when no write comes before the last look at what was read; else it is a
+  // copy.
   bool add_read_state(const Operation& op, int index) {
     const Value* state = op.value("input");
     if (!state || state->type.kind != Type::Kind::state) throw errorf("'input' must be a state");
@@ -221,7 +233,8 @@ class Planner {
     const Value* state = op.value("input");
     if (!state || state->type.kind != Type::Kind::state) throw errorf("'input' must be a state");
     const Input* data = op.input("data");
-    if (!data || data->bindings.size() != 1 || !data->bindings[0].value) throw errorf("'data' must be a value");
+    if (!data || data->bindings.size() != 1 || !data->bindings[0].value)
+      throw errorf("'data' must be a value");
     const int id = info_.id(data->bindings[0].value);
     if (!compatible(type_of(id), state->type.content()))
       throw errorf("'data' does not have the state's type")
@@ -241,7 +254,8 @@ class Planner {
     return true;
   }
 
-  // The last operation of the block that looks at a value or at a view of it; kToEnd when it leaves the block.
+  // The last operation of the block that looks at a value or at a view of it; kToEnd when it leaves the
+  // block.
   int last_look(int id, int index) const {
     std::set<int> group{id};
     int last = index;
@@ -296,8 +310,8 @@ class Planner {
     plan_->steps.push_back(std::move(step));
   }
 
-  // Gives every value that the plan computes a place, taking memory when it is made and giving it back after its
-  // last use. What is used behind the plan, or leaves the block, stays.
+  // Gives every value that the plan computes a place, taking memory when it is made and giving it back after
+  // its last use. What is used behind the plan, or leaves the block, stays.
   void place() {
     std::set<int> staying(info_.block(block_).outputs.begin(), info_.block(block_).outputs.end());
     for (size_t i = plan_->next; i < block_.ops.size(); ++i)
@@ -356,8 +370,8 @@ bool is_dynamic(const Operation& op) {
 
 std::string op_place(const Operation& op) { return fmt::format("op '{}' ({})", op.name(), op.type); }
 
-std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells,
-                                      const PlanOptions& options) {
+std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin,
+                                      const Cells& cells, const PlanOptions& options) {
   return Planner(info, block, begin, cells, options).make();
 }
 

@@ -1,6 +1,6 @@
-// Plan: a run of operations compiled for the shapes at hand: a flat list of kernel calls with their buffers placed.
-// A plan ends at the block's end or is cut before the first operation whose result cannot be typed yet (a loop, a
-// list, a shape that depends on data); what lies behind is planned when the values are there.
+// Plan: a run of operations compiled for the shapes at hand: a flat list of kernel calls with their buffers
+// placed. A plan ends at the block's end or is cut before the first operation whose result cannot be typed
+// yet (a loop, a list, a shape that depends on data); what lies behind is planned when the values are there.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ namespace anemone {
 
 // A value at run time.
 struct Cell {
-  const Type* type = nullptr;  // empty until it is computed
-  void* data = nullptr;        // 4-byte elements
-  bool known = false;          // follows from the types of the inputs alone
+  const Type* type = nullptr;         // empty until it is computed
+  void* data = nullptr;               // 4-byte elements
+  bool known = false;                 // follows from the types of the inputs alone
   std::shared_ptr<const void> owner;  // of `type` and `data`, where no plan or caller owns them
   std::shared_ptr<TensorList> list;
 };
@@ -71,8 +71,8 @@ struct PlanOptions {
 };
 
 // Plans `block` from operation `begin`, for the values that the cells hold.
-std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells,
-                                      const PlanOptions& options);
+std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin,
+                                      const Cells& cells, const PlanOptions& options);
 
 // The operation needs the executor itself: it holds blocks, or takes or gives lists.
 bool is_dynamic(const Operation& op);

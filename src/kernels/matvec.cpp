@@ -57,7 +57,8 @@ struct Int8Weights {
 
 // One row against N vectors, with four sums each so that the additions overlap.
 template <class W, int N>
-HWY_INLINE void row(const uint8_t* w, int64_t k, const float* HWY_RESTRICT x, float* out, int64_t out_stride) {
+HWY_INLINE void row(const uint8_t* w, int64_t k, const float* HWY_RESTRICT x, float* out,
+                    int64_t out_stride) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -69,7 +70,8 @@ HWY_INLINE void row(const uint8_t* w, int64_t k, const float* HWY_RESTRICT x, fl
   for (; i + kSums * lanes <= k; i += kSums * lanes)
     for (int s = 0; s < kSums; ++s) {
       const V weight = W::load(d, w + (i + s * lanes) * W::kBytes);
-      for (int n = 0; n < N; ++n) sums[n][s] = hn::MulAdd(weight, hn::LoadU(d, x + n * k + i + s * lanes), sums[n][s]);
+      for (int n = 0; n < N; ++n)
+        sums[n][s] = hn::MulAdd(weight, hn::LoadU(d, x + n * k + i + s * lanes), sums[n][s]);
     }
   for (int n = 0; n < N; ++n) {
     V sum = sums[n][0];
@@ -81,7 +83,8 @@ HWY_INLINE void row(const uint8_t* w, int64_t k, const float* HWY_RESTRICT x, fl
 }
 
 template <class W>
-void rows_of(const uint8_t* w, int64_t rows, int64_t k, const float* x, int64_t vectors, float* out, int64_t out_stride) {
+void rows_of(const uint8_t* w, int64_t rows, int64_t k, const float* x, int64_t vectors, float* out,
+             int64_t out_stride) {
   for (int64_t r = 0; r < rows; ++r, w += k * W::kBytes) {
     switch (vectors) {
       case 1: row<W, 1>(w, k, x, out + r, out_stride); break;
@@ -92,8 +95,8 @@ void rows_of(const uint8_t* w, int64_t rows, int64_t k, const float* x, int64_t 
   }
 }
 
-void MatvecImpl(WeightKind kind, const uint8_t* w, int64_t rows, int64_t k, const float* x, int64_t vectors, float* out,
-                int64_t out_stride) {
+void MatvecImpl(WeightKind kind, const uint8_t* w, int64_t rows, int64_t k, const float* x, int64_t vectors,
+                float* out, int64_t out_stride) {
   switch (kind) {
     case WeightKind::fp32: return rows_of<Fp32Weights>(w, rows, k, x, vectors, out, out_stride);
     case WeightKind::fp16: return rows_of<Fp16Weights>(w, rows, k, x, vectors, out, out_stride);
@@ -110,13 +113,14 @@ namespace anemone {
 
 HWY_EXPORT(MatvecImpl);
 
-void matvec(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x, int64_t vectors, float* out,
-            int64_t out_stride) noexcept {
-  HWY_DYNAMIC_DISPATCH(MatvecImpl)(kind, reinterpret_cast<const uint8_t*>(weights), rows, k, x, vectors, out, out_stride);
+void matvec(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
+            int64_t vectors, float* out, int64_t out_stride) noexcept {
+  HWY_DYNAMIC_DISPATCH(MatvecImpl)
+  (kind, reinterpret_cast<const uint8_t*>(weights), rows, k, x, vectors, out, out_stride);
 }
 
-void matvec_plain(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x, int64_t vectors, float* out,
-                  int64_t out_stride) noexcept {
+void matvec_plain(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
+                  int64_t vectors, float* out, int64_t out_stride) noexcept {
   const auto at = [&](int64_t i) {
     if (kind == WeightKind::int8) return static_cast<float>(static_cast<int8_t>(weights[i]));
     float f;

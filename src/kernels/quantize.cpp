@@ -7,9 +7,11 @@
 namespace anemone {
 
 float largest_magnitude(const float* x, int64_t count) noexcept {
-  // Magnitudes of floats order as their bits do, and NaN comes last: an integer maximum vectorises everywhere.
+  // Magnitudes of floats order as their bits do, and NaN comes last: an integer maximum vectorises
+  // everywhere.
   uint32_t largest = 0;
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
   return std::bit_cast<float>(largest);
 }
 

@@ -25,7 +25,9 @@ Cache::Cache(Function& f, const Model& model, const LayersSpec& spec)
 void Cache::begin(Builder& b, Value* write, Value* position) {
   if (write) {
     write_ = write;
-    Value* sum = b.op("reduce_sum", {{"x", write}, {"axes", Constant::ints({3})}, {"keep_dims", Constant::boolean(true)}}, "written");
+    Value* sum = b.op("reduce_sum",
+                      {{"x", write}, {"axes", Constant::ints({3})}, {"keep_dims", Constant::boolean(true)}},
+                      "written");
     keep_ = b.op("sub", {{"x", half(1)}, {"y", sum}}, "kept");
   }
   if (position) {
@@ -33,7 +35,8 @@ void Cache::begin(Builder& b, Value* write, Value* position) {
     end_ = b.op("add", {{"x", position}, {"y", Constant::ints({spec_.tokens.least})}}, "position_end");
   }
   for (Side* side : {&keys_, &values_})
-    if (spec_.kv == KvKind::packed) side->packed = b.op("read_state", {{"input", side->inputs[0]}}, side->inputs[0]->name + "_old");
+    if (spec_.kv == KvKind::packed)
+      side->packed = b.op("read_state", {{"input", side->inputs[0]}}, side->inputs[0]->name + "_old");
 }
 
 CachePair Cache::update(Builder& b, size_t layer, Value* key, Value* value) {
@@ -43,7 +46,10 @@ CachePair Cache::update(Builder& b, size_t layer, Value* key, Value* value) {
 // old * keep + write * rows: rows land where the one-hot says, everything else stays.
 Value* Cache::blend(Builder& b, Value* old, Value* rows, const std::string& name) {
   Value* placed = b.op("matmul",
-                       {{"x", write_}, {"y", rows}, {"transpose_x", Constant::boolean(false)}, {"transpose_y", Constant::boolean(false)}},
+                       {{"x", write_},
+                        {"y", rows},
+                        {"transpose_x", Constant::boolean(false)},
+                        {"transpose_y", Constant::boolean(false)}},
                        name + "_placed");
   return add(b, mul(b, old, keep_, name + "_kept"), placed, name + "_full");
 }
@@ -53,16 +59,24 @@ Value* Cache::insert(Builder& b, Value* old, Value* rows, int64_t index, const s
   const auto bounds = [&](Value* row, int64_t entry, const char* which) {
     Value* lead = b.constant(Constant::ints({entry, 0}), name + "_" + which + "_lead");
     Value* tail = b.constant(Constant::ints({0}), name + "_" + which + "_tail");
-    return b.op("concat", {{"values", std::vector<Value*>{lead, row, tail}}, {"axis", Constant::integer(0)}, {"interleave", Constant::boolean(false)}},
+    return b.op("concat",
+                {{"values", std::vector<Value*>{lead, row, tail}},
+                 {"axis", Constant::integer(0)},
+                 {"interleave", Constant::boolean(false)}},
                 name + "_" + which);
   };
   Constant::Bytes begin_mask(4, std::byte{0}), end_mask(4, std::byte{0});
   end_mask[1] = end_mask[3] = std::byte{1};
   const Type mask = Type::tensor(DType::boolean, {4});
   return b.op("slice_update",
-              {{"x", old}, {"update", rows}, {"begin", bounds(position_, index, "begin")}, {"end", bounds(end_, index + 1, "end")},
-               {"stride", Constant::ints({1, 1, 1, 1})}, {"begin_mask", Constant::from_bytes(mask, begin_mask)},
-               {"end_mask", Constant::from_bytes(mask, end_mask)}, {"squeeze_mask", Constant::from_bytes(mask, begin_mask)}},
+              {{"x", old},
+               {"update", rows},
+               {"begin", bounds(position_, index, "begin")},
+               {"end", bounds(end_, index + 1, "end")},
+               {"stride", Constant::ints({1, 1, 1, 1})},
+               {"begin_mask", Constant::from_bytes(mask, begin_mask)},
+               {"end_mask", Constant::from_bytes(mask, end_mask)},
+               {"squeeze_mask", Constant::from_bytes(mask, begin_mask)}},
               name + "_full");
 }
 
@@ -95,7 +109,10 @@ void Cache::end(Builder& b) {
     if (spec_.kv == KvKind::packed) {
       Value* all = side->packed;
       if (spec_.write == KvWrite::mask && side->updated.size() > 1)
-        all = b.op("concat", {{"values", side->updated}, {"axis", Constant::integer(0)}, {"interleave", Constant::boolean(false)}},
+        all = b.op("concat",
+                   {{"values", side->updated},
+                    {"axis", Constant::integer(0)},
+                    {"interleave", Constant::boolean(false)}},
                    fmt::format("{}_all", letter));
       else if (spec_.write == KvWrite::mask)
         all = side->updated[0];

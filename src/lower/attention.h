@@ -10,7 +10,7 @@ namespace anemone::lower {
 
 // What a layer attends over, and what it leaves behind.
 struct CachePair {
-  Value* keys = nullptr;    // [1, kv_heads, S, dim], the new rows included
+  Value* keys = nullptr;  // [1, kv_heads, S, dim], the new rows included
   Value* values = nullptr;
 };
 
@@ -30,7 +30,7 @@ class Cache {
     std::vector<Value*> inputs;  // per layer, or one when packed
     Value* packed = nullptr;     // the content of a packed state
     std::vector<Value*> updated;
-    std::vector<Value*> rows;    // io: what the host takes
+    std::vector<Value*> rows;  // io: what the host takes
   };
 
   Value* update(Builder& b, Side& side, const char* letter, size_t layer, Value* rows);

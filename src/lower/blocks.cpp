@@ -20,8 +20,12 @@ Constant bools(size_t n, bool value) {
 
 Constant half(float value) { return Constant::number(value, kHalf); }
 
-Value* add(Builder& b, Value* x, Value* y, std::string_view name) { return b.op("add", {{"x", x}, {"y", y}}, name); }
-Value* mul(Builder& b, Value* x, Value* y, std::string_view name) { return b.op("mul", {{"x", x}, {"y", y}}, name); }
+Value* add(Builder& b, Value* x, Value* y, std::string_view name) {
+  return b.op("add", {{"x", x}, {"y", y}}, name);
+}
+Value* mul(Builder& b, Value* x, Value* y, std::string_view name) {
+  return b.op("mul", {{"x", x}, {"y", y}}, name);
+}
 
 Value* scale(Builder& b, Value* x, double factor, std::string_view name) {
   if (factor == 1) return x;
@@ -33,12 +37,23 @@ Value* conv1x1(Builder& b, Value* x, Value* weight, Value* bias, std::string_vie
   const Constant zeros = Constant::ints({0, 0, 0, 0});
   if (bias)
     return b.op("conv",
-                {{"x", x}, {"weight", weight}, {"bias", bias}, {"strides", ones}, {"pad_type", Constant::text("valid")},
-                 {"pad", zeros}, {"dilations", ones}, {"groups", Constant::integer(1)}},
+                {{"x", x},
+                 {"weight", weight},
+                 {"bias", bias},
+                 {"strides", ones},
+                 {"pad_type", Constant::text("valid")},
+                 {"pad", zeros},
+                 {"dilations", ones},
+                 {"groups", Constant::integer(1)}},
                 name);
   return b.op("conv",
-              {{"x", x}, {"weight", weight}, {"strides", ones}, {"pad_type", Constant::text("valid")}, {"pad", zeros},
-               {"dilations", ones}, {"groups", Constant::integer(1)}},
+              {{"x", x},
+               {"weight", weight},
+               {"strides", ones},
+               {"pad_type", Constant::text("valid")},
+               {"pad", zeros},
+               {"dilations", ones},
+               {"groups", Constant::integer(1)}},
               name);
 }
 
@@ -46,14 +61,16 @@ Value* rms_norm(Builder& b, Value* x, const NormSpec& spec, std::string_view nam
   const Constant axes = Constant::ints({spec.axis});
   const Constant keep = Constant::boolean(true);
   Value* magnitude = b.op("abs", {{"x", x}}, sub(name, "abs"));
-  Value* largest = b.op("reduce_max", {{"x", magnitude}, {"axes", axes}, {"keep_dims", keep}}, sub(name, "max"));
+  Value* largest =
+      b.op("reduce_max", {{"x", magnitude}, {"axes", axes}, {"keep_dims", keep}}, sub(name, "max"));
   // Never below 2^-14, half's smallest normal number: a token of zeros stays zeros.
   largest = b.op("maximum", {{"x", largest}, {"y", half(0x1p-14f)}}, sub(name, "floor"));
   Value* scaled = b.op("real_div", {{"x", x}, {"y", largest}}, sub(name, "scaled"));
   Value* square = mul(b, scaled, scaled, sub(name, "square"));
   Value* mean = b.op("reduce_mean", {{"x", square}, {"axes", axes}, {"keep_dims", keep}}, sub(name, "mean"));
   // eps / largest^2 as a square, since largest^2 itself may overflow.
-  Value* root = b.op("real_div", {{"x", half(static_cast<float>(std::sqrt(spec.eps)))}, {"y", largest}}, sub(name, "root_eps"));
+  Value* root = b.op("real_div", {{"x", half(static_cast<float>(std::sqrt(spec.eps)))}, {"y", largest}},
+                     sub(name, "root_eps"));
   Value* eps = mul(b, root, root, sub(name, "eps"));
   Value* sum = add(b, mean, eps, sub(name, "sum"));
   Value* inverse = b.op("rsqrt", {{"x", sum}, {"epsilon", half(0)}}, sub(name, "rsqrt"));
@@ -69,7 +86,10 @@ Value* slice_axis(Builder& b, Value* x, int axis, int64_t begin, int64_t end, st
   from[static_cast<size_t>(axis)] = begin;
   to[static_cast<size_t>(axis)] = end;
   return b.op("slice_by_index",
-              {{"x", x}, {"begin", Constant::ints(from)}, {"end", Constant::ints(to)}, {"begin_mask", mask},
+              {{"x", x},
+               {"begin", Constant::ints(from)},
+               {"end", Constant::ints(to)},
+               {"begin_mask", mask},
                {"end_mask", mask}},
               name);
 }
@@ -79,12 +99,16 @@ Value* rotate(Builder& b, Value* x, Value* cos, Value* sin, int64_t rotated, std
   Value* first = slice_axis(b, x, 3, 0, pairs, sub(name, "first"));
   Value* second = slice_axis(b, x, 3, pairs, rotated, sub(name, "second"));
   Value* low = b.op("sub",
-                    {{"x", mul(b, first, cos, sub(name, "first_cos"))}, {"y", mul(b, second, sin, sub(name, "second_sin"))}},
+                    {{"x", mul(b, first, cos, sub(name, "first_cos"))},
+                     {"y", mul(b, second, sin, sub(name, "second_sin"))}},
                     sub(name, "low"));
-  Value* high = add(b, mul(b, second, cos, sub(name, "second_cos")), mul(b, first, sin, sub(name, "first_sin")), sub(name, "high"));
+  Value* high = add(b, mul(b, second, cos, sub(name, "second_cos")),
+                    mul(b, first, sin, sub(name, "first_sin")), sub(name, "high"));
   std::vector<Value*> parts{low, high};
   if (rotated < dim) parts.push_back(slice_axis(b, x, 3, rotated, dim, sub(name, "rest")));
-  return b.op("concat", {{"values", parts}, {"axis", Constant::integer(3)}, {"interleave", Constant::boolean(false)}}, name);
+  return b.op("concat",
+              {{"values", parts}, {"axis", Constant::integer(3)}, {"interleave", Constant::boolean(false)}},
+              name);
 }
 
 Value* reshape(Builder& b, Value* x, std::initializer_list<int64_t> shape, std::string_view name) {
@@ -111,7 +135,9 @@ Value* pad_last(Builder& b, Value* x, int64_t size, std::string_view name) {
   const int64_t have = x->type.shape.back().size();
   if (have == size) return x;
   return b.op("pad",
-              {{"x", x}, {"pad", Constant::ints({0, 0, 0, 0, 0, 0, 0, size - have})}, {"mode", Constant::text("constant")},
+              {{"x", x},
+               {"pad", Constant::ints({0, 0, 0, 0, 0, 0, 0, size - have})},
+               {"mode", Constant::text("constant")},
                {"constant_val", half(0)}},
               name);
 }

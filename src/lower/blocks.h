@@ -1,5 +1,5 @@
-// The pieces of a decoder as the Neural Engine likes them: 1x1 convolutions on [1, C, T, 1], everything in fp16, no
-// value that leaves half's range on the way.
+// The pieces of a decoder as the Neural Engine likes them: 1x1 convolutions on [1, C, T, 1], everything in
+// fp16, no value that leaves half's range on the way.
 //     Value* h = rms_norm(b, x, {.axis = 1, .gain = gain, .eps = 1e-5}, "attn_norm");
 //     Value* q = conv1x1(b, h, wq, nullptr, "q");                  // [1, heads * dim, T, 1]
 #pragma once
@@ -13,16 +13,17 @@
 namespace anemone::lower {
 
 inline constexpr DType kHalf = DType::fp16;
-inline constexpr float kMaskedOut = -10000.0f;  // added to masked scores: -inf would break softmax on the device
+inline constexpr float kMaskedOut =
+    -10000.0f;  // added to masked scores: -inf would break softmax on the device
 
 Constant half(float value);
 
 // weight: [out, in, 1, 1]; bias: [out] or empty.
 Value* conv1x1(Builder& b, Value* x, Value* weight, Value* bias, std::string_view name);
 
-// RMSNorm with a scale per token: x / max|x| is squared, so nothing overflows; eps is divided by the square of that
-// maximum. With a constant scale the first token's outlier (|x| near 25,000 in SmolLM2) drowns the others: logit
-// cosine 0.82 instead of 0.99999.
+// RMSNorm with a scale per token: x / max|x| is squared, so nothing overflows; eps is divided by the square
+// of that maximum. With a constant scale the first token's outlier (|x| near 25,000 in SmolLM2) drowns the
+// others: logit cosine 0.82 instead of 0.99999.
 struct NormSpec {
   int axis = 1;
   Value* gain = nullptr;  // broadcastable to x
@@ -30,8 +31,8 @@ struct NormSpec {
 };
 Value* rms_norm(Builder& b, Value* x, const NormSpec& spec, std::string_view name);
 
-// x: [1, heads, T, dim]; cos, sin: [1, 1, T, rotated / 2]. Rotates the first `rotated` of the last axis, halves against
-// each other; the rest passes.
+// x: [1, heads, T, dim]; cos, sin: [1, 1, T, rotated / 2]. Rotates the first `rotated` of the last axis,
+// halves against each other; the rest passes.
 Value* rotate(Builder& b, Value* x, Value* cos, Value* sin, int64_t rotated, std::string_view name);
 
 // [1, heads * dim, T, 1] → [1, heads, T, dim], and back.

@@ -13,7 +13,8 @@ namespace {
 
 class LayersBuilder {
  public:
-  LayersBuilder(Program& program, const std::string& name, const Model& model, Weights& weights, const LayersSpec& spec)
+  LayersBuilder(Program& program, const std::string& name, const Model& model, Weights& weights,
+                const LayersSpec& spec)
       : model_(model), weights_(weights), spec_(spec), f_(add_function(program, name, spec.opset)) {}
 
   Function& build() {
@@ -26,7 +27,8 @@ class LayersBuilder {
       x = attention(b, cache, i, x);
       x = mlp(b, i, x);
     }
-    x = spec_.final_norm ? norm(b, x, model_.final_norm, spec_.residual_scale, "y") : b.op("identity", {{"x", x}}, "y");
+    x = spec_.final_norm ? norm(b, x, model_.final_norm, spec_.residual_scale, "y")
+                         : b.op("identity", {{"x", x}}, "y");
     b.output(x);
     cache.end(b);
     return f_;
@@ -64,7 +66,8 @@ class LayersBuilder {
     return rms_norm(b, x, {.axis = 1, .gain = gain, .eps = model_.norm_eps * stream * stream}, name);
   }
 
-  Value* project(Builder& b, Value* x, const WeightRef& weight, const WeightRef& bias, double factor, const std::string& name) {
+  Value* project(Builder& b, Value* x, const WeightRef& weight, const WeightRef& bias, double factor,
+                 const std::string& name) {
     Value* w = weights_.projection(b, weight, factor, name + "_weight");
     Value* c = bias ? weights_.vector(b, bias, {weight.rows()}, 0, factor, name + "_bias") : nullptr;
     return conv1x1(b, x, w, c, name);
@@ -87,7 +90,8 @@ class LayersBuilder {
   Value* attention(Builder& b, Cache& cache, size_t i, Value* x) {
     const Layer& layer = model_.layers[i];
     const std::string at = fmt::format("l{}_", i);
-    const int64_t heads = model_.heads, kv = model_.kv_heads, dim = model_.head_dim, width = cache_width(model_);
+    const int64_t heads = model_.heads, kv = model_.kv_heads, dim = model_.head_dim,
+                  width = cache_width(model_);
     Value* h = norm(b, x, layer.attention_norm, spec_.residual_scale, at + "attn_norm");
     Value* q = split_heads(b, project(b, h, layer.q, layer.q_bias, 1, at + "q"), heads, dim, at + "q_heads");
     Value* k = split_heads(b, project(b, h, layer.k, layer.k_bias, 1, at + "k"), kv, dim, at + "k_heads");
@@ -100,13 +104,16 @@ class LayersBuilder {
     // Heads that share keys are folded into the rows: K and V are never repeated.
     q = reshape(b, pad_last(b, q, width, at + "q_padded"), {1, kv, -1, width}, at + "q_rows");
     const Constant no = Constant::boolean(false), yes = Constant::boolean(true);
-    Value* scores = b.op("matmul", {{"x", q}, {"y", pair.keys}, {"transpose_x", no}, {"transpose_y", yes}}, at + "scores");
+    Value* scores = b.op("matmul", {{"x", q}, {"y", pair.keys}, {"transpose_x", no}, {"transpose_y", yes}},
+                         at + "scores");
     scores = reshape(b, scores, {1, heads, -1, spec_.context}, at + "scores_heads");
-    if (model_.attention_softcap > 0) scores = soft_cap(b, scores, model_.attention_softcap, at + "scores_capped");
+    if (model_.attention_softcap > 0)
+      scores = soft_cap(b, scores, model_.attention_softcap, at + "scores_capped");
     scores = add(b, scores, layer.window ? local_mask_ : mask_, at + "scores_masked");
     Value* p = b.op("softmax", {{"x", scores}, {"axis", Constant::integer(-1)}}, at + "probabilities");
     p = reshape(b, p, {1, kv, -1, spec_.context}, at + "probability_rows");
-    Value* out = b.op("matmul", {{"x", p}, {"y", pair.values}, {"transpose_x", no}, {"transpose_y", no}}, at + "attended");
+    Value* out = b.op("matmul", {{"x", p}, {"y", pair.values}, {"transpose_x", no}, {"transpose_y", no}},
+                      at + "attended");
     if (width != dim) out = slice_axis(b, out, 3, 0, dim, at + "attended_heads");
     out = reshape(b, out, {1, heads, -1, dim}, at + "context");
     out = merge_heads(b, out, heads, dim, at + "context_channels");
@@ -117,7 +124,8 @@ class LayersBuilder {
     switch (model_.activation) {
       case Activation::silu:  // as sigmoid and product: the fused form has left the device
         return mul(b, x, b.op("sigmoid", {{"x", x}}, name + "_sigmoid"), name);
-      case Activation::gelu_tanh: return b.op("gelu", {{"x", x}, {"mode", Constant::text("TANH_APPROXIMATION")}}, name);
+      case Activation::gelu_tanh:
+        return b.op("gelu", {{"x", x}, {"mode", Constant::text("TANH_APPROXIMATION")}}, name);
       case Activation::gelu: return b.op("gelu", {{"x", x}, {"mode", Constant::text("EXACT")}}, name);
     }
     return x;
@@ -129,16 +137,18 @@ class LayersBuilder {
     Value* h = norm(b, x, layer.mlp_norm, spec_.residual_scale, at + "mlp_norm");
     Value* gate = activate(b, project(b, h, layer.gate, layer.gate_bias, 1, at + "gate"), at + "gate_act");
     Value* up = project(b, h, layer.up, layer.up_bias, 1, at + "up");
-    return merge(b, x, mul(b, gate, up, at + "gated"), layer.down, layer.down_bias, layer.post_mlp_norm, at + "down", at + "mlp_out");
+    return merge(b, x, mul(b, gate, up, at + "gated"), layer.down, layer.down_bias, layer.post_mlp_norm,
+                 at + "down", at + "mlp_out");
   }
 
   // x + the projection of h, normalised first where the model does; the writer carries the residual scale.
-  Value* merge(Builder& b, Value* x, Value* h, const WeightRef& weight, const WeightRef& bias, const WeightRef& post,
-               const std::string& name, const std::string& sum) {
+  Value* merge(Builder& b, Value* x, Value* h, const WeightRef& weight, const WeightRef& bias,
+               const WeightRef& post, const std::string& name, const std::string& sum) {
     const double stream = spec_.residual_scale;
     Value* y = project(b, h, weight, bias, post ? 1 : stream, name);
     if (post) {
-      Value* gain = weights_.vector(b, post, {1, model_.hidden, 1, 1}, model_.norm_offset, stream, name + "_post_gain");
+      Value* gain =
+          weights_.vector(b, post, {1, model_.hidden, 1, 1}, model_.norm_offset, stream, name + "_post_gain");
       y = rms_norm(b, y, {.axis = 1, .gain = gain, .eps = model_.norm_eps}, name + "_post");
     }
     return add(b, x, y, sum);
@@ -167,11 +177,15 @@ void add_argmax(Builder& b, Value* logits, int64_t rows, int64_t piece) {
   Value* best = b.op("reduce_max", {{"x", logits}, {"axes", axes}, {"keep_dims", keep}}, name("best"));
   Value* is_best = b.op("greater_equal", {{"x", logits}, {"y", best}}, name("is_best"));
   const auto least = [&](Value* where, Value* numbers, const char* what) {
-    Value* candidates = b.op("select", {{"cond", where}, {"a", numbers}, {"b", half(60000)}}, name(what) + "_candidates");
+    Value* candidates =
+        b.op("select", {{"cond", where}, {"a", numbers}, {"b", half(60000)}}, name(what) + "_candidates");
     return b.op("reduce_min", {{"x", candidates}, {"axes", axes}, {"keep_dims", keep}}, name(what));
   };
   Value* first_high = least(is_best, highs, "high");
-  Value* in_high = b.op("logical_and", {{"x", is_best}, {"y", b.op("equal", {{"x", highs}, {"y", first_high}}, name("same_high"))}}, name("in_high"));
+  Value* in_high =
+      b.op("logical_and",
+           {{"x", is_best}, {"y", b.op("equal", {{"x", highs}, {"y", first_high}}, name("same_high"))}},
+           name("in_high"));
   Value* first_low = least(in_high, lows, "low");
   for (Value* value : {best, first_high, first_low}) b.output(value);
 }
@@ -180,14 +194,18 @@ void add_argmax(Builder& b, Value* logits, int64_t rows, int64_t piece) {
 
 int64_t cache_width(const Model& model) { return (model.head_dim + 31) / 32 * 32; }
 
-std::string rope_name(const char* which, size_t rope) { return rope == 0 ? which : fmt::format("{}_{}", which, rope); }
+std::string rope_name(const char* which, size_t rope) {
+  return rope == 0 ? which : fmt::format("{}_{}", which, rope);
+}
 
-Function& build_layers(Program& program, const std::string& name, const Model& model, Weights& weights, const LayersSpec& spec) {
+Function& build_layers(Program& program, const std::string& name, const Model& model, Weights& weights,
+                       const LayersSpec& spec) {
   ANEMONE_CHECK(spec.first < spec.last && spec.last <= model.layers.size());
   return LayersBuilder(program, name, model, weights, spec).build();
 }
 
-Function& build_head(Program& program, const std::string& name, const Model& model, Weights& weights, const HeadSpec& spec) {
+Function& build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
+                     const HeadSpec& spec) {
   Function& f = add_function(program, name, spec.opset);
   Value* y = add_input(f, "y", Type::tensor(kHalf, {1, model.hidden, spec.tokens.dim(), 1}));
   Builder b(f);

@@ -11,10 +11,11 @@
 //     in   position int32 [1]              the row of the first token (kv_write slice)
 //     state k_cache_i, v_cache_i [1, kv_heads, S, dim]     (kv state)
 //     state k_cache, v_cache [layers, kv_heads, S, dim]    (kv packed)
-//     in   k_cache_i, v_cache_i and out k_new_i, v_new_i [1, kv_heads, T, dim]  (kv io: the host keeps the cache)
-//     out  y [1, hidden, T, 1]             normalised for the head by the last shard
+//     in   k_cache_i, v_cache_i and out k_new_i, v_new_i [1, kv_heads, T, dim]  (kv io: the host keeps the
+//     cache) out  y [1, hidden, T, 1]             normalised for the head by the last shard
 // `dim` is head_dim filled up to a multiple of 32: the device refuses other state widths.
-// A head function: in y [1, hidden, T, 1]; out logits_j [1, rows, T, 1], or best_j, high_j, low_j [1, 1, T, 1].
+// A head function: in y [1, hidden, T, 1]; out logits_j [1, rows, T, 1], or best_j, high_j, low_j [1, 1, T,
+// 1].
 #pragma once
 
 #include <cstdint>
@@ -43,9 +44,9 @@ struct LayersSpec {
   TokenCount tokens;
   KvKind kv = KvKind::state;
   KvWrite write = KvWrite::mask;
-  std::string state_suffix;    // "_c512" where several context tiers live in one package
-  double residual_scale = 1;   // of the whole residual stream
-  bool final_norm = false;     // normalise the result for the head: the bundle's last shard of layers
+  std::string state_suffix;   // "_c512" where several context tiers live in one package
+  double residual_scale = 1;  // of the whole residual stream
+  bool final_norm = false;    // normalise the result for the head: the bundle's last shard of layers
   Opset opset = Opset::ios18;
 };
 
@@ -60,8 +61,10 @@ struct HeadSpec {
 // State width: head_dim filled up to a multiple of 32.
 int64_t cache_width(const Model& model);
 
-Function& build_layers(Program& program, const std::string& name, const Model& model, Weights& weights, const LayersSpec& spec);
-Function& build_head(Program& program, const std::string& name, const Model& model, Weights& weights, const HeadSpec& spec);
+Function& build_layers(Program& program, const std::string& name, const Model& model, Weights& weights,
+                       const LayersSpec& spec);
+Function& build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
+                     const HeadSpec& spec);
 
 // Names that bundles refer to.
 std::string rope_name(const char* which, size_t rope);  // cos, sin, cos_1 …

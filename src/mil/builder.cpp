@@ -11,8 +11,9 @@ namespace anemone {
 namespace {
 
 constexpr std::array<std::string_view, 27> kKeywords = {
-    "any",  "bool", "program", "func",  "tensor", "list",  "dict",  "tuple",  "true",   "false",  "string", "bf16",  "fp16", "fp32",
-    "fp64", "int8", "int16",   "int32", "int64",  "uint8", "uint16", "uint32", "uint64", "state", "const",  "block", "none"};
+    "any",   "bool",   "program", "func",   "tensor", "list",  "dict",  "tuple", "true",
+    "false", "string", "bf16",    "fp16",   "fp32",   "fp64",  "int8",  "int16", "int32",
+    "int64", "uint8",  "uint16",  "uint32", "uint64", "state", "const", "block", "none"};
 
 }  // namespace
 
@@ -40,14 +41,17 @@ Value* add_input(Function& function, std::string name, Type type) {
 }
 
 Builder::Builder(Function& function)
-    : function_(&function), block_(&function.body), names_(std::make_shared<std::unordered_set<std::string>>()) {
+    : function_(&function),
+      block_(&function.body),
+      names_(std::make_shared<std::unordered_set<std::string>>()) {
   for (const auto& input : function.inputs) names_->insert(input->name);
   for_each_op(std::as_const(function.body), [&](const Operation& op) {
     for (const auto& output : op.outputs) names_->insert(output->name);
   });
 }
 
-Builder::Builder(Builder& outer, Block& block) : function_(outer.function_), block_(&block), names_(outer.names_) {
+Builder::Builder(Builder& outer, Block& block)
+    : function_(outer.function_), block_(&block), names_(outer.names_) {
   for (const auto& input : block.inputs) names_->insert(input->name);
 }
 
@@ -87,7 +91,8 @@ std::vector<Value*> Builder::ops(std::string_view type, Args args, std::string_v
     else if (in_place)
       input.bindings.push_back({nullptr, std::make_shared<const Constant>(std::get<Constant>(arg)), {}});
     else
-      input.bindings.push_back({constant(std::get<Constant>(arg), fmt::format("{}_{}", name, param)), nullptr, {}});
+      input.bindings.push_back(
+          {constant(std::get<Constant>(arg), fmt::format("{}_{}", name, param)), nullptr, {}});
     inputs.push_back(std::move(input));
   }
   Operation& op = append(type, name);

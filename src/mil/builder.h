@@ -4,8 +4,8 @@
 //     Builder b(f);
 //     Value* y = b.op("add", {{"x", x}, {"y", Constant::number(1, DType::fp16)}}, "y");
 //     b.output(y);
-// Constants become `const` operations in front of their user, as Core ML wants them; those of constexpr operations
-// stay in place.
+// Constants become `const` operations in front of their user, as Core ML wants them; those of constexpr
+// operations stay in place.
 #pragma once
 
 #include <initializer_list>
@@ -32,7 +32,8 @@ class Builder {
   // Appends to a nested block of the same function.
   Builder(Builder& outer, Block& block);
 
-  // The first output of a new operation; Error naming it when the parameters do not fit. `name` is made unique.
+  // The first output of a new operation; Error naming it when the parameters do not fit. `name` is made
+  // unique.
   Value* op(std::string_view type, Args args, std::string_view name = "");
   // All of its outputs.
   std::vector<Value*> ops(std::string_view type, Args args, std::string_view name = "");

@@ -20,7 +20,8 @@ Constant::Bytes pack(std::span<const T> values) {
 
 std::span<const std::byte> Blob::bytes() const {
   if (!file)
-    throw errorf("the weight file '{}' is not there", file_name).hint("was the package copied without its weights?");
+    throw errorf("the weight file '{}' is not there", file_name)
+        .hint("was the package copied without its weights?");
   return file->slice(data_offset, data_bytes, "a weight");
 }
 

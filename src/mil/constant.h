@@ -1,5 +1,5 @@
-// Constant: a value that is part of a program: a few bytes in place, a blob of a weight file, or a source that will
-// produce one when the package is written.
+// Constant: a value that is part of a program: a few bytes in place, a blob of a weight file, or a source
+// that will produce one when the package is written.
 //     Constant axes = Constant::ints({2, 3});
 //     Constant w = Constant::from_blob(type, blob);      // opened lazily: nothing is read yet
 #pragma once
@@ -19,10 +19,10 @@ namespace anemone {
 
 class ThreadPool;
 
-// Bytes of a weight file, as a Value names them. `file` is empty when the weights were not found (a program read
-// without its weights): asking for the bytes is then an Error.
+// Bytes of a weight file, as a Value names them. `file` is empty when the weights were not found (a program
+// read without its weights): asking for the bytes is then an Error.
 struct Blob {
-  std::string file_name;     // as written: "@model_path/weights/weight.bin"
+  std::string file_name;       // as written: "@model_path/weights/weight.bin"
   uint64_t record_offset = 0;  // of the 64-byte record in front of the data
   uint64_t data_offset = 0;
   uint64_t data_bytes = 0;
@@ -31,9 +31,10 @@ struct Blob {
   std::span<const std::byte> bytes() const;
 };
 
-// Something that produces a constant while a package is written: decode → quantise → pack is a chain of these.
-// `prepare` is the first pass where one is needed (absmax, histogram, count) and fixes the type; `rows` then gives
-// ranges of rows (of the first dimension) whose ends are multiples of 8 or the last row, from any thread.
+// Something that produces a constant while a package is written: decode → quantise → pack is a chain of
+// these. `prepare` is the first pass where one is needed (absmax, histogram, count) and fixes the type;
+// `rows` then gives ranges of rows (of the first dimension) whose ends are multiples of 8 or the last row,
+// from any thread.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
@@ -53,9 +54,11 @@ class Constant {
   std::variant<Bytes, Strings, Blob, Source, Items> data;
   std::string extra;  // fields of the file that we do not know, kept for writing back
 
-  static Constant integer(int32_t value);               // rank 0
+  static Constant integer(int32_t value);                 // rank 0
   static Constant ints(std::span<const int64_t> values);  // int32 vector
-  static Constant ints(std::initializer_list<int64_t> values) { return ints(std::span(values.begin(), values.size())); }
+  static Constant ints(std::initializer_list<int64_t> values) {
+    return ints(std::span(values.begin(), values.size()));
+  }
   static Constant boolean(bool value);
   static Constant booleans(std::span<const bool> values);
   static Constant text(std::string value);

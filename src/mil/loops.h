@@ -19,7 +19,8 @@ std::vector<int64_t> dense_strides(std::span<const int64_t> dims);
 // Strides of an input of shape `dims` walked along `out_dims`: 0 where it is broadcast.
 std::vector<int64_t> broadcast_strides(std::span<const int64_t> dims, std::span<const int64_t> out_dims);
 
-// Walks all positions of `dims` in row-major order and keeps, for each set of strides, the offset of the position.
+// Walks all positions of `dims` in row-major order and keeps, for each set of strides, the offset of the
+// position.
 class Walker {
  public:
   Walker(std::span<const int64_t> dims, std::span<const std::vector<int64_t>> strides);

@@ -38,14 +38,16 @@ const OpVersion* Op::version(Opset opset) const {
 
 const Op* find_op(std::string_view name) {
   const auto ops = all_ops();
-  const auto it = std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, auto n) { return op->name < n; });
+  const auto it =
+      std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, auto n) { return op->name < n; });
   return it != ops.end() && (*it)->name == name ? *it : nullptr;
 }
 
 std::string dtypes_text(DTypes types) {
   std::string out;
   for (int i = 1; i <= static_cast<int>(DType::uint64); ++i)
-    if (types & (DTypes{1} << i)) out += (out.empty() ? "" : ", ") + std::string(dtype_name(static_cast<DType>(i)));
+    if (types & (DTypes{1} << i))
+      out += (out.empty() ? "" : ", ") + std::string(dtype_name(static_cast<DType>(i)));
   return out;
 }
 
@@ -66,19 +68,22 @@ OpBinding OpBinding::bind_names(const Operation& operation, Opset opset) {
   };
   for (const Input& input : operation.inputs)
     if (!known(input.name))
-      throw errorf("'{}' has no parameter '{}' in {}", operation.type, input.name, opset_info(opset).text_name)
+      throw errorf("'{}' has no parameter '{}' in {}", operation.type, input.name,
+                   opset_info(opset).text_name)
           .expected(param_names(*b.version));
   for (const Param& p : params) {
     Range range{static_cast<uint16_t>(b.operands.size()), 0};
     if (const Input* input = operation.input(p.name)) {
       if (input->bindings.size() != 1 && !(p.flags & kMany))
-        throw errorf("the parameter '{}' takes one value", p.name).found(fmt::format("{}", input->bindings.size()));
+        throw errorf("the parameter '{}' takes one value", p.name)
+            .found(fmt::format("{}", input->bindings.size()));
       if (input->bindings.size() > 60000) throw errorf("the parameter '{}' has too many values", p.name);
       for (const Binding& binding : input->bindings) {
         b.operands.push_back({binding.type(), binding.constant(), nullptr});
         b.sources.push_back(&binding);
       }
-    } else if (const auto it = operation.attributes.find(std::string(p.name)); it != operation.attributes.end()) {
+    } else if (const auto it = operation.attributes.find(std::string(p.name));
+               it != operation.attributes.end()) {
       b.operands.push_back({it->second.type, &it->second, nullptr});
       b.sources.push_back(nullptr);
     } else if (!(p.flags & kOptional)) {
@@ -186,7 +191,9 @@ const void* OpCall::data(std::string_view param, int i) const {
   return d;
 }
 
-const float* OpCall::floats(std::string_view param, int i) const { return static_cast<const float*>(data(param, i)); }
+const float* OpCall::floats(std::string_view param, int i) const {
+  return static_cast<const float*>(data(param, i));
+}
 const int32_t* OpCall::ints(std::string_view param, int i) const {
   return static_cast<const int32_t*>(data(param, i));
 }

@@ -1,5 +1,6 @@
-// Op: everything about one operation of MIL in one place: its parameters per opset, its type rule, its plain kernel.
-// A file in mil/ops/ holds one op or a tight family and exports them under the file's name; CMake makes the table:
+// Op: everything about one operation of MIL in one place: its parameters per opset, its type rule, its plain
+// kernel. A file in mil/ops/ holds one op or a tight family and exports them under the file's name; CMake
+// makes the table:
 //
 //     const Op kOps[] = {{
 //         .name = "silu",
@@ -10,8 +11,9 @@
 //     }};
 //     std::span<const Op> ops_silu() { return kOps; }
 //
-// Values at run time are dense, row-major, 4 bytes an element: float for every floating type, int32 for integers and
-// bool. What a declared fp16 means is decided by the engine (it rounds after the op, or does not), not by the kernel.
+// Values at run time are dense, row-major, 4 bytes an element: float for every floating type, int32 for
+// integers and bool. What a declared fp16 means is decided by the engine (it rounds after the op, or does
+// not), not by the kernel.
 #pragma once
 
 #include <memory>
@@ -49,10 +51,10 @@ inline constexpr DTypes kIndex = kInt32 | kInt8 | kInt16;
 
 enum ParamFlags : uint8_t {
   kOptional = 1,
-  kConst = 2,    // must be known when the program is compiled
-  kMany = 4,     // several bindings: concat.values
-  kList = 8,     // a list value
-  kState = 16,   // a state
+  kConst = 2,     // must be known when the program is compiled
+  kMany = 4,      // several bindings: concat.values
+  kList = 8,      // a list value
+  kState = 16,    // a state
   kAnyKind = 32,  // any kind of value
   kStored = 64,   // the kernel reads it through OpCall::tiles, so that a weight stays as it is stored
 };
@@ -77,15 +79,15 @@ struct Op {
   std::string_view name;
   std::vector<OpVersion> versions;  // oldest first; each holds until the next
   std::string_view doc;
-  // The types of the outputs. Dimensions that depend on values not known yet are unknown; at run time, when the
-  // values are there, the same rule gives them as numbers.
+  // The types of the outputs. Dimensions that depend on values not known yet are unknown; at run time, when
+  // the values are there, the same rule gives them as numbers.
   Types (*infer)(const OpCall&) = nullptr;
   // The plain kernel; empty for what the engine does itself (const, constexpr, control flow, state).
   void (*run)(const OpCall&) = nullptr;
   // constexpr ops: output `index` as a stored tensor over the inputs'.
   std::shared_ptr<const StoredTensor> (*store)(const OpCall&, int index) = nullptr;
-  bool random = false;           // gives another result each time: never folded
-  bool value_from_type = false;  // the result follows from the input's type alone: shape
+  bool random = false;            // gives another result each time: never folded
+  bool value_from_type = false;   // the result follows from the input's type alone: shape
   std::string_view view_of = {};  // the output is this input's elements in another shape: no copy is needed
 
   // The definition that holds in that opset; empty when the op came later.
@@ -126,8 +128,8 @@ struct OpBinding {
   std::vector<Operand> operands;
   std::vector<const Binding*> sources;  // what each operand came from; empty for attributes
 
-  // Binds and checks: known op, known parameters, required ones present, kinds and element types, groups. The types
-  // are those of the bound values, or what `type_of` says.
+  // Binds and checks: known op, known parameters, required ones present, kinds and element types, groups. The
+  // types are those of the bound values, or what `type_of` says.
   static OpBinding bind(const Operation& operation, Opset opset);
   template <class TypeOf>
   static OpBinding bind(const Operation& operation, Opset opset, TypeOf type_of) {
@@ -146,7 +148,8 @@ struct OpBinding {
 // A weight or a computed value, read in pieces as floats.
 class Tiles {
  public:
-  Tiles(const StoredTensor* stored, const void* dense) : stored_(stored), dense_(static_cast<const float*>(dense)) {}
+  Tiles(const StoredTensor* stored, const void* dense)
+      : stored_(stored), dense_(static_cast<const float*>(dense)) {}
   // The elements [begin, end); decoded into `scratch` (grown as needed) unless they lie in memory already.
   const float* floats(int64_t begin, int64_t end, std::vector<float>& scratch) const;
   const StoredTensor* stored() const { return stored_; }

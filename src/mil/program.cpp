@@ -26,7 +26,8 @@ std::unique_ptr<Operation> clone_op(const Operation& op, ValueMap& map) {
   for (Input& input : out->inputs)
     for (Binding& binding : input.bindings)
       if (binding.value) binding.value = map.at(binding.value);
-  for (const auto& block : op.blocks) out->blocks.push_back(std::make_unique<Block>(clone_block(*block, map)));
+  for (const auto& block : op.blocks)
+    out->blocks.push_back(std::make_unique<Block>(clone_block(*block, map)));
   for (const auto& value : op.outputs) out->outputs.push_back(clone_value(*value, out.get(), map));
   out->attributes = op.attributes;
   out->extra = op.extra;
@@ -47,8 +48,7 @@ bool same_constant(const Constant& a, const Constant& b) {
   if (a.type != b.type) return false;
   const auto* ia = std::get_if<Constant::Items>(&a.data);
   const auto* ib = std::get_if<Constant::Items>(&b.data);
-  if (ia || ib)
-    return ia && ib && std::equal(ia->begin(), ia->end(), ib->begin(), ib->end(), same_constant);
+  if (ia || ib) return ia && ib && std::equal(ia->begin(), ia->end(), ib->begin(), ib->end(), same_constant);
   if (a.is_strings() || b.is_strings())
     return a.is_strings() && b.is_strings() &&
            std::get<Constant::Strings>(a.data) == std::get<Constant::Strings>(b.data);
@@ -57,7 +57,8 @@ bool same_constant(const Constant& a, const Constant& b) {
   if (ba && bb && (!ba->file || !bb->file || ba->file == bb->file))
     return ba->file_name == bb->file_name && ba->record_offset == bb->record_offset;
   if (std::holds_alternative<Constant::Source>(a.data) || std::holds_alternative<Constant::Source>(b.data))
-    return a.data.index() == b.data.index() && std::get<Constant::Source>(a.data) == std::get<Constant::Source>(b.data);
+    return a.data.index() == b.data.index() &&
+           std::get<Constant::Source>(a.data) == std::get<Constant::Source>(b.data);
   return std::ranges::equal(a.bytes(), b.bytes());
 }
 
@@ -115,7 +116,8 @@ void mark_uses(const Operation& op, std::unordered_set<const Value*>& used) {
 bool writes_state(const Operation& op) {
   if (op.type == "write_state") return true;
   return std::any_of(op.blocks.begin(), op.blocks.end(), [](const auto& block) {
-    return std::any_of(block->ops.begin(), block->ops.end(), [](const auto& inner) { return writes_state(*inner); });
+    return std::any_of(block->ops.begin(), block->ops.end(),
+                       [](const auto& inner) { return writes_state(*inner); });
   });
 }
 
@@ -133,7 +135,9 @@ const Input* Operation::input(std::string_view name) const {
   return nullptr;
 }
 
-Input* Operation::input(std::string_view name) { return const_cast<Input*>(std::as_const(*this).input(name)); }
+Input* Operation::input(std::string_view name) {
+  return const_cast<Input*>(std::as_const(*this).input(name));
+}
 
 std::string Operation::name() const {
   if (const auto it = attributes.find("name"); it != attributes.end() && it->second.is_strings())
@@ -205,8 +209,9 @@ void remove_dead_ops(Function& function) {
   auto& ops = function.body.ops;
   std::vector<bool> keep(ops.size());
   for (size_t i = ops.size(); i-- > 0;) {
-    keep[i] = writes_state(*ops[i]) || std::any_of(ops[i]->outputs.begin(), ops[i]->outputs.end(),
-                                                   [&](const auto& value) { return used.contains(value.get()); });
+    keep[i] =
+        writes_state(*ops[i]) || std::any_of(ops[i]->outputs.begin(), ops[i]->outputs.end(),
+                                             [&](const auto& value) { return used.contains(value.get()); });
     if (keep[i]) mark_uses(*ops[i], used);
   }
   size_t next = 0;
@@ -217,7 +222,8 @@ bool same_program(const Program& a, const Program& b) {
   return a.version == b.version && same_attributes(a.attributes, b.attributes) &&
          std::equal(a.functions.begin(), a.functions.end(), b.functions.begin(), b.functions.end(),
                     [](const auto& x, const auto& y) {
-                      return x->name == y->name && x->opset == y->opset && same_values(x->inputs, y->inputs) &&
+                      return x->name == y->name && x->opset == y->opset &&
+                             same_values(x->inputs, y->inputs) &&
                              same_attributes(x->attributes, y->attributes) && same_block(x->body, y->body);
                     });
 }

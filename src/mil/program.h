@@ -1,8 +1,8 @@
 // Program: MIL in memory. A program has functions, a function one block, a block operations in order, and an
 // operation binds its inputs to values that stand before it.
 //     for (const auto& op : program.find_function("main")->body.ops) fmt::print("{}\n", op->type);
-// A Value is owned by what defines it (an operation, a block's or a function's input) and does not move while that
-// lives, so values are referred to by plain pointers. Programs move; clone() copies.
+// A Value is owned by what defines it (an operation, a block's or a function's input) and does not move while
+// that lives, so values are referred to by plain pointers. Programs move; clone() copies.
 #pragma once
 
 #include <functional>
@@ -56,7 +56,7 @@ struct Operation {
   std::vector<Input> inputs;                    // in the order of the file
   std::vector<std::unique_ptr<Value>> outputs;  // none for write_state
   std::vector<std::unique_ptr<Block>> blocks;   // cond: true, false; while_loop: condition, body
-  Attributes attributes;                        // `name`; of `const` also `val`; of iOS 16 constexpr ops all parameters
+  Attributes attributes;  // `name`; of `const` also `val`; of iOS 16 constexpr ops all parameters
   std::string extra;
 
   const Input* input(std::string_view name) const;
@@ -105,7 +105,8 @@ void replace_uses(Block& block, const Value* from, Value* to);
 // Removes operations whose results nobody uses; write_state and what it needs stay.
 void remove_dead_ops(Function& function);
 
-// Equal in everything that a program means: names, types, bindings and constants (by their bytes where they are there).
+// Equal in everything that a program means: names, types, bindings and constants (by their bytes where they
+// are there).
 bool same_program(const Program& a, const Program& b);
 
 }  // namespace anemone

@@ -27,9 +27,9 @@ struct Window {
   Shape out;
 };
 // pad_type: valid, same, same_lower, custom. `spatial`: the input's spatial dimensions.
-Window sliding_window(std::span<const Dim> spatial, std::string_view pad_type, std::span<const int64_t> kernel,
-                      std::span<const int64_t> strides, std::span<const int64_t> dilations,
-                      std::span<const int64_t> pad, bool ceil_mode);
+Window sliding_window(std::span<const Dim> spatial, std::string_view pad_type,
+                      std::span<const int64_t> kernel, std::span<const int64_t> strides,
+                      std::span<const int64_t> dilations, std::span<const int64_t> pad, bool ceil_mode);
 
 // The types of an operation's outputs, by its rule; the error names the operation.
 Types infer_types(const OpBinding& binding, std::span<const void* const> data);

@@ -73,14 +73,20 @@ class StoredBytes : public StoredTensor {
       case DType::fp64:
         return read_as<double, float>(d, begin, end, out, [](double v) { return static_cast<float>(v); });
       case DType::fp8_e4m3fn:
-        return read_as<uint8_t, float>(d, begin, end, out, [](uint8_t v) { return fp8_to_float(v, 3, false); });
+        return read_as<uint8_t, float>(d, begin, end, out,
+                                       [](uint8_t v) { return fp8_to_float(v, 3, false); });
       case DType::fp8_e5m2:
-        return read_as<uint8_t, float>(d, begin, end, out, [](uint8_t v) { return fp8_to_float(v, 2, true); });
+        return read_as<uint8_t, float>(d, begin, end, out,
+                                       [](uint8_t v) { return fp8_to_float(v, 2, true); });
       case DType::int32: return read_as<int32_t, int32_t>(d, begin, end, out, [](int32_t v) { return v; });
-      case DType::int16: return read_as<int16_t, int32_t>(d, begin, end, out, [](int16_t v) { return int32_t{v}; });
-      case DType::int8: return read_as<int8_t, int32_t>(d, begin, end, out, [](int8_t v) { return int32_t{v}; });
-      case DType::uint16: return read_as<uint16_t, int32_t>(d, begin, end, out, [](uint16_t v) { return int32_t{v}; });
-      case DType::uint8: return read_as<uint8_t, int32_t>(d, begin, end, out, [](uint8_t v) { return int32_t{v}; });
+      case DType::int16:
+        return read_as<int16_t, int32_t>(d, begin, end, out, [](int16_t v) { return int32_t{v}; });
+      case DType::int8:
+        return read_as<int8_t, int32_t>(d, begin, end, out, [](int8_t v) { return int32_t{v}; });
+      case DType::uint16:
+        return read_as<uint16_t, int32_t>(d, begin, end, out, [](uint16_t v) { return int32_t{v}; });
+      case DType::uint8:
+        return read_as<uint8_t, int32_t>(d, begin, end, out, [](uint8_t v) { return int32_t{v}; });
       case DType::boolean:
         return read_as<uint8_t, int32_t>(d, begin, end, out, [](uint8_t v) { return int32_t{v != 0}; });
       case DType::int64: return read_as<int64_t, int32_t>(d, begin, end, out, narrow);

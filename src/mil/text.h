@@ -11,10 +11,10 @@
 //                 tensor<fp16, [1, ?]> y, tensor<int32, [1]> i = op(p = x, q = (a, b))[name = LITERAL];
 //             } -> (y);
 //     }
-// A literal is TYPE(VALUE); VALUE is a number, true, "text", [ … ] nested by dimension, ( … ) for tuples, {{k, v}} for
-// dictionaries, or BLOBFILE(path = …, offset = …). In 1.3 a scalar type is its bare name: int32(1).
-// Blocks of cond and while_loop follow the attributes, as `(inputs) { ops } -> (outputs)` each: no compiled sample of
-// these was at hand, so that part of the form is ours.
+// A literal is TYPE(VALUE); VALUE is a number, true, "text", [ … ] nested by dimension, ( … ) for tuples,
+// {{k, v}} for dictionaries, or BLOBFILE(path = …, offset = …). In 1.3 a scalar type is its bare name:
+// int32(1). Blocks of cond and while_loop follow the attributes, as `(inputs) { ops } -> (outputs)` each: no
+// compiled sample of these was at hand, so that part of the form is ours.
 #pragma once
 
 #include <functional>

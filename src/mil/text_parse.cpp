@@ -14,8 +14,8 @@ namespace {
 constexpr int kMostNesting = 64;
 
 bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '@' || c == '.' ||
-         c == '/';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '@' ||
+         c == '.' || c == '/';
 }
 
 // Appends elements of one dtype, packed as a Constant holds them.
@@ -117,7 +117,8 @@ class Parser {
   void expect(char c) {
     const char found = peek();
     if (!accept(c))
-      throw at_here(errorf("'{}' is missing", c).found(found ? fmt::format("'{}'", found) : std::string("the end of the text")));
+      throw at_here(errorf("'{}' is missing", c)
+                        .found(found ? fmt::format("'{}'", found) : std::string("the end of the text")));
   }
 
   std::string word() {
@@ -373,7 +374,8 @@ class Parser {
     do {
       const std::string key = word();
       expect('=');
-      if (!out.emplace(key, literal()).second) throw at_here(errorf("the attribute '{}' is given twice", key));
+      if (!out.emplace(key, literal()).second)
+        throw at_here(errorf("the attribute '{}' is given twice", key));
     } while (accept(','));
     expect(']');
     return out;
@@ -482,7 +484,8 @@ class Parser {
       finish(*op);
       for (auto& [t, name] : declared) {
         auto value = std::make_unique<Value>(Value{name, std::move(t), op.get(), {}});
-        if (!values_.emplace(name, value.get()).second) throw at_here(errorf("the value '{}' is defined twice", name));
+        if (!values_.emplace(name, value.get()).second)
+          throw at_here(errorf("the value '{}' is defined twice", name));
         scope_.push_back(name);
         op->outputs.push_back(std::move(value));
       }

@@ -54,7 +54,8 @@ class Printer {
       case Type::Kind::tensor:
         if (short_ && t.shape.empty()) return std::string(dtype_name(t.dtype));
         return fmt::format("tensor<{}, {}>", dtype_name(t.dtype), shape(t.shape));
-      case Type::Kind::state: return fmt::format("state<tensor<{}, {}>>", dtype_name(t.dtype), shape(t.shape));
+      case Type::Kind::state:
+        return fmt::format("state<tensor<{}, {}>>", dtype_name(t.dtype), shape(t.shape));
       case Type::Kind::list: return fmt::format("list<{}, {}>", type(t.items[0]), dim(t.length));
       case Type::Kind::dict: return fmt::format("dict<{}, {}>", type(t.items[0]), type(t.items[1]));
       case Type::Kind::tuple: {
@@ -115,7 +116,8 @@ class Printer {
     const std::span<const std::byte> bytes = c.bytes();
     if (!c.type.fixed()) {  // as many as there are
       const auto count = static_cast<int64_t>(bytes.size() * 8) / dtype_bits(c.type.dtype);
-      return elements(Constant::from_bytes(Type::tensor(c.type.dtype, {count}), {bytes.begin(), bytes.end()}));
+      return elements(
+          Constant::from_bytes(Type::tensor(c.type.dtype, {count}), {bytes.begin(), bytes.end()}));
     }
     const auto load = [&]<class T>(T, size_t i) {
       T v;
@@ -140,8 +142,8 @@ class Printer {
     return out;
   }
 
-  static std::string nested(const std::vector<int64_t>& dims, size_t axis, const std::vector<std::string>& elements,
-                            size_t& next) {
+  static std::string nested(const std::vector<int64_t>& dims, size_t axis,
+                            const std::vector<std::string>& elements, size_t& next) {
     if (axis == dims.size()) return next < elements.size() ? elements[next++] : "";
     std::string out = "[";
     for (int64_t i = 0; i < dims[axis] && (next < elements.size() || elements.empty()); ++i) {
@@ -160,7 +162,8 @@ class Printer {
 
   std::string parameters(const std::vector<std::unique_ptr<Value>>& values) const {
     std::string out;
-    for (const auto& value : values) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", type(value->type), value->name);
+    for (const auto& value : values)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", type(value->type), value->name);
     return out;
   }
 

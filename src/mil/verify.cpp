@@ -18,9 +18,11 @@ bool small_tensor(const Constant& c) {
 }
 
 bool is_identifier(const std::string& name) {
-  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '@';
-  });
+  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                  c == '@';
+         });
 }
 
 class Verifier {
@@ -35,7 +37,8 @@ class Verifier {
  private:
   void add(const char* rule, const Operation* op, std::string message) {
     if (faults_.size() < most_)
-      faults_.push_back({rule, function_->name, op ? fmt::format("'{}' ({})", op->name(), op->type) : "", std::move(message)});
+      faults_.push_back({rule, function_->name, op ? fmt::format("'{}' ({})", op->name(), op->type) : "",
+                         std::move(message)});
   }
 
   void define(const Value& value, const Operation* op) {
@@ -43,7 +46,8 @@ class Verifier {
     if (!names_.insert(value.name).second) add("V02", op, fmt::format("'{}' is defined twice", value.name));
     visible_.insert(&value);
     const bool table = op && op->type.starts_with("constexpr_");
-    if (value.type.rank() > 5 && !table) add("V10", op, fmt::format("'{}' has rank {}", value.name, value.type.rank()));
+    if (value.type.rank() > 5 && !table)
+      add("V10", op, fmt::format("'{}' has rank {}", value.name, value.type.rank()));
   }
 
   void check(const Function& function) {
@@ -66,7 +70,8 @@ class Verifier {
     for (const auto& input : block.inputs) define(*input, holder);
     for (const auto& op : block.ops) check(*op);
     for (const Value* output : block.outputs)
-      if (!visible_.contains(output)) add("V03", holder, fmt::format("the output '{}' is not defined", output->name));
+      if (!visible_.contains(output))
+        add("V03", holder, fmt::format("the output '{}' is not defined", output->name));
   }
 
   void check(const Operation& op) {
@@ -107,7 +112,8 @@ class Verifier {
         const Binding* source = binding.sources[i];
         const bool made = source && source->value && source->value->producer &&
                           source->value->producer->type.starts_with("constexpr_");
-        if (!binding.operands[i].constant && !made) add("V06", &op, fmt::format("'{}' must be a constant", params[p].name));
+        if (!binding.operands[i].constant && !made)
+          add("V06", &op, fmt::format("'{}' must be a constant", params[p].name));
       }
     try {
       const Types types = declared_types(op, function_->opset);
@@ -115,7 +121,9 @@ class Verifier {
         add("V07", &op, fmt::format("gives {} values, {} are declared", types.size(), op.outputs.size()));
       for (size_t i = 0; i < std::min(types.size(), op.outputs.size()); ++i)
         if (!compatible(types[i], op.outputs[i]->type))
-          add("V07", &op, fmt::format("'{}' is declared {} but is {}", op.outputs[i]->name, op.outputs[i]->type.text(), types[i].text()));
+          add("V07", &op,
+              fmt::format("'{}' is declared {} but is {}", op.outputs[i]->name, op.outputs[i]->type.text(),
+                          types[i].text()));
     } catch (const Error& e) {
       add("V07", &op, e.what());
     }
@@ -125,7 +133,8 @@ class Verifier {
     const auto it = op.attributes.find("val");
     if (it == op.attributes.end() || op.outputs.size() != 1) return add("V08", &op, "has no value");
     if (it->second.type != op.outputs[0]->type)
-      add("V08", &op, fmt::format("is declared {} but holds {}", op.outputs[0]->type.text(), it->second.type.text()));
+      add("V08", &op,
+          fmt::format("is declared {} but holds {}", op.outputs[0]->type.text(), it->second.type.text()));
     try {
       it->second.check_size();
     } catch (const Error& e) {
@@ -134,16 +143,19 @@ class Verifier {
   }
 
   void check_blocks(const Operation& op) {
-    if (op.blocks.size() != 2) return add("V09", &op, fmt::format("has {} blocks instead of 2", op.blocks.size()));
+    if (op.blocks.size() != 2)
+      return add("V09", &op, fmt::format("has {} blocks instead of 2", op.blocks.size()));
     const Block& first = *op.blocks[0];
     const Block& second = *op.blocks[1];
     const size_t n = op.outputs.size();
     if (op.type == "cond") {
       if (!first.inputs.empty() || !second.inputs.empty()) add("V09", &op, "its blocks take no inputs");
-      if (first.outputs.size() != n || second.outputs.size() != n) add("V09", &op, "its blocks give another number of values");
+      if (first.outputs.size() != n || second.outputs.size() != n)
+        add("V09", &op, "its blocks give another number of values");
       return;
     }
-    if (first.inputs.size() != n || second.inputs.size() != n || second.outputs.size() != n || first.outputs.size() != 1)
+    if (first.inputs.size() != n || second.inputs.size() != n || second.outputs.size() != n ||
+        first.outputs.size() != 1)
       add("V09", &op, "its blocks do not take and give the loop variables");
   }
 

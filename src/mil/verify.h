@@ -1,4 +1,5 @@
-// Verifier: checks that a program keeps the rules of MIL, and names the operation and the rule that it breaks.
+// Verifier: checks that a program keeps the rules of MIL, and names the operation and the rule that it
+// breaks.
 //     for (const Fault& f : verify(program)) fmt::print("{}\n", f.text());
 //
 // Rules:
@@ -25,9 +26,9 @@
 namespace anemone {
 
 struct Fault {
-  std::string rule;      // "V07"
+  std::string rule;  // "V07"
   std::string function;
-  std::string op;        // its name and type; empty where the fault is the function's
+  std::string op;  // its name and type; empty where the fault is the function's
   std::string message;
 
   std::string text() const;
@@ -36,8 +37,8 @@ struct Fault {
 // At most `most` faults, in program order.
 std::vector<Fault> verify(const Program& program, size_t most = 100);
 
-// The types of an operation's results from the declared types of its inputs, with small constants known. Error when
-// the rule does not hold.
+// The types of an operation's results from the declared types of its inputs, with small constants known.
+// Error when the rule does not hold.
 Types declared_types(const Operation& op, Opset opset);
 
 }  // namespace anemone

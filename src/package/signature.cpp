@@ -17,7 +17,8 @@ TensorInfo tensor_info(const Value& value, const Feature* feature) {
   if (!feature) return out;
   out.optional = feature->type.optional;
   out.enumerated = feature->type.array.enumerated;
-  for (const SizeRange& r : feature->type.array.range) out.range.push_back({static_cast<int64_t>(r.lower), r.upper});
+  for (const SizeRange& r : feature->type.array.range)
+    out.range.push_back({static_cast<int64_t>(r.lower), r.upper});
   return out;
 }
 
@@ -47,7 +48,8 @@ std::vector<Signature> signatures(const Package& package) {
     out.push_back(std::move(s));
   }
   std::stable_sort(out.begin(), out.end(), [&](const Signature& a, const Signature& b) {
-    return (a.function == package.description.default_function) > (b.function == package.description.default_function);
+    return (a.function == package.description.default_function) >
+           (b.function == package.description.default_function);
   });
   return out;
 }

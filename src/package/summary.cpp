@@ -23,7 +23,8 @@ uint64_t stored_bytes(const Constant& constant) {
 }
 
 const Constant* parameter(const Operation& op, const std::string& name) {
-  if (const Input* input = op.input(name)) return input->bindings.empty() ? nullptr : input->bindings[0].constant();
+  if (const Input* input = op.input(name))
+    return input->bindings.empty() ? nullptr : input->bindings[0].constant();
   const auto it = op.attributes.find(name);
   return it == op.attributes.end() ? nullptr : &it->second;
 }
@@ -36,7 +37,8 @@ const Operation* maker(const Operation& op, const std::string& name) {
 
 std::string scale_form(const Constant* scale, const Type& data) {
   if (!scale || scale->type.shape.empty()) return "per tensor";
-  if (scale->type.rank() != data.rank()) return scale->type.fixed() && scale->type.size() > 1 ? "per channel" : "per tensor";
+  if (scale->type.rank() != data.rank())
+    return scale->type.fixed() && scale->type.size() > 1 ? "per channel" : "per tensor";
   int varying = 0;
   bool whole = true;
   for (int i = 0; i < data.rank(); ++i) {
@@ -61,11 +63,15 @@ std::string form_of(const Operation& op) {
   if (op.type == "const") return std::string(dtype_name(op.outputs[0]->type.dtype));
   if (op.type == "constexpr_affine_dequantize") {
     const Constant* data = parameter(op, "quantized_data");
-    return data ? fmt::format("{} {}", dtype_name(data->type.dtype), scale_form(parameter(op, "scale"), data->type)) : op.type;
+    return data ? fmt::format("{} {}", dtype_name(data->type.dtype),
+                              scale_form(parameter(op, "scale"), data->type))
+                : op.type;
   }
   if (op.type == "constexpr_blockwise_shift_scale") {
     const Constant* data = parameter(op, "data");
-    return data ? fmt::format("{} {}", dtype_name(data->type.dtype), scale_form(parameter(op, "scale"), data->type)) : op.type;
+    return data ? fmt::format("{} {}", dtype_name(data->type.dtype),
+                              scale_form(parameter(op, "scale"), data->type))
+                : op.type;
   }
   if (op.type == "constexpr_lut_to_dense") {
     const std::string table = maker(op, "lut") ? " with scales" : "";
@@ -178,7 +184,8 @@ PackageSummary summarize(const Package& package) {
   for (const auto& function : package.program.functions)
     for_each_op(std::as_const(function->body), [&](const Operation& op) {
       const auto take = [&](const Constant& c) {
-        if (const auto* blob = std::get_if<Blob>(&c.data); blob && blob->file && files.insert(blob->file->path()).second)
+        if (const auto* blob = std::get_if<Blob>(&c.data);
+            blob && blob->file && files.insert(blob->file->path()).second)
           out.weight_file_bytes += blob->file->size();
       };
       for (const auto& [name, constant] : op.attributes) take(constant);

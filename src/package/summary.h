@@ -15,10 +15,10 @@ namespace anemone {
 struct WeightInfo {
   std::string name;      // of the value
   std::string function;  // the first one that has it
-  std::string form;      // "fp16", "int8 per channel", "palette 4-bit", "sparse", "sparse + palette 4-bit" …
-  Type type;             // what the program sees
-  uint64_t bytes = 0;    // stored, scales and tables included
-  int uses = 1;          // by functions that share it
+  std::string form;    // "fp16", "int8 per channel", "palette 4-bit", "sparse", "sparse + palette 4-bit" …
+  Type type;           // what the program sees
+  uint64_t bytes = 0;  // stored, scales and tables included
+  int uses = 1;        // by functions that share it
 
   double bits_per_weight() const;
 };

@@ -38,7 +38,8 @@ bool allowed(const TensorInfo& info, const std::vector<int64_t>& shape) {
 std::string describe(const TensorInfo& info) {
   std::string out = fmt::format("{}: {} ", info.name, dtype_name(info.dtype));
   if (!info.enumerated.empty()) {
-    for (size_t i = 0; i < info.enumerated.size(); ++i) out += (i ? " or " : "") + shape_text(info.enumerated[i]);
+    for (size_t i = 0; i < info.enumerated.size(); ++i)
+      out += (i ? " or " : "") + shape_text(info.enumerated[i]);
     return out;
   }
   out += "[";
@@ -62,7 +63,8 @@ std::string describe_inputs(const Signature& signature) {
 }
 
 std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Type& type) {
-  const bool scalar = info.shape.empty() && info.enumerated.empty() && array.shape() == std::vector<int64_t>{1};
+  const bool scalar =
+      info.shape.empty() && info.enumerated.empty() && array.shape() == std::vector<int64_t>{1};
   if (!scalar && !allowed(info, array.shape()))
     throw errorf("the input '{}' has the wrong shape", info.name)
         .found(shape_text(array.shape()))
@@ -93,7 +95,8 @@ std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Typ
 }
 
 Array give_output(const Type& type, const void* data) {
-  Array out(type.is_float() ? DType::fp32 : DType::int32, type.rank() ? type.dims() : std::vector<int64_t>{1});
+  Array out(type.is_float() ? DType::fp32 : DType::int32,
+            type.rank() ? type.dims() : std::vector<int64_t>{1});
   if (!out.bytes().empty()) std::memcpy(out.bytes().data(), data, out.bytes().size());
   return out;
 }

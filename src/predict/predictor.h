@@ -1,4 +1,5 @@
-// What every Predictor needs: the signature of a function and the way of arrays into and out of the engine's elements.
+// What every Predictor needs: the signature of a function and the way of arrays into and out of the engine's
+// elements.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@ std::string describe(const TensorInfo& info);
 // dimensions are set from the array).
 std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Type& type);
 
-// Elements back to an array: fp32 for floating types, int32 for the others. A scalar comes as [1], as from Core ML.
+// Elements back to an array: fp32 for floating types, int32 for the others. A scalar comes as [1], as from
+// Core ML.
 Array give_output(const Type& type, const void* data);
 
 }  // namespace anemone

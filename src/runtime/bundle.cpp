@@ -20,10 +20,12 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, co
   const BundleInfo& info = bundle->info_;
   for (const BundleFile& f : info.files) {
     const std::filesystem::path inner = std::filesystem::path(f.path).lexically_normal();
-    if (inner.is_absolute() || *inner.begin() == "..") throw errorf("'{}' leads out of the bundle", f.path).at(path.string());
+    if (inner.is_absolute() || *inner.begin() == "..")
+      throw errorf("'{}' leads out of the bundle", f.path).at(path.string());
     std::error_code error;
     const auto bytes = std::filesystem::file_size(path / inner, error);
-    if (error) throw errorf("the file '{}' is missing", f.path).at(path.string()).hint("copy the bundle again");
+    if (error)
+      throw errorf("the file '{}' is missing", f.path).at(path.string()).hint("copy the bundle again");
     if (bytes != f.bytes)
       throw errorf("the file '{}' has another size than when it was written", f.path)
           .at(path.string())
@@ -42,7 +44,10 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, co
   const bool int8 = info.embedding_dtype == "int8";
   const uint64_t need = static_cast<uint64_t>(info.vocab * info.hidden) * (int8 ? 1 : 2);
   if (bundle->embedding_->size() != need)
-    throw errorf("the embedding has the wrong size").at(bundle->embedding_->path()).found(fmt::format("{} bytes", bundle->embedding_->size())).expected(fmt::format("{}", need));
+    throw errorf("the embedding has the wrong size")
+        .at(bundle->embedding_->path())
+        .found(fmt::format("{} bytes", bundle->embedding_->size()))
+        .expected(fmt::format("{}", need));
   if (int8) bundle->embedding_scales_ = MappedFile::open(path / info.embedding_scales);
   return bundle;
 }
@@ -56,7 +61,8 @@ const Predictor& Bundle::predictor(size_t stage, const std::string& function) co
 
 void Bundle::embed(int64_t id, float* out) const {
   if (id < 0 || id >= info_.vocab)
-    throw errorf("the token {} is not in the vocabulary", id).expected(fmt::format("0 to {}", info_.vocab - 1));
+    throw errorf("the token {} is not in the vocabulary", id)
+        .expected(fmt::format("0 to {}", info_.vocab - 1));
   const int64_t n = info_.hidden;
   if (!embedding_scales_) {
     halves_to_floats(embedding_->bytes().data() + id * n * 2, n, out);

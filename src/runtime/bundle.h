@@ -1,5 +1,5 @@
-// Bundle: a converted model, opened: immutable, shared by its sessions. It owns the packages, their predictors and the
-// threads.
+// Bundle: a converted model, opened: immutable, shared by its sessions. It owns the packages, their
+// predictors and the threads.
 //     auto bundle = Bundle::open("bundle", {});
 //     Session session(bundle);
 //     std::vector<float> logits = session.forward(ids);               // [tokens, vocab]

@@ -11,7 +11,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_json(const RopeTable& r) {
-  Json out = {{"cos", r.cos}, {"sin", r.sin}, {"attention_factor", r.attention_factor}, {"frequencies", r.frequencies}};
+  Json out = {{"cos", r.cos},
+              {"sin", r.sin},
+              {"attention_factor", r.attention_factor},
+              {"frequencies", r.frequencies}};
   if (!r.long_frequencies.empty()) {
     out["original_context"] = r.original_context;
     out["long_frequencies"] = r.long_frequencies;
@@ -75,12 +78,14 @@ Stage stage_from(const Json& j) {
   }
   if (j.contains("pieces"))
     for (const Json& p : j.at("pieces"))
-      s.pieces.push_back({p.at("first_row"), p.at("rows"), p.value("logits", ""), p.value("best", ""), p.value("high", ""), p.value("low", "")});
+      s.pieces.push_back({p.at("first_row"), p.at("rows"), p.value("logits", ""), p.value("best", ""),
+                          p.value("high", ""), p.value("low", "")});
   return s;
 }
 
 BundleInfo parse(const Json& j) {
-  if (j.value("format", "") != "anemone-bundle") throw errorf("is not a bundle's description").expected("\"format\": \"anemone-bundle\"");
+  if (j.value("format", "") != "anemone-bundle")
+    throw errorf("is not a bundle's description").expected("\"format\": \"anemone-bundle\"");
   const int version = j.at("version");
   if (version != kBundleVersion)
     throw errorf("the bundle was written by another version of anemone")
@@ -132,10 +137,17 @@ BundleInfo parse(const Json& j) {
 
 std::string BundleInfo::json() const {
   Json j = {{"format", "anemone-bundle"}, {"version", kBundleVersion}, {"tool", tool}};
-  j["source"] = {{"file", source}, {"name", name}, {"architecture", architecture}, {"author", author}, {"license", license}};
-  j["model"] = {{"family", family}, {"hidden", hidden}, {"layers", layers}, {"heads", heads}, {"kv_heads", kv_heads}, {"head_dim", head_dim},
-                {"cache_width", cache_width}, {"vocab", vocab}, {"context", model_context}};
-  j["choices"] = {{"precision", precision}, {"kv", kv}, {"kv_write", kv_write}, {"target", target}, {"argmax", argmax}, {"residual_scale", residual_scale}};
+  j["source"] = {{"file", source},
+                 {"name", name},
+                 {"architecture", architecture},
+                 {"author", author},
+                 {"license", license}};
+  j["model"] = {
+      {"family", family},        {"hidden", hidden},     {"layers", layers},           {"heads", heads},
+      {"kv_heads", kv_heads},    {"head_dim", head_dim}, {"cache_width", cache_width}, {"vocab", vocab},
+      {"context", model_context}};
+  j["choices"] = {{"precision", precision}, {"kv", kv},         {"kv_write", kv_write},
+                  {"target", target},       {"argmax", argmax}, {"residual_scale", residual_scale}};
   j["embedding"] = {{"file", embedding_file}, {"dtype", embedding_dtype}, {"scale", embedding_scale}};
   if (!embedding_scales.empty()) j["embedding"]["scales"] = embedding_scales;
   j["ropes"] = Json::array();
@@ -148,7 +160,8 @@ std::string BundleInfo::json() const {
   j["stages"] = Json::array();
   for (const Stage& s : stages) j["stages"].push_back(to_json(s));
   j["files"] = Json::array();
-  for (const BundleFile& f : files) j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
+  for (const BundleFile& f : files)
+    j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
   return j.dump(1) + "\n";
 }
 

@@ -1,5 +1,5 @@
-// BundleInfo: bundle.json, what `convert` writes and the runtime reads: everything that is needed to run a bundle, and
-// nothing that must be guessed. docs/bundle.md gives the bytes of every input for one step.
+// BundleInfo: bundle.json, what `convert` writes and the runtime reads: everything that is needed to run a
+// bundle, and nothing that must be guessed. docs/bundle.md gives the bytes of every input for one step.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace anemone {
 inline constexpr int kBundleVersion = 1;
 inline constexpr const char* kBundleFile = "bundle.json";
 
-// cos and sin of position * frequency, times attention_factor. With `long_frequencies` a session that will use more
-// than original_context positions takes those instead, from its first token on.
+// cos and sin of position * frequency, times attention_factor. With `long_frequencies` a session that will
+// use more than original_context positions takes those instead, from its first token on.
 struct RopeTable {
   std::string cos, sin;  // names of the inputs
   std::vector<double> frequencies, long_frequencies;
@@ -67,7 +67,7 @@ struct BundleInfo {
 
   std::string embedding_file, embedding_dtype;  // "fp16" or "int8"; rows of `hidden`
   std::string embedding_scales;                 // int8: file of fp32 scales, one per row
-  double embedding_scale = 1;                   // multiplies a row: the model's own factor times the residual scale
+  double embedding_scale = 1;  // multiplies a row: the model's own factor times the residual scale
 
   std::vector<RopeTable> ropes;
   std::vector<MaskInfo> masks;

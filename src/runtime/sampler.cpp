@@ -20,7 +20,8 @@ int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> hi
   for (size_t i = 0; i < logits.size(); ++i) candidates.push_back({logits[i], static_cast<int32_t>(i)});
   if (options_.repetition_penalty != 1) {
     const auto window = static_cast<size_t>(std::max<int64_t>(0, options_.repetition_window));
-    std::vector<int32_t> recent(history.end() - static_cast<ptrdiff_t>(std::min(window, history.size())), history.end());
+    std::vector<int32_t> recent(history.end() - static_cast<ptrdiff_t>(std::min(window, history.size())),
+                                history.end());
     std::sort(recent.begin(), recent.end());
     recent.erase(std::unique(recent.begin(), recent.end()), recent.end());
     const auto penalty = static_cast<float>(options_.repetition_penalty);
@@ -31,14 +32,20 @@ int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> hi
       }
   }
   // Better first; of equals the lower id.
-  const auto better = [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; };
-  if (options_.temperature <= 0) return std::min_element(candidates.begin(), candidates.end(), better)->second;
-  size_t keep = options_.top_k > 0 ? std::min(static_cast<size_t>(options_.top_k), candidates.size()) : candidates.size();
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(keep), candidates.end(), better);
+  const auto better = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
+  if (options_.temperature <= 0)
+    return std::min_element(candidates.begin(), candidates.end(), better)->second;
+  size_t keep = options_.top_k > 0 ? std::min(static_cast<size_t>(options_.top_k), candidates.size())
+                                   : candidates.size();
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(keep), candidates.end(),
+                    better);
   candidates.resize(keep);
   std::vector<double> p(keep);
   double sum = 0;
-  for (size_t i = 0; i < keep; ++i) sum += p[i] = std::exp((candidates[i].first - candidates[0].first) / options_.temperature);
+  for (size_t i = 0; i < keep; ++i)
+    sum += p[i] = std::exp((candidates[i].first - candidates[0].first) / options_.temperature);
   double cumulated = 0;
   for (size_t i = 0; i < keep; ++i) {
     const bool unlikely = i > 0 && p[i] < options_.min_p * p[0];

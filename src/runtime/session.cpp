@@ -19,7 +19,8 @@ Array grown(const Array& from, int64_t context) {
   shape[2] = context;
   Array to(DType::fp32, shape);
   for (int64_t i = 0; i < outer; ++i)
-    std::memcpy(to.values<float>().data() + i * context * width, from.values<float>().data() + i * old * width,
+    std::memcpy(to.values<float>().data() + i * context * width,
+                from.values<float>().data() + i * old * width,
                 static_cast<size_t>(std::min(old, context) * width) * sizeof(float));
   return to;
 }
@@ -27,7 +28,8 @@ Array grown(const Array& from, int64_t context) {
 // The name of a state without its tier: k_cache_3_c256 → k_cache_3.
 std::string stem(const std::string& name) {
   const size_t at = name.rfind("_c");
-  const bool tier = at != std::string::npos && at + 2 < name.size() && name.find_first_not_of("0123456789", at + 2) == std::string::npos;
+  const bool tier = at != std::string::npos && at + 2 < name.size() &&
+                    name.find_first_not_of("0123456789", at + 2) == std::string::npos;
   return tier ? name.substr(0, at) : name;
 }
 
@@ -40,10 +42,12 @@ Session::Session(std::shared_ptr<const Bundle> bundle, SessionOptions options)
   caches_.resize(stages.size());
   if (!options_.function.empty()) {
     const auto& functions = stages[0].functions;
-    const auto it = std::find_if(functions.begin(), functions.end(), [&](const StageFunction& f) { return f.name == options_.function; });
+    const auto it = std::find_if(functions.begin(), functions.end(),
+                                 [&](const StageFunction& f) { return f.name == options_.function; });
     std::string names;
     for (const StageFunction& f : functions) names += (names.empty() ? "" : ", ") + f.name;
-    if (it == functions.end()) throw errorf("the bundle has no function '{}'", options_.function).expected(names);
+    if (it == functions.end())
+      throw errorf("the bundle has no function '{}'", options_.function).expected(names);
     tier_ = it->context;
   }
 }
@@ -67,7 +71,8 @@ Session::Chunk Session::choose(int64_t left) const {
     }
     // A slice write puts the padding's rows into the cache too: they must fit.
     if (bundle_->info().kv_write == "slice" && position_ + c.width > tier_) continue;
-    if (!best.function || c.tokens > best.tokens || (c.tokens == best.tokens && c.width < best.width)) best = c;
+    if (!best.function || c.tokens > best.tokens || (c.tokens == best.tokens && c.width < best.width))
+      best = c;
   }
   if (!best.function)
     throw errorf("no function of the bundle takes {} tokens at position {}", most, position_)
@@ -81,7 +86,8 @@ void Session::move_to_tier(int64_t context) {
     for (auto& [name, cache] : caches_[s]) cache = grown(cache, context);
     if (!states_[s]) continue;
     const auto& functions = stages[s].functions;
-    const auto it = std::find_if(functions.begin(), functions.end(), [&](const StageFunction& f) { return f.context == context; });
+    const auto it = std::find_if(functions.begin(), functions.end(),
+                                 [&](const StageFunction& f) { return f.context == context; });
     std::unique_ptr<State> next = bundle_->predictor(s, it->name).make_state();
     for (const std::string& old : states_[s]->names())
       for (const std::string& name : next->names())
@@ -109,21 +115,25 @@ Session::Arrays Session::common_inputs(const Chunk& chunk) const {
   }
   for (const RopeTable& r : info.ropes) {
     const int64_t total = options_.positions > 0 ? options_.positions : capacity();
-    const auto& f = !r.long_frequencies.empty() && total > r.original_context ? r.long_frequencies : r.frequencies;
+    const auto& f =
+        !r.long_frequencies.empty() && total > r.original_context ? r.long_frequencies : r.frequencies;
     const auto pairs = static_cast<int64_t>(f.size());
     Array cos(DType::fp32, {1, 1, width, pairs}), sin(DType::fp32, {1, 1, width, pairs});
     for (int64_t t = 0; t < width; ++t)
       for (int64_t i = 0; i < pairs; ++i) {
         const double angle = static_cast<double>(position_ + t) * f[static_cast<size_t>(i)];
-        cos.values<float>()[static_cast<size_t>(t * pairs + i)] = static_cast<float>(std::cos(angle) * r.attention_factor);
-        sin.values<float>()[static_cast<size_t>(t * pairs + i)] = static_cast<float>(std::sin(angle) * r.attention_factor);
+        cos.values<float>()[static_cast<size_t>(t * pairs + i)] =
+            static_cast<float>(std::cos(angle) * r.attention_factor);
+        sin.values<float>()[static_cast<size_t>(t * pairs + i)] =
+            static_cast<float>(std::sin(angle) * r.attention_factor);
       }
     out.emplace(r.cos, std::move(cos));
     out.emplace(r.sin, std::move(sin));
   }
   if (info.kv_write == "mask") {
     Array write(DType::fp32, {1, 1, context, width});
-    for (int64_t t = 0; t < chunk.tokens; ++t) write.values<float>()[static_cast<size_t>((position_ + t) * width + t)] = 1;
+    for (int64_t t = 0; t < chunk.tokens; ++t)
+      write.values<float>()[static_cast<size_t>((position_ + t) * width + t)] = 1;
     out.emplace("write", std::move(write));
   } else {
     out.emplace("position", Array::from<int32_t>({1}, {static_cast<int32_t>(position_)}));
@@ -136,7 +146,8 @@ void Session::run_stage(size_t stage, const Chunk& chunk, Arrays& inputs, Array&
   Arrays own;
   own.insert_or_assign("x", std::move(x));
   for (const TensorInfo& input : predictor.signature().inputs) {
-    if (const auto it = inputs.find(input.name); it != inputs.end()) own.insert_or_assign(input.name, it->second);
+    if (const auto it = inputs.find(input.name); it != inputs.end())
+      own.insert_or_assign(input.name, it->second);
     if (!input.name.starts_with("k_cache") && !input.name.starts_with("v_cache")) continue;
     auto& cache = caches_[stage][stem(input.name)];
     if (cache.shape().empty()) cache = Array(DType::fp32, input.shape);
@@ -154,11 +165,13 @@ void Session::keep_rows(size_t stage, const Prediction& result, const Chunk& chu
   for (auto& [name, cache] : caches_[stage]) {
     const std::string fresh = name.substr(0, 1) + "_new" + name.substr(std::strlen("k_cache"));
     const Array& rows = result.at(fresh);
-    const int64_t heads = cache.shape()[1], context = cache.shape()[2], width = cache.shape()[3], dim = rows.shape()[3];
+    const int64_t heads = cache.shape()[1], context = cache.shape()[2], width = cache.shape()[3],
+                  dim = rows.shape()[3];
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t t = 0; t < chunk.tokens; ++t)
         std::memcpy(cache.values<float>().data() + (h * context + position_ + t) * width,
-                    rows.values<float>().data() + (h * chunk.width + t) * dim, static_cast<size_t>(dim) * sizeof(float));
+                    rows.values<float>().data() + (h * chunk.width + t) * dim,
+                    static_cast<size_t>(dim) * sizeof(float));
   }
 }
 
@@ -168,7 +181,8 @@ Array Session::run_layers(std::span<const int32_t> ids, const Chunk& chunk) {
   std::vector<float> row(static_cast<size_t>(info.hidden));
   for (int64_t t = 0; t < chunk.tokens; ++t) {
     bundle_->embed(ids[static_cast<size_t>(t)], row.data());
-    for (int64_t c = 0; c < info.hidden; ++c) x.values<float>()[static_cast<size_t>(c * chunk.width + t)] = row[static_cast<size_t>(c)];
+    for (int64_t c = 0; c < info.hidden; ++c)
+      x.values<float>()[static_cast<size_t>(c * chunk.width + t)] = row[static_cast<size_t>(c)];
   }
   Arrays inputs = common_inputs(chunk);
   for (size_t s = 0; s < info.stages.size(); ++s)
@@ -176,7 +190,8 @@ Array Session::run_layers(std::span<const int32_t> ids, const Chunk& chunk) {
   return x;
 }
 
-void Session::run_head(const Array& y, const Chunk& chunk, const std::function<void(const HeadPiece&, const Prediction&)>& take) {
+void Session::run_head(const Array& y, const Chunk& chunk,
+                       const std::function<void(const HeadPiece&, const Prediction&)>& take) {
   const BundleInfo& info = bundle_->info();
   for (size_t s = 0; s < info.stages.size(); ++s) {
     const Stage& stage = info.stages[s];
@@ -184,7 +199,8 @@ void Session::run_head(const Array& y, const Chunk& chunk, const std::function<v
     const auto it = std::find_if(stage.functions.begin(), stage.functions.end(), [&](const StageFunction& f) {
       return f.least_tokens <= chunk.width && chunk.width <= f.most_tokens;
     });
-    if (it == stage.functions.end()) throw errorf("'{}' has no function for {} tokens", stage.package, chunk.width);
+    if (it == stage.functions.end())
+      throw errorf("'{}' has no function for {} tokens", stage.package, chunk.width);
     const Prediction result = bundle_->predictor(s, it->name).predict({{"y", y}});
     if (result.fault && !fault_) fault_ = result.fault;
     for (const HeadPiece& piece : stage.pieces) take(piece, result);
@@ -192,7 +208,8 @@ void Session::run_head(const Array& y, const Chunk& chunk, const std::function<v
 }
 
 // Feeds the tokens chunk by chunk, moving to a longer tier where this one is full.
-void Session::advance(std::span<const int32_t> ids, const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done) {
+void Session::advance(std::span<const int32_t> ids,
+                      const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done) {
   while (!ids.empty()) {
     if (position_ == tier_) {
       const auto next = std::upper_bound(bundle_->tiers().begin(), bundle_->tiers().end(), tier_);
@@ -211,7 +228,9 @@ void Session::advance(std::span<const int32_t> ids, const std::function<void(con
 std::vector<float> Session::forward(std::span<const int32_t> ids, bool last_only) {
   const BundleInfo& info = bundle_->info();
   if (info.argmax)
-    throw errorf("the bundle gives only the best token, not logits").at(bundle_->path().string()).hint("convert without --argmax-output");
+    throw errorf("the bundle gives only the best token, not logits")
+        .at(bundle_->path().string())
+        .hint("convert without --argmax-output");
   std::vector<float> logits;
   advance(ids, [&](const Array& y, const Chunk& chunk, bool last) {
     if (last_only && !last) return;
@@ -239,10 +258,13 @@ int64_t Session::forward_best(std::span<const int32_t> ids) {
     if (!last) return;
     float best = -INFINITY;
     run_head(y, chunk, [&](const HeadPiece& piece, const Prediction& result) {
-      const auto at = [&](const std::string& name) { return result.at(name).values<float>()[static_cast<size_t>(chunk.tokens - 1)]; };
+      const auto at = [&](const std::string& name) {
+        return result.at(name).values<float>()[static_cast<size_t>(chunk.tokens - 1)];
+      };
       if (best_row >= 0 && at(piece.best) <= best) return;
       best = at(piece.best);
-      best_row = piece.first_row + static_cast<int64_t>(at(piece.high)) * kIndexBase + static_cast<int64_t>(at(piece.low));
+      best_row = piece.first_row + static_cast<int64_t>(at(piece.high)) * kIndexBase +
+                 static_cast<int64_t>(at(piece.low));
     });
   });
   return best_row;

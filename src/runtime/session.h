@@ -18,17 +18,18 @@
 namespace anemone {
 
 struct SessionOptions {
-  int64_t positions = 0;  // how many it will use in all; 0: as many as the longest context. Longrope's choice goes by it
-  int64_t chunk = 0;      // most tokens at once; 0: what the functions take
-  std::string function;   // only this one; empty: whichever fits best
+  int64_t positions =
+      0;  // how many it will use in all; 0: as many as the longest context. Longrope's choice goes by it
+  int64_t chunk = 0;     // most tokens at once; 0: what the functions take
+  std::string function;  // only this one; empty: whichever fits best
 };
 
 class Session {
  public:
   explicit Session(std::shared_ptr<const Bundle> bundle, SessionOptions options = {});
 
-  // Appends tokens. The logits of all of them, [tokens, vocab], or of the last alone. Error at the context's end, and
-  // for a bundle that gives only the best token.
+  // Appends tokens. The logits of all of them, [tokens, vocab], or of the last alone. Error at the context's
+  // end, and for a bundle that gives only the best token.
   std::vector<float> forward(std::span<const int32_t> ids, bool last_only = false);
   // Appends tokens and gives the best next token after the last; works for every bundle.
   int64_t forward_best(std::span<const int32_t> ids);
@@ -51,15 +52,17 @@ class Session {
   Arrays common_inputs(const Chunk& chunk) const;
   Array run_layers(std::span<const int32_t> ids, const Chunk& chunk);
   void run_stage(size_t stage, const Chunk& chunk, Arrays& inputs, Array& x);
-  void run_head(const Array& y, const Chunk& chunk, const std::function<void(const HeadPiece&, const Prediction&)>& take);
-  void advance(std::span<const int32_t> ids, const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done);
+  void run_head(const Array& y, const Chunk& chunk,
+                const std::function<void(const HeadPiece&, const Prediction&)>& take);
+  void advance(std::span<const int32_t> ids,
+               const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done);
   void keep_rows(size_t stage, const Prediction& result, const Chunk& chunk);
 
   std::shared_ptr<const Bundle> bundle_;
   SessionOptions options_;
   int64_t tier_;  // the context in use
   int64_t position_ = 0;
-  std::vector<std::unique_ptr<State>> states_;  // by stage
+  std::vector<std::unique_ptr<State>> states_;        // by stage
   std::vector<std::map<std::string, Array>> caches_;  // kv io: by stage, k_cache_i and v_cache_i
   std::optional<NumericFault> fault_;
 };

@@ -74,17 +74,22 @@ void answer(const Tokenizer& tokenizer, const TokenizeOptions& options, std::str
 }
 
 // A JSON string in, a JSON array of ids out; with --decode the other way round.
-void answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, std::string_view line, int number, std::ostream& out) {
+void answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, std::string_view line,
+                 int number, std::ostream& out) {
   try {
     const auto json = nlohmann::json::parse(line);
     if (options.decode) {
-      out << nlohmann::json(tokenizer.decode(json.get<std::vector<int32_t>>(), options.skip_special)).dump() << "\n";
+      out << nlohmann::json(tokenizer.decode(json.get<std::vector<int32_t>>(), options.skip_special)).dump()
+          << "\n";
       return;
     }
-    const auto ids = tokenizer.encode(json.get<std::string>(), {.add_special = options.add_special, .parse_special = options.parse_special});
+    const auto ids = tokenizer.encode(json.get<std::string>(), {.add_special = options.add_special,
+                                                                .parse_special = options.parse_special});
     out << fmt::format("[{}]\n", fmt::join(ids, ", "));
   } catch (const nlohmann::json::exception&) {
-    throw errorf("line {} is not what --lines takes", number).found(std::string(line.substr(0, 60))).expected(options.decode ? "a JSON array of ids" : "a JSON string");
+    throw errorf("line {} is not what --lines takes", number)
+        .found(std::string(line.substr(0, 60)))
+        .expected(options.decode ? "a JSON array of ids" : "a JSON string");
   }
 }
 
@@ -105,7 +110,8 @@ void tokenize_command(const TokenizeOptions& options, std::istream& in, std::ost
     const size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) answer_line(*tokenizer, options, line, number, out);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+      answer_line(*tokenizer, options, line, number, out);
   }
 }
 

@@ -22,10 +22,10 @@ TEST_CASE("every half pattern survives the way to float and back") {
 TEST_CASE("floats round to the nearest half, ties to even") {
   CHECK(half_from_float(65519.0f) == 0x7bff);
   CHECK(half_from_float(65520.0f) == 0x7c00);
-  CHECK(half_from_float(1.0f + 0x1p-11f) == 0x3c00);                 // tie, down to even
-  CHECK(half_from_float(1.0f + 3 * 0x1p-11f) == 0x3c02);             // tie, up to even
-  CHECK(half_from_float(1.0f + 0x1p-11f + 0x1p-20f) == 0x3c01);      // above the tie
-  CHECK(half_from_float(0x1p-25f) == 0x0000);                        // half of the smallest: to even zero
+  CHECK(half_from_float(1.0f + 0x1p-11f) == 0x3c00);             // tie, down to even
+  CHECK(half_from_float(1.0f + 3 * 0x1p-11f) == 0x3c02);         // tie, up to even
+  CHECK(half_from_float(1.0f + 0x1p-11f + 0x1p-20f) == 0x3c01);  // above the tie
+  CHECK(half_from_float(0x1p-25f) == 0x0000);                    // half of the smallest: to even zero
   CHECK(half_from_float(0x1.8p-25f) == 0x0001);
   CHECK(half_from_float(1e-5f) == 0x00a8);
   CHECK(half_from_float(-0.0f) == 0x8000);

@@ -33,12 +33,14 @@ std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folde
   return out;
 }
 
-std::string difference(const Array& got, const Array& expected, double atol, double rtol, bool compare_shapes) {
+std::string difference(const Array& got, const Array& expected, double atol, double rtol,
+                       bool compare_shapes) {
   // A scalar may come back as one element.
   const bool scalars = got.size() == 1 && expected.size() == 1;
   if (compare_shapes && !scalars && got.shape() != expected.shape())
     return fmt::format("shape {}, expected {}", shape_text(got.shape()), shape_text(expected.shape()));
-  if (got.size() != expected.size()) return fmt::format("{} elements, expected {}", got.size(), expected.size());
+  if (got.size() != expected.size())
+    return fmt::format("{} elements, expected {}", got.size(), expected.size());
   const std::vector<float> a = got.to_float(), b = expected.to_float();
   double worst = 0;
   size_t where = 0, count = 0;
@@ -53,7 +55,8 @@ std::string difference(const Array& got, const Array& expected, double atol, dou
     }
   }
   if (count == 0) return "";
-  return fmt::format("{} of {} values differ, most at {}: {} instead of {}", count, a.size(), where, a[where], b[where]);
+  return fmt::format("{} of {} values differ, most at {}: {} instead of {}", count, a.size(), where, a[where],
+                     b[where]);
 }
 
 void Tally::add(const std::string& what, const std::string& problem) {
@@ -67,7 +70,8 @@ void Tally::know(const std::string& what, const std::string& reason) {
 }
 
 Tally::~Tally() {
-  fmt::print("{}: {} passed, {} failed{}\n", name, passed, failed, known ? fmt::format(", {} known", known) : "");
+  fmt::print("{}: {} passed, {} failed{}\n", name, passed, failed,
+             known ? fmt::format(", {} known", known) : "");
 }
 
 }  // namespace anemone

@@ -19,15 +19,18 @@ std::map<std::string, Array> read_arrays(const std::filesystem::path& folder);
 // Sorted, so that runs are comparable.
 std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
 
-// Empty when every |got - expected| <= atol + rtol * |expected| (NaN equals NaN, inf equals inf); else what differs.
-std::string difference(const Array& got, const Array& expected, double atol, double rtol, bool compare_shapes);
+// Empty when every |got - expected| <= atol + rtol * |expected| (NaN equals NaN, inf equals inf); else what
+// differs.
+std::string difference(const Array& got, const Array& expected, double atol, double rtol,
+                       bool compare_shapes);
 
 // Counts and prints: "mil_ops: 436 passed, 0 failed".
 struct Tally {
   explicit Tally(std::string title) : name(std::move(title)) {}
   ~Tally();
   void add(const std::string& what, const std::string& problem);  // empty problem: passed
-  void know(const std::string& what, const std::string& reason);  // differs, for a reason that is written down
+  void know(const std::string& what,
+            const std::string& reason);  // differs, for a reason that is written down
 
   std::string name;
   int passed = 0, failed = 0, known = 0;

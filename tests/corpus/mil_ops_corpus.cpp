@@ -19,11 +19,13 @@ namespace {
 
 // The cases come as archives; they are unpacked into a folder that goes away with the test.
 struct Unpacked {
-  explicit Unpacked(const fs::path& root) : folder(fs::temp_directory_path() / fmt::format("anemone-mil-ops-{}", ::getpid())) {
+  explicit Unpacked(const fs::path& root)
+      : folder(fs::temp_directory_path() / fmt::format("anemone-mil-ops-{}", ::getpid())) {
     fs::create_directories(folder);
     for (const auto& entry : fs::directory_iterator(root))
       if (entry.path().string().ends_with(".tar.xz")) {
-        const std::string command = fmt::format("tar -xJf '{}' -C '{}'", entry.path().string(), folder.string());
+        const std::string command =
+            fmt::format("tar -xJf '{}' -C '{}'", entry.path().string(), folder.string());
         REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
       }
     for (const fs::path& plain : folders_in(root)) cases.push_back(plain);
@@ -48,7 +50,8 @@ bool declares_half(const Package& package) {
 }
 
 struct Runner {
-  explicit Runner(const fs::path& path) : package(open_package(path)), half(declares_half(*package)), predictor(make_predictor(package)) {}
+  explicit Runner(const fs::path& path)
+      : package(open_package(path)), half(declares_half(*package)), predictor(make_predictor(package)) {}
 
   std::shared_ptr<const Package> package;
   bool half;
@@ -61,16 +64,18 @@ std::map<std::string, Array> arrays(const fs::path& path) {
   return out;
 }
 
-// What the test behind a case is known to want instead of equal values; nothing for most. `within` bounds how far the
-// values may then differ.
+// What the test behind a case is known to want instead of equal values; nothing for most. `within` bounds how
+// far the values may then differ.
 nlohmann::json known_difference(const std::string& test) {
-  static const nlohmann::json known = read_json(fs::path(ANEMONE_SOURCE_DIR) / "tests" / "corpus" / "known_differences.json");
+  static const nlohmann::json known =
+      read_json(fs::path(ANEMONE_SOURCE_DIR) / "tests" / "corpus" / "known_differences.json");
   for (const auto& entry : known)
     if (test.find(entry.at("test").get<std::string>()) != std::string::npos) return entry;
   return {};
 }
 
-void check(const nlohmann::json& info, const Runner& runner, State* state, const fs::path& folder, Tally& tally) {
+void check(const nlohmann::json& info, const Runner& runner, State* state, const fs::path& folder,
+           Tally& tally) {
   std::string ops;
   for (const auto& [op, count] : info.at("ops").items())
     if (op != "const") ops += op + " ";
@@ -78,14 +83,17 @@ void check(const nlohmann::json& info, const Runner& runner, State* state, const
   try {
     const Prediction result = runner.predictor->predict(arrays(folder / "inputs.npz"), state);
     for (const auto& [name, expected] : arrays(folder / "expected.npz")) {
-      // The expected values were computed from fp32 data; where the program holds halves of it, a few roundings lie
-      // between the two: 4 * 2^-11 of the largest value.
+      // The expected values were computed from fp32 data; where the program holds halves of it, a few
+      // roundings lie between the two: 4 * 2^-11 of the largest value.
       double largest = 0;
-      for (const float v : expected.to_float()) largest = std::isfinite(v) ? std::max<double>(largest, std::abs(v)) : largest;
+      for (const float v : expected.to_float())
+        largest = std::isfinite(v) ? std::max<double>(largest, std::abs(v)) : largest;
       const double atol = info.at("atol").get<double>() + (runner.half ? 4 * 0x1p-11 * largest : 0);
-      const std::string problem = difference(result.at(name), expected, atol, info.at("rtol"), info.at("shapes"));
-      const bool bounded = !known.is_null() && (!known.contains("within") ||
-                                                difference(result.at(name), expected, known.at("within"), 0, true).empty());
+      const std::string problem =
+          difference(result.at(name), expected, atol, info.at("rtol"), info.at("shapes"));
+      const bool bounded =
+          !known.is_null() && (!known.contains("within") ||
+                               difference(result.at(name), expected, known.at("within"), 0, true).empty());
       const std::string what = fmt::format("{} {}({})", folder.filename().string(), ops, name);
       if (!problem.empty() && bounded)
         tally.know(what, known.at("reason"));
@@ -126,7 +134,8 @@ TEST_CASE("corpus_mil_ops: single-op programs give the values that Apple's tests
     try {
       const Runner runner(calls[0].second.parent_path() / id / "m.mlpackage");
       const auto state = runner.predictor->make_state();
-      for (const auto& [call, folder] : calls) check(read_json(folder / "case.json"), runner, state.get(), folder, tally);
+      for (const auto& [call, folder] : calls)
+        check(read_json(folder / "case.json"), runner, state.get(), folder, tally);
     } catch (const std::exception& e) {
       tally.add(id, e.what());
     }

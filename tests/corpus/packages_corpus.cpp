@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Runs the cases of one folder in order; "new" makes a state, "keep" goes on with it, also into another function.
+// Runs the cases of one folder in order; "new" makes a state, "keep" goes on with it, also into another
+// function.
 void run_cases(const fs::path& folder, Tally& tally, const PredictOptions& options, double slack) {
   const nlohmann::json index = read_json(folder / "cases.json");
   const auto package = open_package(folder / index.at("package").get<std::string>());
@@ -25,7 +26,8 @@ void run_cases(const fs::path& folder, Tally& tally, const PredictOptions& optio
     auto& predictor = predictors[function];
     if (!predictor) predictor = make_predictor(package, function, options);
     if (what == "new") state = predictor->make_state();
-    const Prediction result = predictor->predict(read_arrays(folder / "inputs" / name), what == "none" ? nullptr : state.get());
+    const Prediction result =
+        predictor->predict(read_arrays(folder / "inputs" / name), what == "none" ? nullptr : state.get());
     for (const auto& [output, expected] : read_arrays(folder / "outputs" / name)) {
       const double atol = entry.at("atol").at(output).get<double>() * slack;
       tally.add(fmt::format("{} {} {}", folder.filename().string(), name, output),
@@ -58,7 +60,8 @@ TEST_CASE("corpus_packages: every reference package gives its expected outputs")
 TEST_CASE("corpus_packages_fp16: and in fp16 arithmetic, within what half precision allows") {
   const auto root = data_folder("packages");
   if (!root) return;
-  // atol is four times the distance between torch half and torch float: rounding after every op stays within it.
+  // atol is four times the distance between torch half and torch float: rounding after every op stays within
+  // it.
   Tally tally("packages, fp16");
   run_all(*root, tally, {.arithmetic = Arithmetic::fp16}, 1);
 }
@@ -94,12 +97,15 @@ TEST_CASE("corpus_mlpackages: packages found in the wild agree with another runt
     for (const auto& entry : fs::directory_iterator(*root)) {
       // basic_pitch_io.npz belongs to basic_pitch_nmp.mlpackage: the part before the last _ is the same.
       const std::string stem = entry.path().stem().string();
-      if (!stem.ends_with("_io") || !package_path.stem().string().starts_with(stem.substr(0, stem.size() - 2))) continue;
+      if (!stem.ends_with("_io") ||
+          !package_path.stem().string().starts_with(stem.substr(0, stem.size() - 2)))
+        continue;
       const auto predictor = make_predictor(open_package(package_path));
       std::map<std::string, Array> inputs, expected;
       std::set<std::string> names;
       for (const TensorInfo& info : predictor->signature().inputs) names.insert(info.name);
-      for (auto& [name, array] : read_npz(entry.path())) (names.contains(name) ? inputs : expected).emplace(name, std::move(array));
+      for (auto& [name, array] : read_npz(entry.path()))
+        (names.contains(name) ? inputs : expected).emplace(name, std::move(array));
       const Prediction result = predictor->predict(inputs);
       // Names differ between the two formats: every expectation must be met by an output of its own.
       std::set<std::string> used;

@@ -25,7 +25,9 @@ TEST_CASE("matvec agrees with its plain twin for every kind, odd sizes and any a
           const float f = normal(random);
           const uint16_t h = half_from_float(f);
           const auto q = static_cast<int8_t>(std::lround(std::fmax(-127, std::fmin(127, f * 40))));
-          const void* from = kind == WeightKind::fp32 ? static_cast<const void*>(&f) : kind == WeightKind::fp16 ? static_cast<const void*>(&h) : &q;
+          const void* from = kind == WeightKind::fp32   ? static_cast<const void*>(&f)
+                             : kind == WeightKind::fp16 ? static_cast<const void*>(&h)
+                                                        : &q;
           std::memcpy(w + static_cast<size_t>(i) * bytes, from, bytes);
         }
         std::vector<float> x(static_cast<size_t>(vectors * k)), a(static_cast<size_t>(vectors * 8)), b = a;
@@ -33,7 +35,8 @@ TEST_CASE("matvec agrees with its plain twin for every kind, odd sizes and any a
         matvec(kind, w, rows, k, x.data(), vectors, a.data(), 8);
         matvec_plain(kind, w, rows, k, x.data(), vectors, b.data(), 8);
         // Sums of k products of size up to about 100 (int8), in fp32.
-        const float tolerance = 1e-6f * static_cast<float>(k) * (kind == WeightKind::int8 ? 100.0f : 4.0f) + 1e-5f;
+        const float tolerance =
+            1e-6f * static_cast<float>(k) * (kind == WeightKind::int8 ? 100.0f : 4.0f) + 1e-5f;
         for (size_t i = 0; i < a.size(); ++i) REQUIRE(std::abs(a[i] - b[i]) <= tolerance);
       }
 }

@@ -14,7 +14,9 @@ namespace anemone {
 inline std::optional<std::filesystem::path> data_folder(const std::string& name) {
   const char* root = std::getenv("ANEMONE_DATA");
   const std::filesystem::path path =
-      (root ? std::filesystem::path(root) : std::filesystem::path(ANEMONE_SOURCE_DIR) / ".." / "shared" / "data") / name;
+      (root ? std::filesystem::path(root)
+            : std::filesystem::path(ANEMONE_SOURCE_DIR) / ".." / "shared" / "data") /
+      name;
   if (std::filesystem::exists(path)) return path;
   MESSAGE("skipped: no test data at " << path.string());
   return std::nullopt;

@@ -28,7 +28,8 @@ TEST_CASE("tokenize prints ids, as lines or JSON, and text again") {
   CHECK(run({}, "The boat") == ids);
   CHECK(run({.text = ids, .decode = true}) == "The boat\n");
   CHECK(run({.text = "[" + ids + "]", .json = true, .decode = true}) == "{\"text\": \"The boat\"}\n");
-  const std::string array = "[" + std::regex_replace(ids.substr(0, ids.size() - 1), std::regex(" "), ", ") + "]\n";
+  const std::string array =
+      "[" + std::regex_replace(ids.substr(0, ids.size() - 1), std::regex(" "), ", ") + "]\n";
   CHECK(run({.lines = true}, "\"The boat\"\n\"The boat\"\n") == array + array);
   CHECK(run({.lines = true, .decode = true}, array) == "\"The boat\"\n");
   CHECK_THROWS_AS(run({.lines = true}, "The boat\n"), Error);

@@ -79,7 +79,8 @@ int32_t power(int32_t x, int32_t y) {
 
 const std::vector<OpVersion> kNumbers = {{Opset::ios15, {{"x", kNumber, 'T'}, {"y", kNumber, 'T'}}}};
 const std::vector<OpVersion> kLogical = {{Opset::ios15, {{"x", kBool}, {"y", kBool}}}};
-const std::vector<OpVersion> kCompare = {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"y", kNumberOrBool, 'T'}}}};
+const std::vector<OpVersion> kCompare = {
+    {Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"y", kNumberOrBool, 'T'}}}};
 
 const Op kOps[] = {
     {"add", kNumbers, "x + y", infer_same,

@@ -14,7 +14,8 @@ TEST_CASE("binary ops broadcast as numpy does") {
 
 TEST_CASE("binary ops keep symbols and refuse shapes that do not fit") {
   const Type symbolic = Type::tensor(DType::fp16, {1, Dim::symbol(1), 8});
-  CHECK(OpTester("mul").of_type("x", symbolic).of_type("y", Type::tensor(DType::fp16, {8})).infer()[0] == symbolic);
+  CHECK(OpTester("mul").of_type("x", symbolic).of_type("y", Type::tensor(DType::fp16, {8})).infer()[0] ==
+        symbolic);
   CHECK_THROWS_WITH_AS(OpTester("mul").in("x", {2}, {1, 2}).in("y", {3}, {1, 2, 3}).run(),
                        "the shapes [2] and [3] do not fit together", Error);
   CHECK_THROWS_AS(OpTester("mul").in("x", {1}, {1}).in_ints("y", {1}, {1}).run(), Error);
@@ -22,7 +23,9 @@ TEST_CASE("binary ops keep symbols and refuse shapes that do not fit") {
 
 TEST_CASE("integer division and remainder follow their rules for negative numbers") {
   const std::vector<int32_t> x{-7, 7, -7, 5, 5}, y{2, -2, -2, 0, 3};
-  const auto run = [&](const char* op) { return OpTester(op).in_ints("x", {5}, x).in_ints("y", {5}, y).run()[0].ints; };
+  const auto run = [&](const char* op) {
+    return OpTester(op).in_ints("x", {5}, x).in_ints("y", {5}, y).run()[0].ints;
+  };
   CHECK(run("real_div") == std::vector<int32_t>{-3, -3, 3, 0, 1});
   CHECK(run("floor_div") == std::vector<int32_t>{-4, -4, 3, 0, 1});
   CHECK(run("mod") == std::vector<int32_t>{1, -1, -1, 0, 2});

@@ -36,7 +36,8 @@ OpTester& OpTester::of_type(const std::string& param, Type type) {
   return *this;
 }
 
-OpTester& OpTester::in(const std::string& param, std::vector<int64_t> dims, std::vector<float> values, DType dtype) {
+OpTester& OpTester::in(const std::string& param, std::vector<int64_t> dims, std::vector<float> values,
+                       DType dtype) {
   of_type(param, Type::tensor(dtype, dims));
   Bound& b = bound_[values_.back().get()];
   b.known = true;
@@ -77,8 +78,10 @@ OpBinding OpTester::bind() {
   for (size_t p = 0; p < params.size(); ++p)
     for (int i = 0; i < binding.ranges[p].count; ++i) {
       Operand& operand = binding.operands[static_cast<size_t>(binding.ranges[p].begin + i)];
-      const bool numbers = operand.constant && operand.type.is_tensor() && operand.type.dtype != DType::string;
-      if (numbers && ((params[p].flags & kStored) || binding.op->store)) operand.stored = stored_constant(*operand.constant);
+      const bool numbers =
+          operand.constant && operand.type.is_tensor() && operand.type.dtype != DType::string;
+      if (numbers && ((params[p].flags & kStored) || binding.op->store))
+        operand.stored = stored_constant(*operand.constant);
     }
   return binding;
 }
@@ -114,7 +117,8 @@ std::vector<OpTester::Result> OpTester::run(int threads) {
   std::vector<TensorList> lists(types.size());
   std::vector<void*> out;
   for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i].kind != Type::Kind::list) buffers[i].assign(static_cast<size_t>(types[i].size()) + 1, 0xdeadbeef);
+    if (types[i].kind != Type::Kind::list)
+      buffers[i].assign(static_cast<size_t>(types[i].size()) + 1, 0xdeadbeef);
     out.push_back(types[i].kind == Type::Kind::list ? static_cast<void*>(&lists[i]) : buffers[i].data());
   }
   ThreadPool pool(threads);

@@ -17,14 +17,15 @@ class OpTester {
  public:
   struct Result {
     Type type;
-    std::vector<float> floats;    // of a floating type
-    std::vector<int32_t> ints;    // of the others
-    TensorList list;              // of a list
+    std::vector<float> floats;  // of a floating type
+    std::vector<int32_t> ints;  // of the others
+    TensorList list;            // of a list
   };
 
   explicit OpTester(std::string op, Opset opset = Opset::ios18);
 
-  // A tensor computed at run time: its elements are not known to the type rule of `infer`, but to that of `run`.
+  // A tensor computed at run time: its elements are not known to the type rule of `infer`, but to that of
+  // `run`.
   OpTester& in(const std::string& param, std::vector<int64_t> dims, std::vector<float> values,
                DType dtype = DType::fp32);
   OpTester& in_ints(const std::string& param, std::vector<int64_t> dims, std::vector<int32_t> values,
@@ -36,7 +37,9 @@ class OpTester {
   OpTester& constant(const std::string& param, Constant value);
   OpTester& set(const std::string& param, int value) { return constant(param, Constant::integer(value)); }
   OpTester& set(const std::string& param, bool value) { return constant(param, Constant::boolean(value)); }
-  OpTester& set(const std::string& param, const char* value) { return constant(param, Constant::text(value)); }
+  OpTester& set(const std::string& param, const char* value) {
+    return constant(param, Constant::text(value));
+  }
   OpTester& set(const std::string& param, float value, DType dtype = DType::fp32) {
     return constant(param, Constant::number(value, dtype));
   }
@@ -46,7 +49,8 @@ class OpTester {
   OpTester& set(const std::string& param, std::initializer_list<int64_t> values) {  // so that {2} is a vector
     return constant(param, Constant::ints(values));
   }
-  OpTester& weight(const std::string& param, Shape shape, std::vector<float> values, DType dtype = DType::fp32) {
+  OpTester& weight(const std::string& param, Shape shape, std::vector<float> values,
+                   DType dtype = DType::fp32) {
     return constant(param, Constant::numbers(values, dtype, std::move(shape)));
   }
 
