@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/format.h"
 #include "mil/text.h"
+#include "mil/verify.h"
 #include "package/summary.h"
 #include "predict/predictor.h"
 
@@ -166,6 +167,10 @@ Json to_json(const Package& package, const PackageSummary& summary) {
                        {"license", m->license},
                        {"user", m->user}};
   out["notes"] = package.notes;
+  out["faults"] = Json::array();
+  for (const Fault& fault : verify(package.program))
+    out["faults"].push_back(
+        {{"rule", fault.rule}, {"function", fault.function}, {"op", fault.op}, {"message", fault.message}});
   return out;
 }
 
@@ -203,8 +208,11 @@ int inspect(const Args& args, const Common& common) {
     }
   }
   print_metadata(package->description);
-  if (!common.quiet)
+  if (!common.quiet) {
     for (const std::string& note : package->notes) fmt::print("\nnote: {}\n", note);
+    for (const Fault& fault : verify(package->program, 5))
+      fmt::print("\nnote: breaks a rule of MIL: {}\n", fault.text());
+  }
   return 0;
 }
 
