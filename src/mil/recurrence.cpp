@@ -19,7 +19,8 @@ void check_matrix(const OpCall& c, const std::string& param, int64_t rows, Dim c
         .expected(fmt::format("[{}, {}]", rows, columns.text()));
 }
 
-// A state with more rows than the batch is taken, the rest of it ignored: what coremltools writes for a packed sequence.
+// A state with more rows than the batch is taken, the rest of it ignored: what coremltools writes for a
+// packed sequence.
 void check_state(const OpCall& c, const std::string& param, const Recurrence& r) {
   const Type& t = c.type(param);
   const Dim width = r.hidden * r.directions;
