@@ -236,7 +236,7 @@ class _MLModelProxy:
 
     def _run(self, folder, data, state):
         inputs, outputs, states = (os.path.join(folder, name) for name in ("in.npz", "out.npz", "state.npz"))
-        np.savez(inputs, **{name: np.atleast_1d(np.asarray(value)) for name, value in data.items()})
+        np.savez(inputs, **{name: self._as_declared(name, value) for name, value in data.items()})
         line = command + [self._path, "--inputs", inputs, "--outputs", outputs]
         if self._function:
             line += ["--function", self._function]
@@ -252,6 +252,13 @@ class _MLModelProxy:
                 state.values = dict(loaded)
         with np.load(outputs) as loaded:
             return dict(loaded)
+
+    def _as_declared(self, name, value):
+        """Arrays have at least one dimension; those for whole numbers are cut to them, as Core ML does with floats."""
+        array = np.atleast_1d(np.asarray(value))
+        features = {feature.name: feature.type.multiArrayType for feature in self._description().input}
+        whole = name in features and features[name].dataType == features[name].INT32
+        return array.astype(np.int32) if whole else array
 
     @staticmethod
     def _as_core_ml_gives_it(feature, outputs):
