@@ -147,7 +147,7 @@ int run_text(const Args& args, const Common& common) {
 
 constexpr std::string_view kExamples =
     "  anemone run smollm2 \"What is a tide pool?\"\n"
-    "  echo \"Once upon a time\" | anemone run demo --raw --max-new 60 --temperature 0.8 --seed 7";
+    "  anemone run demo \"Once upon a time\" --raw --max-new 60 --temperature 0.8 --seed 7";
 
 }  // namespace
 
