@@ -6,7 +6,7 @@
 namespace anemone::lower {
 
 Cache::Cache(Function& f, const Model& model, const LayersSpec& spec)
-    : model_(model), spec_(spec), width_(cache_width(model)) {
+    : spec_(spec), width_(cache_width(model)) {
   const auto layers = static_cast<int64_t>(spec.last - spec.first);
   const Shape one{1, model.kv_heads, spec.context, width_};
   if (spec.kv == KvKind::packed) {

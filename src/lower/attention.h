@@ -37,7 +37,6 @@ class Cache {
   Value* blend(Builder& b, Value* old, Value* rows, const std::string& name);
   Value* insert(Builder& b, Value* old, Value* rows, int64_t index, const std::string& name);
 
-  const Model& model_;
   const LayersSpec& spec_;
   const int64_t width_;
   Side keys_, values_;
