@@ -83,6 +83,11 @@ void Executor::set_input(int id, const Type* type, void* data) {
 
 void Executor::execute() {
   fault_.reset();
+  // Nothing of an earlier call may be seen: its inputs are gone.
+  std::vector<bool> given(cells_.size(), false);
+  for (const auto& input : info_.function().inputs) given[static_cast<size_t>(info_.id(input.get()))] = true;
+  for (size_t i = 0; i < cells_.size(); ++i)
+    if (!given[i]) cells_[i] = {};
   if (arenas_.size() > kMostPlans) arenas_.clear();  // shapes without end
   execute(info_.function().body);
 }

@@ -1,6 +1,7 @@
 #include "engine/function_info.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 
@@ -40,6 +41,14 @@ std::vector<int> FunctionInfo::uses_of(const Operation& op) const {
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
+  // What a nested block defines is its own affair. (Deeper blocks have taken theirs out already.)
+  for (const auto& block : op.blocks) {
+    std::set<int> own;
+    for (const auto& input : block->inputs) own.insert(id(input.get()));
+    for (const auto& inner : block->ops)
+      for (const auto& output : inner->outputs) own.insert(id(output.get()));
+    std::erase_if(out, [&](int use) { return own.contains(use); });
+  }
   return out;
 }
 
