@@ -57,7 +57,7 @@ void print_signature(const Signature& s, const Package& package) {
   rows("states", s.states);
 }
 
-void print_ops(const std::string& function, const std::map<std::string, int>& ops, int constants) {
+void print_ops(const std::map<std::string, int>& ops, int constants) {
   std::vector<std::pair<std::string, int>> sorted(ops.begin(), ops.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -75,7 +75,6 @@ void print_ops(const std::string& function, const std::map<std::string, int>& op
     line += item;
   }
   fmt::print("{}\n", line);
-  (void)function;
 }
 
 void print_weights(const PackageSummary& summary, bool each) {
@@ -193,7 +192,7 @@ int inspect(const Args& args, const Common& common) {
     print_signature(s, *package);
     const auto ops = summary.ops.find(s.function);
     const auto constants = summary.constants.find(s.function);
-    print_ops(s.function, ops == summary.ops.end() ? std::map<std::string, int>{} : ops->second,
+    print_ops(ops == summary.ops.end() ? std::map<std::string, int>{} : ops->second,
               constants == summary.constants.end() ? 0 : constants->second);
   }
   print_weights(summary, args.weights);

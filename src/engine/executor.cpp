@@ -13,8 +13,7 @@ namespace {
 constexpr size_t kMostPlans = 256;
 constexpr int64_t kGrain = 1 << 14;
 
-std::string key_of(const Block& block, size_t begin, std::span<const int> ids, const Cells& cells,
-                   const FunctionInfo& info) {
+std::string key_of(const Block& block, size_t begin, std::span<const int> ids, const Cells& cells) {
   std::string key = fmt::format("{}/{}", static_cast<const void*>(&block), begin);
   for (const int id : ids) {
     const Cell& cell = cells[static_cast<size_t>(id)];
@@ -23,7 +22,6 @@ std::string key_of(const Block& block, size_t begin, std::span<const int> ids, c
     if (cell.known && cell.type->is_tensor())
       key.append(static_cast<const char*>(cell.data), static_cast<size_t>(cell.type->size()) * 4);
   }
-  (void)info;
   return key;
 }
 
@@ -57,7 +55,7 @@ std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, co
                                                     size_t begin, const Cells& cells,
                                                     const PlanOptions& options) {
   std::lock_guard lock(mutex_);
-  const std::string key = key_of(block, begin, live_in(info, block, begin), cells, info);
+  const std::string key = key_of(block, begin, live_in(info, block, begin), cells);
   if (const auto it = plans_.find(key); it != plans_.end()) return it->second;
   std::shared_ptr<const Plan> plan = make_plan(info, block, begin, cells, options);
   if (order_.size() == kMostPlans) {

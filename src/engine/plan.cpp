@@ -72,10 +72,10 @@ class Planner {
   // Adds one operation; false when its result cannot be typed yet.
   bool add(const Operation& op, int index) {
     if (op.type == "read_state") return add_read_state(op, index);
-    if (op.type == "write_state") return add_write_state(op, index);
+    if (op.type == "write_state") return add_write_state(op);
     OpBinding binding = OpBinding::bind(
         op, info_.function().opset, [this](const Value* v) -> const Type& { return type_of(info_.id(v)); });
-    std::vector<Source> in = sources(binding, index);
+    std::vector<Source> in = sources(binding);
     std::vector<const void*> data(in.size(), nullptr);
     bool all_known = true;
     for (size_t i = 0; i < in.size(); ++i) {
@@ -93,7 +93,7 @@ class Planner {
     if ((all_known || binding.op->value_from_type) && !binding.op->random && fold(op, binding, data, types))
       return true;
     if (!binding.op->view_of.empty() && add_view(op, binding, types)) return true;
-    use(in, index);
+    use(in);
     Step step;
     step.run = choose_kernel(binding, types);
     step.binding = std::move(binding);
@@ -113,7 +113,7 @@ class Planner {
 
   // Where the operands come from; weights that the kernel cannot read as stored are loaded by a step of their
   // own.
-  std::vector<Source> sources(OpBinding& binding, int) {
+  std::vector<Source> sources(OpBinding& binding) {
     std::vector<Source> in(binding.operands.size());
     const auto& params = binding.version->params;
     for (size_t p = 0; p < params.size(); ++p)
@@ -229,7 +229,7 @@ class Planner {
     return true;
   }
 
-  bool add_write_state(const Operation& op, int index) {
+  bool add_write_state(const Operation& op) {
     const Value* state = op.value("input");
     if (!state || state->type.kind != Type::Kind::state) throw errorf("'input' must be a state");
     const Input* data = op.input("data");
@@ -249,7 +249,7 @@ class Planner {
       step.in = {{id, nullptr}, {info_.id(state), nullptr}};
     }
     step.types = {state->type.content()};
-    use(step.in, index);
+    use(step.in);
     emit(std::move(step), op);
     return true;
   }
@@ -289,7 +289,7 @@ class Planner {
     return &block_ == &info_.function().body ? INT_MAX : static_cast<int>(block_.ops.size()) - 1;
   }
 
-  void use(const std::vector<Source>& in, int) {
+  void use(const std::vector<Source>& in) {
     for (const Source& source : in)
       if (source.id >= 0) touch(source.id);
   }
