@@ -10,12 +10,11 @@
 #include "base/half.h"
 #include "base/thread_pool.h"
 #include "checkpoint/gguf_builder.h"
-#include "checkpoint/temp_folder.h"
 #include "kernels/dequant.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 using test::GgufBuilder;
-using test::TempFolder;
 
 namespace {
 

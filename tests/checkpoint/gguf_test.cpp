@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf_builder.h"
-#include "checkpoint/temp_folder.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 using test::GgufBuilder;
@@ -210,7 +210,7 @@ TEST_CASE("a split checkpoint is opened from any of its parts") {
     if (number > 0) b.tensor("w" + std::to_string(number), {2}, 0, 0).data(8);
     return b.bytes();
   };
-  const test::TempFolder folder;
+  const TempFolder folder;
   const auto name = [&](int i) { return folder.path() / ("m-0000" + std::to_string(i) + "-of-00003.gguf"); };
   const auto write = [&](const std::filesystem::path& path, const std::string& bytes) {
     return folder.write(path.filename().string(), bytes);

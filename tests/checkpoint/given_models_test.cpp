@@ -1,6 +1,8 @@
 // Walks the given models: whatever is there must open and decode, and two formats of one model must agree.
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +14,7 @@
 #include "base/half.h"
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/temp_folder.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 namespace fs = std::filesystem;
@@ -21,7 +23,7 @@ namespace {
 
 std::vector<fs::path> given_files(std::string_view extension) {
   std::vector<fs::path> found;
-  const fs::path root = test::data_folder();
+  const fs::path root = data_root();
   if (!fs::exists(root)) {
     MESSAGE("skipped: no given data at " << root.string());
     return found;

@@ -5,10 +5,9 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf_builder.h"
-#include "checkpoint/temp_folder.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
-using test::TempFolder;
 
 namespace {
 

@@ -73,8 +73,7 @@ double largest(const Array& array) {
 // What the test behind a case is known to want instead of equal values; nothing for most. `within` bounds how
 // far the values may then differ.
 nlohmann::json known_difference(const std::string& test) {
-  static const nlohmann::json known =
-      read_json(fs::path(ANEMONE_SOURCE_DIR) / "tests" / "corpus" / "known_differences.json");
+  static const nlohmann::json known = read_json(source_dir() / "tests" / "corpus" / "known_differences.json");
   for (const auto& entry : known)
     if (test.find(entry.at("test").get<std::string>()) != std::string::npos) return entry;
   return {};

@@ -10,19 +10,12 @@
 #include "corpus/corpus.h"
 #include "runtime/session.h"
 #include "support/golden_models.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 using namespace anemone::test;
 
 namespace {
-
-struct TemporaryFolder {
-  TemporaryFolder() : path(fs::temp_directory_path() / fmt::format("anemone-models-{}", ::getpid())) {
-    fs::create_directories(path);
-  }
-  ~TemporaryFolder() { fs::remove_all(path); }
-  fs::path path;
-};
 
 struct Score {
   double error = 0;   // largest difference, as a part of the golden logits' range
@@ -80,12 +73,12 @@ std::string text(const Score& s) {
 }  // namespace
 
 TEST_CASE("corpus_models: bundles compute what transformers computes") {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   Tally tally("models");
   for (const GoldenModel& model : golden_models()) {
     if (!is_known(Checkpoint::open(model.checkpoint))) continue;
     const int64_t context = context_for(model);
-    const fs::path plain = folder.path / "plain", int8 = folder.path / "int8";
+    const fs::path plain = folder.path() / "plain", int8 = folder.path() / "int8";
     convert(model.checkpoint, plain,
             {.context = {context},
              .tokens = {{1, 1}, {16, 16}},
@@ -112,7 +105,7 @@ TEST_CASE("corpus_models: bundles compute what transformers computes") {
 }
 
 TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tiers gives the same logits") {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   Tally tally("variants");
   using lower::KvKind;
   using lower::KvWrite;
@@ -144,19 +137,19 @@ TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tier
     for (Variant v : variants) {
       v.options.precision = Precision::fp16;
       v.options.overwrite = true;
-      convert(model.checkpoint, folder.path / "variant", v.options);
-      const Score s = run(folder.path / "variant", model, "", Arithmetic::fp32);
+      convert(model.checkpoint, folder.path() / "variant", v.options);
+      const Score s = run(folder.path() / "variant", model, "", Arithmetic::fp32);
       tally.add(model.name() + " " + v.name, s.error <= 1e-3 && s.same_best ? "" : text(s));
     }
   }
 }
 
 TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token") {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   Tally tally("argmax");
   for (const GoldenModel& model : golden_models()) {
     if (!model.variant.empty() || !is_known(Checkpoint::open(model.checkpoint))) continue;
-    convert(model.checkpoint, folder.path / "b",
+    convert(model.checkpoint, folder.path() / "b",
             {.context = {64},
              .precision = Precision::fp16,
              .argmax = true,
@@ -164,7 +157,7 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
              .head_rows = 300,
              .overwrite = true});
     const std::vector<int32_t> ids = read_ids(model.golden / "input_ids.npy");
-    Session session(Bundle::open(folder.path / "b", {}), {.positions = static_cast<int64_t>(ids.size())});
+    Session session(Bundle::open(folder.path() / "b", {}), {.positions = static_cast<int64_t>(ids.size())});
     const Array golden = read_npy(model.golden / "logits.npy");
     const std::vector<float> logits = golden.to_float();
     const auto vocab = static_cast<size_t>(golden.shape().back());
@@ -180,13 +173,13 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
 }
 
 TEST_CASE("converting twice gives the same bytes") {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   const auto models = golden_models();
   for (const GoldenModel& model : models) {
     if (!is_known(Checkpoint::open(model.checkpoint))) continue;
     std::vector<std::string> hashes[2];
     for (int i = 0; i < 2; ++i)
-      for (const BundleFile& f : convert(model.checkpoint, folder.path / "twice",
+      for (const BundleFile& f : convert(model.checkpoint, folder.path() / "twice",
                                          {.context = {64}, .threads = i + 1, .overwrite = true})
                                      .info.files)
         hashes[i].push_back(f.path + f.xxh3);

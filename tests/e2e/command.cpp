@@ -1,12 +1,14 @@
 #include "e2e/command.h"
 
 #include <doctest/doctest.h>
+
 #include <sys/wait.h>
+#include "support/data.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "package/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace anemone::e2e {
 namespace {
@@ -46,9 +48,7 @@ void check_refused(const Outcome& outcome, const std::vector<std::string>& must_
   for (const std::string& text : must_say) CHECK_MESSAGE(outcome.err.find(text) != std::string::npos, text);
 }
 
-std::filesystem::path recall_package() {
-  return std::filesystem::path(ANEMONE_SOURCE_DIR) / "examples/recall/recall.mlpackage";
-}
+std::filesystem::path recall_package() { return source_dir() / "examples/recall/recall.mlpackage"; }
 
 std::vector<std::filesystem::path> recall_steps() {
   std::vector<std::filesystem::path> out;

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "e2e/command.h"
-#include "package/temp_folder.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 using namespace anemone::e2e;

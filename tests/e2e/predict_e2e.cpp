@@ -8,7 +8,7 @@
 #include "e2e/command.h"
 #include "mil/builder.h"
 #include "package/package.h"
-#include "package/temp_folder.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 using namespace anemone::e2e;

@@ -1,12 +1,14 @@
 // The README shows what really happens: its commands are run and must print what it prints.
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
 
 #include "e2e/command.h"
-#include "package/temp_folder.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 using namespace anemone::e2e;
@@ -57,7 +59,7 @@ bool alike(const std::string& shown, const std::string& printed) {
 
 TEST_CASE("the README's commands print what it shows") {
   const TempFolder folder;
-  const std::filesystem::path source = ANEMONE_SOURCE_DIR;
+  const std::filesystem::path source = source_dir();
   std::filesystem::create_directory_symlink(source / "examples", folder / "examples");
   std::filesystem::create_directories(folder / "build/release");
   std::filesystem::create_symlink(ANEMONE_BINARY, folder / "build/release/anemone");

@@ -9,7 +9,6 @@
 #include "families/tiny_model.h"
 
 using namespace anemone;
-using test::TempFolder;
 using test::TinyModel;
 
 namespace {

@@ -12,7 +12,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf_builder.h"
-#include "checkpoint/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace anemone::test {
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -30,7 +32,8 @@ struct Case {
 // kind.
 std::vector<Case> oracle_cases() {
   const char* given = std::getenv("ANEMONE_DEQUANT_CASES");
-  std::ifstream file(given ? given : ANEMONE_SOURCE_DIR "/tests/data/dequant_cases.bin", std::ios::binary);
+  std::ifstream file(given ? std::filesystem::path(given) : source_dir() / "tests/data/dequant_cases.bin",
+                     std::ios::binary);
   std::vector<Case> cases;
   uint32_t head[3];
   while (file.read(reinterpret_cast<char*>(head), sizeof head)) {

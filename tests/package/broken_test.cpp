@@ -8,8 +8,8 @@
 #include "package/manifest.h"
 #include "package/mil_codec.h"
 #include "package/package.h"
-#include "package/temp_folder.h"
 #include "package/wire.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 

@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "package/corpus.h"
 #include "package/package.h"
+#include "support/data.h"
 
 using namespace anemone;
 
 TEST_CASE("every package of the corpus can be read, with types that fit its constants") {
-  for (const auto& path : corpus::packages()) {
+  for (const auto& path : data_packages()) {
     CAPTURE(path.string());
     Package package;
     REQUIRE_NOTHROW(package = read_package(path));

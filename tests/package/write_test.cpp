@@ -6,9 +6,9 @@
 #include "base/thread_pool.h"
 #include "package/blob.h"
 #include "package/build.h"
-#include "package/corpus.h"
 #include "package/package.h"
-#include "package/temp_folder.h"
+#include "support/data.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 
@@ -41,7 +41,7 @@ class Counting : public WeightSource {
 TEST_CASE("every package of the corpus reads back as it was written, in the same bytes each time") {
   TempFolder folder;
   ThreadPool one(1), many(4);
-  for (const auto& path : corpus::packages()) {
+  for (const auto& path : data_packages()) {
     CAPTURE(path.string());
     const Package package = read_package(path);
     write_package(package, folder / "a.mlpackage", {.overwrite = true, .pool = &one});

@@ -3,15 +3,17 @@
 
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/temp_folder.h"
 #include "families/family.h"
 #include "support/golden_models.h"
+#include "support/temp_folder.h"
 
 using namespace anemone;
 using test::GoldenModel;
@@ -100,7 +102,7 @@ TEST_CASE("a configuration as newer tools save it describes the same model") {
     if (!model.variant.empty() || !fs::exists(other) || !test::is_known(Checkpoint::open(model.checkpoint)))
       continue;
     INFO("model " << model.name());
-    test::TempFolder folder;
+    TempFolder folder;
     fs::copy_file(other, folder.path() / "config.json");
     for (const auto& entry : fs::directory_iterator(model.checkpoint))
       if (entry.path().extension() == ".safetensors")
@@ -114,7 +116,7 @@ TEST_CASE("a configuration as newer tools save it describes the same model") {
 }
 
 TEST_CASE("the demo model gives its golden tokens and logits") {
-  const fs::path folder = fs::path(ANEMONE_SOURCE_DIR) / "examples" / "demo_model";
+  const fs::path folder = source_dir() / "examples" / "demo_model";
   const auto golden = nlohmann::json::parse(std::ifstream(folder / "golden.json"));
   const Reference reference = load(folder / golden.at("model").get<std::string>());
   for (const auto& item : golden.at("cases")) {
@@ -132,7 +134,7 @@ TEST_CASE("the demo model gives its golden tokens and logits") {
 }
 
 TEST_CASE("pieces of a text give the same logits as the whole") {
-  const Reference reference = load(fs::path(ANEMONE_SOURCE_DIR) / "examples" / "demo_model" / "demo.gguf");
+  const Reference reference = load(source_dir() / "examples" / "demo_model" / "demo.gguf");
   std::vector<int32_t> ids(300);  // more than goes through the layers at once
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 37 + 11) % 2048);
   const std::vector<float> whole = reference.logits(ids);
@@ -147,7 +149,7 @@ TEST_CASE("pieces of a text give the same logits as the whole") {
 }
 
 TEST_CASE("positions count from where they are told to; attention sees differences alone") {
-  const Reference reference = load(fs::path(ANEMONE_SOURCE_DIR) / "examples" / "demo_model" / "demo.gguf");
+  const Reference reference = load(source_dir() / "examples" / "demo_model" / "demo.gguf");
   const std::vector<int32_t> ids = {0, 1098, 668, 1159, 531};
   ReferenceOptions later;
   later.first_position = 100;
@@ -155,7 +157,7 @@ TEST_CASE("positions count from where they are told to; attention sees differenc
 }
 
 TEST_CASE("ids outside the vocabulary and positions before 0 are errors") {
-  const Reference reference = load(fs::path(ANEMONE_SOURCE_DIR) / "examples" / "demo_model" / "demo.gguf");
+  const Reference reference = load(source_dir() / "examples" / "demo_model" / "demo.gguf");
   CHECK_THROWS_WITH_AS(reference.logits(std::vector<int32_t>{5, 2048}), doctest::Contains("2048"), Error);
   CHECK_THROWS_WITH_AS(reference.logits(std::vector<int32_t>{-1}), doctest::Contains("0 to 2047"), Error);
   ReferenceOptions options;

@@ -1,25 +1,27 @@
-// Where the shared test data lies: ANEMONE_DATA, or ../shared/data beside the sources.
+// Where a test finds its files: the repository, the given data, a folder of its own.
+//     if (const auto models = data_folder("models")) …
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
-
-#include <doctest/doctest.h>
+#include <vector>
 
 namespace anemone {
 
-// The folder `name` of the data, or nothing (and a message that says "skipped") where it is absent.
-inline std::optional<std::filesystem::path> data_folder(const std::string& name) {
-  const char* root = std::getenv("ANEMONE_DATA");
-  const std::filesystem::path path =
-      (root ? std::filesystem::path(root)
-            : std::filesystem::path(ANEMONE_SOURCE_DIR) / ".." / "shared" / "data") /
-      name;
-  if (std::filesystem::exists(path)) return path;
-  MESSAGE("skipped: no test data at " << path.string());
-  return std::nullopt;
-}
+// The root of the repository.
+const std::filesystem::path& source_dir();
+
+// The given data: ANEMONE_DATA, or ../shared/data beside the sources.
+std::filesystem::path data_root();
+
+// The folder `name` of the given data, or nothing (and a message that says "skipped") where it is absent.
+std::optional<std::filesystem::path> data_folder(const std::string& name);
+
+// Every .mlpackage below the given data, sorted; says "skipped" where there is none.
+std::vector<std::filesystem::path> data_packages();
+
+// The files of a folder whose names end so, in order; none when there is no such folder.
+std::vector<std::filesystem::path> files_ending(const std::filesystem::path& folder, const std::string& end);
 
 }  // namespace anemone

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -18,11 +20,6 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path data_root() {
-  const char* set = std::getenv("ANEMONE_DATA");
-  return set ? fs::path(set) : fs::path(ANEMONE_SOURCE_DIR) / "../shared/data";
-}
 
 Json read_json(const fs::path& path) {
   std::ifstream in(path);

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -40,7 +42,7 @@ std::string error_of(const std::string& source, const jinja::Limits& limits = {}
 
 TEST_CASE("snippets render as jinja2 renders them") {
   const char* other = std::getenv("ANEMONE_JINJA_CASES");  // more snippets, made by the same script
-  std::ifstream file(other ? other : ANEMONE_SOURCE_DIR "/tests/data/jinja_cases.json");
+  std::ifstream file(other ? std::filesystem::path(other) : source_dir() / "tests/data/jinja_cases.json");
   REQUIRE(file.good());
   const Json cases = Json::parse(file);
   ChatInput in;

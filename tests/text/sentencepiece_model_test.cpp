@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +13,7 @@
 namespace anemone {
 namespace {
 
-const std::string kData = std::string(ANEMONE_SOURCE_DIR) + "/tests/data/";
+const std::string kData = source_dir().string() + "/tests/data/";
 
 TokenizerSpec read(std::string bytes) {
   return read_sentencepiece_model(*MappedFile::from_bytes("t.model", std::move(bytes)));

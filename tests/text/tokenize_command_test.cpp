@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <regex>
 #include <sstream>
 
@@ -10,7 +12,7 @@
 namespace anemone {
 namespace {
 
-const std::string kModel = std::string(ANEMONE_SOURCE_DIR) + "/tests/data/sentencepiece_bpe.model";
+const std::string kModel = source_dir().string() + "/tests/data/sentencepiece_bpe.model";
 
 std::string run(TokenizeOptions options, const std::string& input = "") {
   options.source = kModel;
@@ -45,8 +47,7 @@ TEST_CASE("tokenize refuses ids that are none and sources that are not there") {
   std::istringstream in;
   std::ostringstream out;
   CHECK_THROWS_AS(tokenize_command({.source = "/nowhere/tokenizer.json"}, in, out), Error);
-  CHECK_THROWS_AS(tokenize_command({.source = std::string(ANEMONE_SOURCE_DIR) + "/tests/text"}, in, out),
-                  Error);
+  CHECK_THROWS_AS(tokenize_command({.source = source_dir().string() + "/tests/text"}, in, out), Error);
 }
 
 }  // namespace anemone

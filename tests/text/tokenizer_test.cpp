@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/data.h"
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -36,7 +38,7 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const Id
 }
 
 nlohmann::json cases() {  // made by tests/oracle/make_tokenizer_cases.py
-  std::ifstream in(std::string(ANEMONE_SOURCE_DIR) + "/tests/data/tokenizer_cases.json");
+  std::ifstream in(source_dir().string() + "/tests/data/tokenizer_cases.json");
   return nlohmann::json::parse(in);
 }
 

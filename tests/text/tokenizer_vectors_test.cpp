@@ -7,11 +7,17 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "text/data_folder.h"
+#include "support/data.h"
 #include "text/tokenizer.h"
 
 namespace anemone {
 namespace {
+
+// Where the fetched tokenizers lie.
+std::filesystem::path tokenizer_cache() {
+  if (const char* given = std::getenv("ANEMONE_TOKENIZERS")) return given;
+  return source_dir() / ".cache/tokenizers";
+}
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -43,11 +49,11 @@ void check_decoding(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids
 }  // namespace
 
 TEST_CASE("tokenizer.json files give the ids and texts of Hugging Face's vectors") {
-  const auto files = files_ending(data_folder() / "tokenizers", ".vectors.json");
-  if (files.empty()) MESSAGE("skipped: no vectors in " << (data_folder() / "tokenizers").string());
+  const auto files = files_ending(data_root() / "tokenizers", ".vectors.json");
+  if (files.empty()) MESSAGE("skipped: no vectors in " << (data_root() / "tokenizers").string());
   std::map<int, std::string> texts;
   if (!files.empty()) {
-    for (const Json& t : read_json(data_folder() / "tokenizers/texts.json")) {
+    for (const Json& t : read_json(data_root() / "tokenizers/texts.json")) {
       texts[t["id"].get<int>()] = t["text"].get<std::string>();
     }
   }
@@ -79,8 +85,8 @@ TEST_CASE("tokenizer.json files give the ids and texts of Hugging Face's vectors
 }
 
 TEST_CASE("vocabularies in GGUF files give the ids of llama.cpp's vectors") {
-  const auto files = files_ending(data_folder() / "gguf_vocab", ".gguf");
-  if (files.empty()) MESSAGE("skipped: no files in " << (data_folder() / "gguf_vocab").string());
+  const auto files = files_ending(data_root() / "gguf_vocab", ".gguf");
+  if (files.empty()) MESSAGE("skipped: no files in " << (data_root() / "gguf_vocab").string());
   for (const fs::path& path : files) {
     const fs::path inputs = path.string() + ".inp", outputs = path.string() + ".out";
     if (!fs::exists(inputs) || !fs::exists(outputs)) continue;
@@ -104,7 +110,7 @@ TEST_CASE("vocabularies in GGUF files give the ids of llama.cpp's vectors") {
 }
 
 TEST_CASE("tokenizer folders beside the model fixtures give the ids of their vectors") {
-  const fs::path models = data_folder() / "models";
+  const fs::path models = data_root() / "models";
   if (!fs::is_directory(models)) {
     MESSAGE("skipped: no folder " << models.string());
     return;

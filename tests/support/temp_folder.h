@@ -3,11 +3,13 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -16,14 +18,24 @@ namespace anemone {
 class TempFolder {
  public:
   TempFolder() {
-    static int next = 0;
+    static std::atomic<int> next{0};
     path_ = std::filesystem::temp_directory_path() /
             ("anemone_test_" + std::to_string(::getpid()) + "_" + std::to_string(next++));
     std::filesystem::create_directories(path_);
   }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path write(const std::string& name, std::string_view bytes) const {
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return path_ / name;
+  }
 
  private:
   std::filesystem::path path_;
