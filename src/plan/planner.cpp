@@ -9,8 +9,6 @@
 namespace anemone {
 namespace {
 
-constexpr uint64_t kManifestBytes = 617, kBundleJsonBytes = 3000, kWeightFileHeader = 64;
-
 constexpr WeightRef Layer::*kProjections[] = {&Layer::q,    &Layer::k,  &Layer::v,   &Layer::o,
                                               &Layer::gate, &Layer::up, &Layer::down};
 constexpr WeightRef Layer::*kVectors[] = {&Layer::attention_norm,
@@ -46,6 +44,14 @@ int64_t pieces_of(const Shard& shard, int64_t head_rows) {
   return (static_cast<int64_t>(shard.last - shard.first) + head_rows - 1) / head_rows;
 }
 
+constexpr int kPhoneMemory[] = {4, 6, 8, 12};
+
+int smallest_memory(uint64_t bytes, std::span<const int> sizes, DeviceClass device) {
+  for (const int gb : sizes)
+    if (static_cast<double>(bytes) <= gb * 1e9 * usable_memory_share(device)) return gb;
+  return 0;
+}
+
 }  // namespace
 
 double usable_memory_share(DeviceClass device) { return device == DeviceClass::mac ? 0.75 : 0.5; }
@@ -74,7 +80,7 @@ uint64_t Planner::kv_bytes_per_position() const {
 }
 
 uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) const {
-  uint64_t bytes = kWeightFileHeader + kManifestBytes + graph(form).layers;
+  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).layers;
   for (size_t i = shard.first; i < shard.last; ++i) {
     for (const auto ref : kProjections) {
       const WeightRef& w = model_.layers[i].*ref;
@@ -89,7 +95,7 @@ uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) con
 
 uint64_t Planner::head_package(const Shard& shard, const StoredForm& form, int64_t head_rows) const {
   const int64_t pieces = pieces_of(shard, head_rows);
-  uint64_t bytes = kWeightFileHeader + kManifestBytes + graph(form).head +
+  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).head +
                    static_cast<uint64_t>(pieces) * graph(form).piece;
   for (auto row = static_cast<int64_t>(shard.first); row < static_cast<int64_t>(shard.last); row += head_rows)
     bytes += form.file_bytes(std::min(head_rows, static_cast<int64_t>(shard.last) - row), model_.hidden);
@@ -120,7 +126,7 @@ Plan Planner::plan(const PlanOptions& o) const {
   }
   const auto vocab = static_cast<uint64_t>(model_.vocab), hidden = static_cast<uint64_t>(model_.hidden);
   p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
-  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + kBundleJsonBytes;
+  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json;
   p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
   p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
   p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
@@ -133,11 +139,8 @@ Plan Planner::plan(const PlanOptions& o) const {
   p.spread = chip.weight_read.measured ? 0.25 : 0.4;
   p.fit.app = p.bundle_bytes <= kAppBytes;
   p.fit.resident = p.read_bytes <= kResidentBytes;
-  for (const int gb : chip.memory_gb)
-    if (static_cast<double>(p.memory_bytes) <= gb * 1e9 * usable_memory_share(o.target.device)) {
-      p.fit.smallest_gb = gb;
-      break;
-    }
+  p.fit.smallest_gb = smallest_memory(p.memory_bytes, chip.memory_gb, o.target.device);
+  p.fit.phone_gb = smallest_memory(p.memory_bytes, kPhoneMemory, DeviceClass::iphone);
   return p;
 }
 

@@ -50,6 +50,7 @@ struct GraphBytes {
 struct PlanFit {
   bool app = false;      // the bundle is below the limit of an app
   int smallest_gb = 0;   // memory of the chip's devices; 0: none of them
+  int phone_gb = 0;      // the same over all iPhones
   bool resident = true;  // all weights within what one process was seen to keep mapped
 };
 
@@ -80,6 +81,9 @@ class Planner {
 
   const Model& model() const { return model_; }
   uint64_t parameters() const { return parameters_; }
+  uint64_t tokenizer_bytes() const { return tokenizer_bytes_; }
+  // Sizes of the vectors (norms, biases) of a layer.
+  const std::vector<int64_t>& vectors() const { return vectors_; }
   // Of keys and values, all layers, per position of the context.
   uint64_t kv_bytes_per_position() const;
   Plan plan(const PlanOptions& options) const;
@@ -91,8 +95,13 @@ class Planner {
  private:
   Model model_;
   uint64_t parameters_ = 0, tokenizer_bytes_ = 0;
-  std::vector<int64_t> vectors_;  // sizes of a layer's vectors
-  GraphBytes half_, packed_;      // programs over fp16 constants, over packed ones
+  std::vector<int64_t> vectors_;
+  GraphBytes half_, packed_;  // programs over fp16 constants, over packed ones
+};
+
+// What a package and a bundle hold beside weights and programs.
+struct PackageOverhead {
+  static constexpr uint64_t manifest = 617, weight_header = 64, bundle_json = 3000;
 };
 
 // Published limits and rules of thumb; docs/plan.md says where each comes from.
