@@ -37,8 +37,7 @@ double LayerRange::accumulator_headroom(double scale) const {
 }
 
 std::vector<LayerRange> measure_ranges(const Reference& reference, std::span<const int32_t> ids) {
-  const Model& model = reference.model();
-  std::vector<LayerRange> out(model.layers.size());
+  std::vector<LayerRange> out(reference.model().layers.size());
   for (size_t i = 0; i < out.size(); ++i) out[i].layer = static_cast<int64_t>(i);
   double into = 0;  // the stream as the next layer finds it
   ReferenceOptions options;
@@ -47,8 +46,7 @@ std::vector<LayerRange> measure_ranges(const Reference& reference, std::span<con
     if (name == "embed_out") into = most;
     if (index < 0) return;
     LayerRange& range = out[static_cast<size_t>(index)];
-    const Layer& layer = model.layers[static_cast<size_t>(index)];
-    if (name == "after_attn" || name == "layer_out") {
+    if (name == "attn_residual" || name == "layer_out") {
       range.residual = std::max({range.residual, into, most});
       range.stream.take(std::max(into, most), "residual");
       into = most;
@@ -56,17 +54,14 @@ std::vector<LayerRange> measure_ranges(const Reference& reference, std::span<con
       const bool attention = name == "attn_out";
       double& block = attention ? range.attention : range.mlp;
       block = std::max(block, most);
-      const bool normed = static_cast<bool>(attention ? layer.post_attention_norm : layer.post_mlp_norm);
-      (normed ? range.inner : range.stream).take(most, name);
+      range.stream.take(most, name);
     } else {
       range.inner.take(most, name);
     }
   };
   options.sums = [&](std::string_view name, int64_t index, float most) {
     LayerRange& range = out[static_cast<size_t>(index)];
-    const Layer& layer = model.layers[static_cast<size_t>(index)];
-    const bool writer =
-        (name == "o" && !layer.post_attention_norm) || (name == "down" && !layer.post_mlp_norm);
+    const bool writer = name == "o" || name == "down";
     (writer ? range.stream_sum : range.inner_sum).take(static_cast<double>(most), name);
   };
   ReferenceSession(reference, options).step(ids, LogitRows::none);

@@ -29,8 +29,8 @@ struct LayerRange {
   int64_t layer = 0;
   double residual = 0;            // of the stream: into the layer, in its middle, out of it
   double attention = 0, mlp = 0;  // of what the blocks give, before a norm behind them
-  // What a residual scale multiplies: the stream and what is added to it; and the sums of the projections
-  // that write it (none where a norm stands between).
+  // What a residual scale multiplies: the stream, and the projections that write it, also where a norm stands
+  // behind them.
   Peak stream, stream_sum;
   // What it does not multiply.
   Peak inner, inner_sum;
