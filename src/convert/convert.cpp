@@ -12,17 +12,13 @@
 #include "convert/rope_tables.h"
 #include "families/family.h"
 #include "package/package.h"
+#include "plan/shards.h"
 
 namespace anemone {
 namespace {
 
 namespace fs = std::filesystem;
 using lower::TokenCount;
-
-struct Range {
-  size_t first = 0, last = 0;
-  uint64_t bytes = 0;
-};
 
 class Converter {
  public:
@@ -42,8 +38,8 @@ class Converter {
     fs::create_directories(folder_);
     describe_bundle();
     write_embedding();
-    for (size_t i = 0; i < layers_.size(); ++i) write_layers(i);
-    for (size_t i = 0; i < heads_.size(); ++i) write_head(i);
+    for (size_t i = 0; i < shards_.layers.size(); ++i) write_layers(i);
+    for (size_t i = 0; i < shards_.heads.size(); ++i) write_head(i);
     report_.info.tokenizer = write_tokenizer(checkpoint_, folder_);
     report_.info.files = hash_files(folder_, pool_);
     write_text(folder_ / kBundleFile, report_.info.json());
@@ -78,36 +74,16 @@ class Converter {
     }
   }
 
-  uint64_t layer_bytes(const Layer& l) const {
-    uint64_t bytes = 0;
-    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
-      bytes += CheckpointWeights::bytes(*ref, options_.precision);
-    return bytes;
-  }
-
-  // Layers go into a shard until it is full; head pieces likewise.
   void plan() {
-    for (size_t i = first_; i < last_; ++i) {
-      const uint64_t bytes = layer_bytes(model_.layers[i]);
-      if (layers_.empty() || (!options_.whole && layers_.back().bytes + bytes > options_.shard_bytes))
-        layers_.push_back({i, i, 0});
-      layers_.back().last = i + 1;
-      layers_.back().bytes += bytes;
-    }
-    const int64_t vocab = model_.vocab;
-    for (int64_t row = 0; row < vocab; row += options_.head_rows) {
-      WeightRef piece = model_.lm_head;
-      piece.row_end = piece.row_begin + std::min(options_.head_rows, vocab - row);
-      const uint64_t bytes = CheckpointWeights::bytes(piece, options_.precision);
-      if (heads_.empty() || (!options_.whole && heads_.back().bytes + bytes > options_.shard_bytes))
-        heads_.push_back({static_cast<size_t>(row), static_cast<size_t>(row), 0});
-      heads_.back().last = static_cast<size_t>(std::min(vocab, row + options_.head_rows));
-      heads_.back().bytes += bytes;
-    }
-    embedding_bytes_ = static_cast<uint64_t>(vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
-    total_ = embedding_bytes_;
-    for (const auto& list : {layers_, heads_})
-      for (const Range& r : list) total_ += r.bytes;
+    const auto bytes = [&](const WeightRef& ref) {
+      return CheckpointWeights::bytes(ref, options_.precision);
+    };
+    shards_ = plan_shards(
+        model_, first_, last_, bytes,
+        {.bytes = options_.shard_bytes, .head_rows = options_.head_rows, .whole = options_.whole});
+    embedding_bytes_ =
+        static_cast<uint64_t>(model_.vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
+    total_ = embedding_bytes_ + shards_.bytes();
   }
 
   void check_disk(const fs::path& folder) const {
@@ -177,7 +153,7 @@ class Converter {
   }
 
   void write_layers(size_t index) {
-    const Range& range = layers_[index];
+    const Shard& range = shards_.layers[index];
     Package package;
     Stage stage;
     stage.kind = Stage::Kind::layers;
@@ -204,7 +180,7 @@ class Converter {
   }
 
   void write_head(size_t index) {
-    const Range& range = heads_[index];
+    const Shard& range = shards_.heads[index];
     Package package;
     Stage stage;
     stage.kind = Stage::Kind::head;
@@ -292,7 +268,7 @@ class Converter {
   ThreadPool pool_;
   CheckpointWeights weights_;
   size_t first_ = 0, last_ = 0;
-  std::vector<Range> layers_, heads_;
+  ShardPlan shards_;
   uint64_t embedding_bytes_ = 0, total_ = 0, done_ = 0;
   fs::path folder_;
   ConvertReport report_;
