@@ -2,13 +2,13 @@
 
 namespace anemone::cli {
 
-extern const Command kConvert, kRun, kLogits, kPerplexity, kGolden, kInspect, kPredict, kTokenize, kTemplate,
-    kCompletion;
+extern const Command kConvert, kRun, kLogits, kPerplexity, kGolden, kVerify, kInspect, kPredict, kTokenize,
+    kTemplate, kCompletion;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kConvert,  &kRun,       &kLogits,  &kPerplexity,
-                                                  &kGolden,   &kInspect,   &kPredict, &kTokenize,
-                                                  &kTemplate, &kCompletion};
+  static const std::vector<const Command*> all = {&kConvert,  &kRun,      &kLogits,    &kPerplexity,
+                                                  &kGolden,   &kVerify,   &kInspect,   &kPredict,
+                                                  &kTokenize, &kTemplate, &kCompletion};
   return all;
 }
 

@@ -20,7 +20,22 @@ const Value* find_weight(const Function& f, const std::string& name) {
   return bound;
 }
 
-std::string form_of(const Value& value) {
+std::string place_of(const Value& value, const std::string& function) {
+  std::string out;
+  const auto add = [&](const Constant* c) {
+    if (c && c->is_blob()) out += fmt::format("{};", std::get<Blob>(c->data).data_offset);
+  };
+  if (const Operation* op = value.producer) {
+    add(value.constant());
+    for (const Input& in : op->inputs)
+      for (const Binding& b : in.bindings) add(b.constant());
+  }
+  return out.empty() ? function + "/" + value.name : out;
+}
+
+}  // namespace
+
+std::string stored_form(const Value& value) {
   const Operation* op = value.producer;
   if (!op) return "none";
   const auto type_of = [&](const char* name) -> std::string {
@@ -42,20 +57,11 @@ std::string form_of(const Value& value) {
   return op->type;
 }
 
-std::string place_of(const Value& value, const std::string& function) {
-  std::string out;
-  const auto add = [&](const Constant* c) {
-    if (c && c->is_blob()) out += fmt::format("{};", std::get<Blob>(c->data).data_offset);
-  };
-  if (const Operation* op = value.producer) {
-    add(value.constant());
-    for (const Input& in : op->inputs)
-      for (const Binding& b : in.bindings) add(b.constant());
-  }
-  return out.empty() ? function + "/" + value.name : out;
+int form_bits(const std::string& form) {
+  const size_t at = form.find_first_of("0123456789");
+  if (form == "sparse" || at == std::string::npos) return 1;
+  return std::atoi(form.c_str() + at);
 }
-
-}  // namespace
 
 PackageWeights::PackageWeights(const Function& function)
     : function_(function), info_(std::make_unique<FunctionInfo>(function)) {}
@@ -65,7 +71,7 @@ PackageWeights::~PackageWeights() = default;
 std::optional<PackageWeights::Found> PackageWeights::find(const std::string& name) const {
   const Value* value = find_weight(function_, name);
   if (!value || !info_->is_constant(info_->id(value))) return std::nullopt;
-  return Found{info_->stored(info_->id(value)), form_of(*value), place_of(*value, function_.name)};
+  return Found{info_->stored(info_->id(value)), stored_form(*value), place_of(*value, function_.name)};
 }
 
 }  // namespace anemone

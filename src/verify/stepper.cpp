@@ -127,7 +127,12 @@ std::vector<Stepper::Tap> Stepper::taps_of(size_t index, const std::string& func
     add(at + "down", golden("mlp_out"), stream);
     add(at + "mlp_out", golden("layer_out"), stream);
   }
-  if (has_layers(stage) && stage.last_layer == first_layer_ + layers_) add("y", "final_norm");
+  if (!has_layers(stage)) return out;
+  const int64_t last = stage.last_layer - 1 - first_layer_;
+  if (last == layers_ - 1)
+    add("y", "final_norm");
+  else if (!order.contains(fmt::format("l{}_mlp_out", stage.last_layer - 1)))  // names of another tool
+    add("y", fmt::format("layer_out_{}", last), stream);
   return out;
 }
 

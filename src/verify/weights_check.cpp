@@ -76,12 +76,6 @@ std::vector<Asked> asked_by(const Stage& stage, const Model& model, const Bundle
   return recorder.asked;
 }
 
-int form_bits(const std::string& form) {
-  const size_t at = form.find_first_of("0123456789");
-  if (form == "sparse" || at == std::string::npos) return 1;
-  return std::atoi(form.c_str() + at);
-}
-
 struct Sums {
   double ww = 0, ss = 0, ws = 0, ee = 0, max_abs = 0;
   bool rounded = true;  // every element is as near as half can be
