@@ -2,10 +2,11 @@
 
 namespace anemone::cli {
 
-extern const Command kConvert, kRun, kLogits, kInspect, kPredict, kTokenize, kTemplate, kCompletion;
+extern const Command kConvert, kCompress, kRun, kLogits, kInspect, kPredict, kTokenize, kTemplate,
+    kCompletion;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kConvert, &kRun,      &kLogits,   &kInspect,
+  static const std::vector<const Command*> all = {&kConvert, &kCompress, &kRun,      &kLogits,    &kInspect,
                                                   &kPredict, &kTokenize, &kTemplate, &kCompletion};
   return all;
 }
