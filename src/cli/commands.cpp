@@ -2,13 +2,13 @@
 
 namespace anemone::cli {
 
-extern const Command kConvert, kRun, kChat, kTranslate, kLogits, kPerplexity, kInspect, kPredict, kTokenize,
-    kTemplate, kCompletion;
+extern const Command kConvert, kRun, kChat, kTranslate, kLogits, kPerplexity, kCheck, kDoctor, kInspect,
+    kPredict, kTokenize, kTemplate, kCompletion;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kConvert,  &kRun,        &kChat,      &kTranslate,
-                                                  &kLogits,   &kPerplexity, &kInspect,   &kPredict,
-                                                  &kTokenize, &kTemplate,   &kCompletion};
+  static const std::vector<const Command*> all = {
+      &kConvert, &kRun,     &kChat,    &kTranslate, &kLogits,   &kPerplexity, &kCheck,
+      &kDoctor,  &kInspect, &kPredict, &kTokenize,  &kTemplate, &kCompletion};
   return all;
 }
 
