@@ -23,9 +23,10 @@
 
 namespace anemone {
 
-// Values inside the model, as they come: what it is ("embed_out", "attn_out", "mlp_out", "layer_out",
-// "final_norm"), of which layer (-1 outside of them), [tokens, hidden] dense. attn_out and mlp_out are what
-// the blocks give, before a norm behind them and before they are added. A long text comes in several pieces.
+// Values inside the model, as they come: what it is ("embed_out", "attn_out", "attn_residual", "mlp_out",
+// "layer_out", "final_norm"), of which layer (-1 outside of them), [tokens, hidden] dense. attn_out and mlp_out
+// are what the blocks give, before a norm behind them and before they are added; attn_residual is the stream
+// between the two. A long text comes in several pieces.
 using ReferenceTap = std::function<void(std::string_view name, int64_t layer, std::span<const float> values)>;
 
 struct ReferenceOptions {
