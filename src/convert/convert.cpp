@@ -12,19 +12,16 @@
 #include "convert/files.h"
 #include "convert/residual.h"
 #include "convert/rope_tables.h"
+#include "convert/target.h"
 #include "families/family.h"
 #include "package/package.h"
+#include "plan/shards.h"
 
 namespace anemone {
 namespace {
 
 namespace fs = std::filesystem;
 using lower::TokenCount;
-
-struct Range {
-  size_t first = 0, last = 0;
-  uint64_t bytes = 0;
-};
 
 class Converter {
  public:
@@ -34,7 +31,10 @@ class Converter {
         checkpoint_(*shared_),
         model_(describe(checkpoint_)),
         pool_(options.threads),
-        weights_(checkpoint_, options.precision) {
+        weights_(checkpoint_, options.precision),
+        target_(parse_target(options.target)),
+        // iPhones refuse more than two states.
+        kv_(options.kv.value_or(target_.phone() ? lower::KvKind::packed : lower::KvKind::state)) {
     if (options.progress) weights_.on_part = [this](uint64_t bytes) { advance(bytes); };
   }
 
@@ -51,8 +51,8 @@ class Converter {
     if (options_.whole) {
       write_whole();
     } else {
-      for (size_t i = 0; i < layers_.size(); ++i) write_layers(i);
-      for (size_t i = 0; i < heads_.size(); ++i) write_head(i);
+      for (size_t i = 0; i < shards_.layers.size(); ++i) write_layers(i);
+      for (size_t i = 0; i < shards_.heads.size(); ++i) write_head(i);
     }
     report_.info.tokenizer = write_tokenizer(checkpoint_, folder_);
     report_.info.files = hash_files(folder_, pool_);
@@ -88,36 +88,20 @@ class Converter {
     }
   }
 
-  uint64_t layer_bytes(const Layer& l) const {
-    uint64_t bytes = 0;
-    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
-      bytes += CheckpointWeights::bytes(*ref, options_.precision);
-    return bytes;
-  }
-
-  // Layers go into a shard until it is full; head pieces likewise.
   void plan() {
-    for (size_t i = first_; i < last_; ++i) {
-      const uint64_t bytes = layer_bytes(model_.layers[i]);
-      if (layers_.empty() || (!options_.whole && layers_.back().bytes + bytes > options_.shard_bytes))
-        layers_.push_back({i, i, 0});
-      layers_.back().last = i + 1;
-      layers_.back().bytes += bytes;
-    }
-    const int64_t vocab = model_.vocab;
-    for (int64_t row = 0; row < vocab; row += options_.head_rows) {
-      WeightRef piece = model_.lm_head;
-      piece.row_end = piece.row_begin + std::min(options_.head_rows, vocab - row);
-      const uint64_t bytes = CheckpointWeights::bytes(piece, options_.precision);
-      if (heads_.empty() || (!options_.whole && heads_.back().bytes + bytes > options_.shard_bytes))
-        heads_.push_back({static_cast<size_t>(row), static_cast<size_t>(row), 0});
-      heads_.back().last = static_cast<size_t>(std::min(vocab, row + options_.head_rows));
-      heads_.back().bytes += bytes;
-    }
-    embedding_bytes_ = static_cast<uint64_t>(vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
-    total_ = embedding_bytes_;
-    for (const auto& list : {layers_, heads_})
-      for (const Range& r : list) total_ += r.bytes;
+    const auto bytes = [&](const WeightRef& ref) {
+      return CheckpointWeights::bytes(ref, options_.precision);
+    };
+    shards_ = plan_shards(
+        model_, first_, last_, bytes,
+        {.bytes = options_.shard_bytes, .head_rows = options_.head_rows, .whole = options_.whole});
+    embedding_bytes_ =
+        static_cast<uint64_t>(model_.vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
+    total_ = embedding_bytes_ + shards_.bytes();
+    uint64_t largest = options_.whole ? shards_.bytes() : 0;
+    for (const auto* list : {&shards_.layers, &shards_.heads})
+      for (const Shard& shard : *list) largest = std::max(largest, shard.bytes);
+    report_.notes = target_notes(target_, largest, options_.context.back());
   }
 
   // Weights, the programs (a few MB at most), and room to breathe.
@@ -140,9 +124,9 @@ class Converter {
     }
     const ResidualRange range = measure_residual(shared_, model_, options_.threads);
     residual_scale_ = residual_scale_for(range.largest);
-    report_.notes.push_back(fmt::format(
-        "the residual stream reaches {:.0f} ({}) on ordinary text: scale {}", range.largest,
-        range.layer < 0 ? "embedding" : fmt::format("layer {}", range.layer), residual_scale_));
+    report_.notes.push_back(
+        fmt::format("the residual stream reaches {:.0f} ({}) on ordinary text: scale {}", range.largest,
+                    range.layer < 0 ? "embedding" : fmt::format("layer {}", range.layer), residual_scale_));
   }
 
   void describe_bundle() {
@@ -165,11 +149,9 @@ class Converter {
     b.precision = options_.precision == Precision::fp16   ? "fp16"
                   : options_.precision == Precision::int8 ? "int8"
                                                           : "int8-tensor";
-    b.kv = options_.kv == lower::KvKind::state    ? "state"
-           : options_.kv == lower::KvKind::packed ? "packed"
-                                                  : "io";
+    b.kv = kv_ == lower::KvKind::state ? "state" : kv_ == lower::KvKind::packed ? "packed" : "io";
     b.kv_write = options_.kv_write == lower::KvWrite::mask ? "mask" : "slice";
-    b.target = options_.target;
+    b.target = target_.name;
     b.argmax = options_.argmax;
     b.residual_scale = residual_scale_;
     b.bos = model_.bos;
@@ -212,21 +194,21 @@ class Converter {
     return name.empty() ? "main" : name;
   }
 
-  lower::LayersSpec layers_spec(const Range& range, int64_t context, const TokenCount& tokens) const {
+  lower::LayersSpec layers_spec(const Shard& range, int64_t context, const TokenCount& tokens) const {
     lower::LayersSpec spec;
     spec.first = range.first;
     spec.last = range.last;
     spec.final_norm = range.last == last_;
     spec.context = context;
     spec.tokens = tokens;
-    spec.kv = options_.kv;
+    spec.kv = kv_;
     spec.write = options_.kv_write;
     if (options_.context.size() > 1) spec.state_suffix = fmt::format("_c{}", context);
     spec.residual_scale = residual_scale_;
     return spec;
   }
 
-  lower::HeadSpec head_spec(const Range& range, const TokenCount& tokens) const {
+  lower::HeadSpec head_spec(const Shard& range, const TokenCount& tokens) const {
     lower::HeadSpec spec;
     spec.first_row = static_cast<int64_t>(range.first);
     spec.last_row = static_cast<int64_t>(range.last);
@@ -236,7 +218,7 @@ class Converter {
     return spec;
   }
 
-  std::vector<HeadPiece> head_pieces(const Range& range) const {
+  std::vector<HeadPiece> head_pieces(const Shard& range) const {
     std::vector<HeadPiece> pieces;
     const auto last = static_cast<int64_t>(range.last);
     for (auto row = static_cast<int64_t>(range.first); row < last; row += options_.head_rows) {
@@ -256,7 +238,7 @@ class Converter {
   }
 
   void write_layers(size_t index) {
-    const Range& range = layers_[index];
+    const Shard& range = shards_.layers[index];
     Package package;
     Stage stage = layers_stage(Stage::Kind::layers, fmt::format("layers_{:02}.mlpackage", index), range);
     for_functions(stage, [&](const std::string& name, int64_t context, const TokenCount& tokens) {
@@ -266,7 +248,7 @@ class Converter {
   }
 
   void write_head(size_t index) {
-    const Range& range = heads_[index];
+    const Shard& range = shards_.heads[index];
     Package package;
     Stage stage;
     stage.kind = Stage::Kind::head;
@@ -282,7 +264,7 @@ class Converter {
 
   // Layers and head in one package: every function does both.
   void write_whole() {
-    const Range &layers = layers_[0], &head = heads_[0];
+    const Shard &layers = shards_.layers[0], &head = shards_.heads[0];
     Package package;
     Stage stage = layers_stage(Stage::Kind::whole, "whole.mlpackage", layers);
     for_functions(stage, [&](const std::string& name, int64_t context, const TokenCount& tokens) {
@@ -294,7 +276,7 @@ class Converter {
            fmt::format("layers {}-{}, head", layers.first, layers.last - 1));
   }
 
-  static Stage layers_stage(Stage::Kind kind, std::string package, const Range& range) {
+  static Stage layers_stage(Stage::Kind kind, std::string package, const Shard& range) {
     Stage stage;
     stage.kind = kind;
     stage.package = std::move(package);
@@ -371,12 +353,14 @@ class Converter {
   ThreadPool pool_;
   CheckpointWeights weights_;
   size_t first_ = 0, last_ = 0;
-  std::vector<Range> layers_, heads_;
+  ShardPlan shards_;
   uint64_t embedding_bytes_ = 0, total_ = 0;
   std::mutex progress_mutex_;
   uint64_t done_ = 0, whole_files_ = 0;
   std::string current_;  // the file that is being written
   std::chrono::steady_clock::time_point last_call_;
+  ConvertTarget target_;
+  lower::KvKind kv_;
   double residual_scale_ = 1;
   fs::path folder_;
   ConvertReport report_;

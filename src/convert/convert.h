@@ -20,17 +20,17 @@ namespace anemone {
 struct ConvertOptions {
   std::vector<int64_t> context = {2048};             // several: tiers, as functions sharing weights
   std::vector<lower::TokenCount> tokens = {{1, 1}};  // several: functions sharing weights
-  lower::KvKind kv = lower::KvKind::state;
+  std::optional<lower::KvKind> kv;                   // empty: packed for iPhones and iPads, else state
   lower::KvWrite kv_write = lower::KvWrite::mask;
   Precision precision = Precision::int8;
   bool whole = false;  // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;
   uint64_t shard_bytes = 250'000'000;
-  int64_t head_rows = 16384;               // rows of one head convolution
-  size_t first_layer = 0, last_layer = 0;  // 0, 0: all of them
+  int64_t head_rows = 16384;                 // rows of one head convolution
+  size_t first_layer = 0, last_layer = 0;    // 0, 0: all of them
   std::optional<double> residual_scale = 1;  // empty: measured on ordinary text
-  std::string target = "macos15";
+  std::string target = "macos15";            // a chip, a device, a system: see convert/target.h
   int threads = 0;
   bool overwrite = false;
   std::string tool = "anemone";

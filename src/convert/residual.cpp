@@ -12,7 +12,8 @@ namespace {
 // Ordinary prose with a list, a figure and a line of code: what first tokens and punctuation do to the stream
 // shows here.
 constexpr const char* kText =
-    "The harbour was quiet when the boats came in. Anna counted them twice: eleven, as on the day before, and "
+    "The harbour was quiet when the boats came in. Anna counted them twice: eleven, as on the day before, "
+    "and "
     "nobody was missing. She wrote the number into the book, 11 of 11, closed it, and went home.\n\n"
     "- bread\n- two lemons\n- 250 g of flour\n\nfor (int i = 0; i < 10; ++i) sum += x[i];\n";
 constexpr size_t kTokens = 64;
