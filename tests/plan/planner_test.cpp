@@ -132,6 +132,13 @@ TEST_CASE("memory, apps and shards depend on the target") {
   CHECK(phone.fit.resident);
   CHECK(phone.spread == 0.4);  // its read rate is assumed
   CHECK(phone.calls() < mac.calls());
+  CHECK(phone.fit.context);
+  o.context = 20000;
+  CHECK(phi.plan(o).fit.context);
+  o.target = find_target("m3");  // 16384 rows there
+  CHECK_FALSE(phi.plan(o).fit.context);
+  o.target = phone.options.target;
+  o.context = 2048;
   o.limits.bytes = 1'000'000'000;
   CHECK(phi.plan(o).calls() == 3);
   CHECK(phi.plan(o).cost.calls_ms < phone.cost.calls_ms);
@@ -177,6 +184,11 @@ TEST_CASE("what is no model, or one beyond reason, is refused") {
   tiny.config["intermediate_size"] = 1 << 26;
   folder.write("config.json", tiny.config.dump());
   CHECK_THROWS_WITH_AS(Planner(open_plan_source(folder.path()).model), doctest::Contains("beyond reason"),
+                       Error);
+  tiny = test::TinyModel::llama_safetensors();
+  tiny.config["vocab_size"] = 2'000'000'000;
+  folder.write("config.json", tiny.config.dump());
+  CHECK_THROWS_WITH_AS(Planner(open_plan_source(folder.path()).model), doctest::Contains("2000000000"),
                        Error);
 }
 
