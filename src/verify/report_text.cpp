@@ -124,13 +124,12 @@ std::string layer_lines(const VerifyReport& r, bool detail) {
   if (r.layer_figures.empty()) return "";
   std::string names;
   for (const auto& [a, layers] : r.layer_figures)
-    names += (names.empty() ? "" : "  ") + std::string(arithmetic_name(a));
+    names += fmt::format("{}{:>7}", names.empty() ? "" : " ", arithmetic_name(a));
   const size_t width = 8 * r.layer_figures.size() - 1;
-  std::string out =
-      fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>7} {:>11}\n", "layer", "stream", width,
-                  "attention", width, "mlp", width, "largest", "", "fp16", "accumulator");
-  out += fmt::format("  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "", "cosine", width, "cosine",
-                     width, "cosine", width, "value", "(where)", "headroom");
+  std::string out = fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "", "stream", width,
+                                "attention", width, "mlp", width, "largest", "", "headroom");
+  out += fmt::format("  {:<5} {} {} {}  {:>9} {:<13} {:>7} {:>11}\n", "layer", names, names, names, "value",
+                     "where", "fp16", "accumulator");
   const size_t count = r.layer_figures.begin()->second.size();
   for (size_t i = 0; i < count; ++i) {
     // Long models: the first and last few, unless asked for.
