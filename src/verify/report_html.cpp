@@ -53,7 +53,10 @@ td.failed { font-weight: 600; } blockquote { margin: 6px 0; padding: 10px 14px; 
   h1 { font-size: 1.25rem; } }
 )css";
 
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.3g}", value) : "∞"; }
+std::string number(double value) {
+  if (!std::isfinite(value)) return "∞";
+  return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
 
 std::string legend(const char* style, const char* name) {
   return fmt::format("<span class=\"{}\"><i></i>{}</span>", style, name);
