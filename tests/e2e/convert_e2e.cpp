@@ -13,6 +13,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/npy.h"
 #include "checkpoint/gguf_builder.h"
 #include "e2e/command.h"
 #include "support/data.h"
@@ -242,11 +243,7 @@ TEST_CASE("a bundle that gives only the best token refuses logits and sampling, 
   check_refused(anemone_command({"run", bundle, "Once", "--temperature", "0.8"}),
                 {"only the best token", "--argmax-output"});
   const fs::path ids = folder / "ids.npy";
-  CHECK(
-      shell("printf '\\223NUMPY\\001\\000\\106\\000{\"descr\": \"<i4\", \"fortran_order\": False, \"shape\": "
-            "(1,), }              \\n\\001\\000\\000\\000' > '" +
-            ids.string() + "'")
-          .status == 0);
+  write_npy(ids.string(), Array::from<int32_t>({1}, {1}));
   check_refused(anemone_command({"logits", bundle, "--ids", ids.string(), "-o", (folder / "l.npy").string()}),
                 {"only the best token", "--argmax-output"});
   const Outcome text = anemone_command({"run", bundle, "Once upon a time", "--raw", "--max-new", "4"});

@@ -42,6 +42,11 @@ KINDS = [
 ]
 
 
+def kinds(first):
+    """All of them for the first model; for the others, whose layers differ, every form once."""
+    return KINDS if first else [k for i, k in enumerate(KINDS) if i in (1, 2, 4, 8, 11, 13)]
+
+
 def models():
     """A checkpoint per architecture; the command says which ones it does not know."""
     yield os.path.join(SOURCE, "examples", "demo_model", "demo.gguf")
@@ -62,12 +67,12 @@ def main():
     packages, faults = 0, 0
     with tempfile.TemporaryDirectory() as temporary:
         bundle = os.path.join(temporary, "bundle")
-        for model in models():
-            for number, kind in enumerate(KINDS):
+        for index, model in enumerate(models()):
+            for number, kind in enumerate(kinds(index == 0)):
                 context = [] if "--context" in kind else ["--context", "32"]
                 run = subprocess.run([command, "convert", model, "-o", bundle, *context, *kind.split()],
                                      capture_output=True, text=True, check=False)
-                if "unknown architecture" in run.stderr:
+                if "the architecture is not known" in run.stderr:
                     print(f"skipped: {os.path.basename(model)} is no dense decoder of a known family")
                     break
                 if run.returncode:
@@ -78,7 +83,7 @@ def main():
                     packages += 1
                     try:
                         # Its own compression takes long: once a model.
-                        check_package.check(path, types.SimpleNamespace(same_as=None, compress=number == 2))
+                        check_package.check(path, types.SimpleNamespace(same_as=None, compress=index == 0 and number == 2))
                     except Exception as e:  # whatever coremltools raises is the answer
                         faults += 1
                         print(f"{model} {kind} {os.path.basename(path)}: {type(e).__name__}: {e}")
