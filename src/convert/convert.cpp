@@ -133,11 +133,11 @@ class Converter {
       residual_scale_ = *options_.residual_scale;
       return;
     }
-    const ResidualRange range = measure_residual(shared_, model_, options_.threads);
-    residual_scale_ = residual_scale_for(range.largest);
+    const ResidualChoice choice = anemone::choose_residual_scale(shared_, model_, options_.threads);
+    residual_scale_ = choice.scale;
     report_.notes.push_back(
-        fmt::format("the residual stream reaches {:.0f} ({}) on ordinary text: scale {}", range.largest,
-                    range.layer < 0 ? "embedding" : fmt::format("layer {}", range.layer), residual_scale_));
+        fmt::format("the residual stream reaches {:.0f} (layer {}) on ordinary text: scale {}",
+                    choice.largest, choice.layer, choice.scale));
   }
 
   void describe_bundle() {

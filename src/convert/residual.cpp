@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "reference/reference.h"
+#include "reference/ranges.h"
 #include "text/tokenizer.h"
 
 namespace anemone {
@@ -40,27 +40,22 @@ std::vector<int32_t> ordinary_ids(const Checkpoint& checkpoint, const Model& mod
 
 }  // namespace
 
-ResidualRange measure_residual(std::shared_ptr<const Checkpoint> checkpoint, const Model& model,
-                               int threads) {
+ResidualChoice choose_residual_scale(std::shared_ptr<const Checkpoint> checkpoint, const Model& model,
+                                     int threads) {
   const std::vector<int32_t> ids = ordinary_ids(*checkpoint, model);
-  ResidualRange range;
-  ReferenceOptions options;
-  options.tap = [&](std::string_view name, int64_t layer, std::span<const float> values) {
-    if (name == "final_norm") return;
-    for (const float v : values) {
-      if (!std::isfinite(v)) throw errorf("layer {} of the model computes values that are not finite", layer);
-      if (std::abs(v) > range.largest) range = {std::abs(v), layer};
-    }
-  };
   const Reference reference(std::move(checkpoint), model, threads);
-  ReferenceSession(reference, options).step(ids, LogitRows::none);
-  return range;
-}
-
-double residual_scale_for(double largest) {
-  double scale = 1;
-  while (largest * scale > 0x1p14) scale /= 2;
-  return scale;
+  const std::vector<LayerRange> ranges = measure_ranges(reference, ids);
+  ResidualChoice choice;
+  for (const LayerRange& range : ranges) {
+    if (!std::isfinite(range.stream.value))
+      throw errorf("layer {} of the model computes values that are not finite", range.layer);
+    if (range.stream.value > choice.largest) {
+      choice.largest = range.stream.value;
+      choice.layer = range.layer;
+    }
+  }
+  choice.scale = proposed_residual_scale(ranges);
+  return choice;
 }
 
 }  // namespace anemone

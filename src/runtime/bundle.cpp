@@ -59,6 +59,19 @@ const Predictor& Bundle::predictor(size_t stage, const std::string& function) co
   return *slot;
 }
 
+int64_t Bundle::most_tokens() const {
+  int64_t most = 1;
+  for (const StageFunction& f : info_.stages[0].functions) most = std::max(most, f.most_tokens);
+  return most;
+}
+
+uint64_t Bundle::weight_bytes() const {
+  uint64_t bytes = embedding_->size() + (embedding_scales_ ? embedding_scales_->size() : 0);
+  for (const BundleFile& f : info_.files)
+    if (f.path.ends_with("weight.bin")) bytes += f.bytes;
+  return bytes;
+}
+
 void Bundle::embed(int64_t id, float* out) const {
   if (id < 0 || id >= info_.vocab)
     throw errorf("the token {} is not in the vocabulary", id)

@@ -114,7 +114,7 @@ Session::Arrays Session::common_inputs(const Chunk& chunk) const {
     out.emplace(m.name, std::move(mask));
   }
   for (const RopeTable& r : info.ropes) {
-    const int64_t total = options_.positions > 0 ? options_.positions : capacity();
+    const int64_t total = options_.positions > 0 ? options_.positions : bundle_->tiers().back();
     const auto& f =
         !r.long_frequencies.empty() && total > r.original_context ? r.long_frequencies : r.frequencies;
     const auto pairs = static_cast<int64_t>(f.size());
@@ -217,16 +217,17 @@ void Session::run_head(const Array& y, const Chunk& chunk,
 // Feeds the tokens chunk by chunk, moving to a longer tier where this one is full.
 void Session::advance(std::span<const int32_t> ids,
                       const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done) {
+  check(ids);
+  const auto total = static_cast<int64_t>(ids.size());
   while (!ids.empty()) {
-    if (position_ == tier_) {
-      const auto next = std::upper_bound(bundle_->tiers().begin(), bundle_->tiers().end(), tier_);
-      if (next == bundle_->tiers().end() || !options_.function.empty())
-        throw errorf("the context of {} tokens is full", tier_).hint("convert with a larger --context");
-      move_to_tier(*next);
-    }
+    if (progress_ && !progress_(total - static_cast<int64_t>(ids.size()), total)) throw Cancelled();
+    if (position_ == tier_)
+      move_to_tier(*std::upper_bound(bundle_->tiers().begin(), bundle_->tiers().end(), tier_));
     const Chunk chunk = choose(static_cast<int64_t>(ids.size()));
     const Array y = run_layers(ids, chunk);
-    ids = ids.subspan(static_cast<size_t>(chunk.tokens));
+    const auto taken = static_cast<size_t>(chunk.tokens);
+    ids_.insert(ids_.end(), ids.begin(), ids.begin() + chunk.tokens);
+    ids = ids.subspan(taken);
     position_ += chunk.tokens;
     done(y, chunk, ids.empty());
   }
