@@ -77,7 +77,7 @@ TEST_CASE("corpus_speculation: drafts change no token of any model") {
       form.options.overwrite = true;
       convert(model.checkpoint, folder / "b", form.options);
       for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
-        const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic});
+        const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic, .threads = 1});
         for (const Ids& prompt : prompts_from(read_ids(model.golden / "input_ids.npy"), bundle->info().vocab))
           for (const double penalty : {1.0, 1.2}) {
             const GenerateOptions options{.max_new = 40,
@@ -104,7 +104,7 @@ TEST_CASE("corpus_speculation: drafts change no token of the demo model") {
     convert(source_dir() / "examples/demo_model/demo.gguf", folder / "b",
             {.context = {128}, .tokens = tokens, .overwrite = true});
     for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
-      const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic});
+      const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic, .threads = 1});
       for (int32_t start = 20; start < 2000; start += 198)
         tally.add(
             fmt::format("from {}", start),

@@ -17,7 +17,8 @@ namespace anemone::test {
 
 inline std::filesystem::path demo_model() { return source_dir() / "examples/demo_model/demo.gguf"; }
 
-inline std::shared_ptr<const Bundle> demo_bundle(ConvertOptions options, const PredictOptions& run = {}) {
+inline std::shared_ptr<const Bundle> demo_bundle(ConvertOptions options,
+                                                 const PredictOptions& run = {.threads = 1}) {
   static const TempFolder folder;
   static std::map<std::string, std::filesystem::path> made;
   std::string key = std::to_string(static_cast<int>(options.kv)) + std::to_string(options.argmax) +

@@ -21,7 +21,7 @@ struct Demo {
   std::shared_ptr<const Tokenizer> tokenizer;
 
   explicit Demo(ConvertOptions options = {.context = {128}, .tokens = {{1, 1}, {4, 4}}},
-                const PredictOptions& run = {})
+                const PredictOptions& run = {.threads = 1})
       : bundle(demo_bundle(std::move(options), run)), tokenizer(load_tokenizer(*bundle)) {}
 
   Generation ask(const std::string& prompt, GenerateOptions options) const {
@@ -172,7 +172,8 @@ TEST_CASE("sliding goes on past the context's end, as a fresh session on the kep
 // The full sweep over forms, models and prompts is in corpus/generate_corpus.cpp.
 TEST_CASE("speculation changes no token") {
   for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
-    const Demo demo({.context = {32, 96}, .tokens = {{1, 1}, {4, 4}}}, {.arithmetic = arithmetic});
+    const Demo demo({.context = {32, 96}, .tokens = {{1, 1}, {4, 4}}},
+                    {.arithmetic = arithmetic, .threads = 1});
     GenerateOptions options{.max_new = 100, .ignore_eos = true, .slide = true};
     const Generation plain = demo.ask(kPrompt, options);
     options.speculate = 3;
