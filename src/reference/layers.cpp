@@ -78,6 +78,7 @@ void ReferenceSession::attention(size_t index, std::vector<float>& x, int64_t to
   tap("attn_out", at, out);
   if (layer.post_attention_norm) normalise(layer.post_attention_norm, out, model_.hidden);
   add(x, out);
+  tap("attn_residual", static_cast<int64_t>(index), x);
 }
 
 // One query head of one new token over all that it sees.

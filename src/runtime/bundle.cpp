@@ -36,7 +36,7 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, co
   for (const Stage& stage : info.stages) {
     bundle->packages_.push_back(open_package(path / stage.package));
     for (const StageFunction& f : stage.functions)
-      if (stage.kind == Stage::Kind::layers) tiers.insert(f.context);
+      if (stage.has_layers()) tiers.insert(f.context);
   }
   bundle->tiers_.assign(tiers.begin(), tiers.end());
   if (tiers.empty()) throw errorf("has no layers").at(path.string());

@@ -161,7 +161,10 @@ void Session::run_stage(size_t stage, const Chunk& chunk, Arrays& inputs, Array&
   Prediction result = predictor.predict(own, states_[stage].get());
   if (result.fault && !fault_) fault_ = result.fault;
   keep_rows(stage, result, chunk);
-  x = std::move(result.outputs.at("y"));
+  if (bundle_->info().stages[stage].has_head())
+    whole_ = std::move(result);
+  else
+    x = std::move(result.outputs.at("y"));
 }
 
 // kv io: the new rows go into the host's cache.
@@ -190,7 +193,7 @@ Array Session::run_layers(std::span<const int32_t> ids, const Chunk& chunk) {
   }
   Arrays inputs = common_inputs(chunk);
   for (size_t s = 0; s < info.stages.size(); ++s)
-    if (info.stages[s].kind == Stage::Kind::layers) run_stage(s, chunk, inputs, x);
+    if (info.stages[s].has_layers()) run_stage(s, chunk, inputs, x);
   return x;
 }
 
@@ -199,7 +202,11 @@ void Session::run_head(const Array& y, const Chunk& chunk,
   const BundleInfo& info = bundle_->info();
   for (size_t s = 0; s < info.stages.size(); ++s) {
     const Stage& stage = info.stages[s];
-    if (stage.kind != Stage::Kind::head) continue;
+    if (!stage.has_head()) continue;
+    if (stage.has_layers()) {  // the layers' call gave them already
+      for (const HeadPiece& piece : stage.pieces) take(piece, whole_);
+      continue;
+    }
     const auto it = std::find_if(stage.functions.begin(), stage.functions.end(), [&](const StageFunction& f) {
       return f.least_tokens <= chunk.width && chunk.width <= f.most_tokens;
     });

@@ -104,6 +104,7 @@ class Session {
   Progress progress_;
   std::vector<std::unique_ptr<State>> states_;        // by stage
   std::vector<std::map<std::string, Array>> caches_;  // kv io: by stage, k_cache_i and v_cache_i
+  Prediction whole_;  // of a stage that holds layers and head: what the last call gave
   std::optional<NumericFault> fault_;
 };
 
