@@ -67,15 +67,18 @@ std::string residency(const FunctionReport& f) {
   });
   for (const auto& [kind, r] : kinds) {
     const bool main = kind == "conv" || kind == "linear";
-    const std::string note = r.on_ane == r.all  ? ""
-                             : r.taken == r.all ? " (it takes all)"
-                                                : fmt::format(" (it takes {})", r.taken);
+    const std::string note = r.taken == r.all ? "" : fmt::format(" ({} refused)", r.all - r.taken);
     if (main)
       out += fmt::format("  {} on ANE: {}/{}{}\n", kind, r.on_ane, r.all, note);
     else
       rest += fmt::format("{}{} {}/{}{}", rest.empty() ? "" : ", ", kind, r.on_ane, r.all, note);
   }
   if (!rest.empty()) out += wrap("  others: ", rest, 100);
+  size_t taken = 0;
+  for (const auto& [kind, r] : kinds) taken += static_cast<size_t>(r.taken);
+  if (f.plan.ane_ops == 0 && taken > 0)
+    out += fmt::format("  the engine takes {} of {} operations, but they do not pay for the switch\n", taken,
+                       f.plan.ops.size());
   return out;
 }
 
