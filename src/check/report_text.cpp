@@ -120,7 +120,7 @@ std::string function_text(const PackageReport& p, const FunctionReport& f, bool 
     out += fmt::format("  Core ML's own plan is known for {} operations and differs for {}\n", f.truth.size(),
                        f.differing());
   if (f.plan.extrapolated > 0)
-    out += fmt::format("  {} of {} estimates lie outside the sizes that were probed{}\n", f.plan.extrapolated,
+    out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.plan.extrapolated,
                        f.plan.ops.size(), verbose ? " (~)" : "");
   return verbose ? out + operations(f) : out;
 }
