@@ -92,11 +92,13 @@ const StoredTensor* weight_of(const Operation& op, std::shared_ptr<const StoredT
   const Value* w = op.value("weight");
   if (!w || !w->producer || !placement::is_constant(*w)) return nullptr;
   if (const Constant* plain = w->constant()) {
+    if (!is_readable(*plain)) return nullptr;
     hold = stored_constant(*plain);
     return hold.get();
   }
   const placement::WeightForm form = placement::weight_form(*w->producer);
-  if (form.kind != placement::WeightForm::Kind::integer || !form.data) return nullptr;
+  if (form.kind != placement::WeightForm::Kind::integer || !form.data || !is_readable(*form.data))
+    return nullptr;
   hold = stored_constant(*form.data);
   return hold.get();
 }
