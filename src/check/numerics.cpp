@@ -50,7 +50,10 @@ class GoldenRun {
       const std::string at = fmt::format("l{}_", layer);
       if (value == at + "o") return named(fmt::format("attn_out_{}", layer));
       if (value == at + "down") return named(fmt::format("mlp_out_{}", layer));
-      if (value == at + "mlp_out") return named(fmt::format("layer_out_{}", layer));
+      if (value == at + "mlp_out") {
+        const Array* out = named(fmt::format("layer_out_{}", layer));
+        return out ? out : named(fmt::format("hidden_states_{}", layer + 1));
+      }
       return nullptr;
     }
     scale = 1;

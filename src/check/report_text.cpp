@@ -167,7 +167,14 @@ std::string finding_text(const Group& g, const CheckReport& r, const TextOptions
     out += fmt::format("         - and {} more{}\n", g.all.size() - most,
                        layers.size() > 1 ? fmt::format(", in {} layers together", layers.size()) : "");
   }
-  if (!g.rule->fix.empty()) out += wrap("         do: ", g.rule->fix, options.width);
+  const auto row = [&](std::string_view lead, std::string_view text) {
+    if (!text.empty()) out += wrap(lead, text, options.width);
+  };
+  if (g.all[0]->level != Level::hint) {
+    row("         why: ", g.rule->why);
+    row("         cost: ", g.rule->cost);
+  }
+  row("         do: ", g.rule->fix);
   return out;
 }
 
