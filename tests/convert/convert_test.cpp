@@ -8,7 +8,6 @@
 
 #include "base/half.h"
 #include "base/npy.h"
-#include "convert/residual.h"
 #include "convert/target.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -116,14 +115,6 @@ TEST_CASE("a residual stream that leaves fp16's range is scaled by what was meas
       CHECK(report.notes[0].find("the residual stream reaches") == 0);
     }
   }
-}
-
-TEST_CASE("a scale is chosen only where the range needs it") {
-  CHECK(residual_scale_for(0) == 1);
-  CHECK(residual_scale_for(16384) == 1);
-  CHECK(residual_scale_for(16385) == 0.5);
-  CHECK(residual_scale_for(24891) == 0.5);  // SmolLM2's first token
-  CHECK(residual_scale_for(200000) == 0.0625);
 }
 
 TEST_CASE("a whole bundle is one package whose functions share weights and give the logits of a cut one") {
