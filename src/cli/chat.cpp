@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/staged.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/generation.h"
@@ -40,11 +41,13 @@ volatile std::sig_atomic_t interrupted = 0;
 // Ctrl-C sets a flag while this lives. Without SA_RESTART, so that it also ends the reading of a line.
 class Interrupts {
  public:
-  Interrupts() {
+  Interrupts() { ::sigaction(SIGINT, nullptr, &before_); }
+  // Again after each line: a line editor may set it to what it thinks it was.
+  void arm() const {
     struct sigaction action {};
     action.sa_handler = [](int) { interrupted = 1; };
     sigemptyset(&action.sa_mask);
-    ::sigaction(SIGINT, &action, &before_);
+    ::sigaction(SIGINT, &action, nullptr);
   }
   ~Interrupts() { ::sigaction(SIGINT, &before_, nullptr); }
   Interrupts(const Interrupts&) = delete;
@@ -89,13 +92,14 @@ class Chat {
 
   int run() {
     const Interrupts interrupts;
+    leave_interrupts_to_this_thread();
     if (reader_.terminal() && !common_.quiet)
       fmt::print(stderr, "{}, context {}. /help shows what there is.\n",
                  model_.bundle->info().name.empty() ? args_.bundle : model_.bundle->info().name,
                  session_.capacity());
     if (!format_.has_turns() && !common_.quiet)
       fmt::print(stderr, "note: the model has no chat template: what you type is continued as one text\n");
-    while (std::optional<std::string> line = next_line()) {
+    while (std::optional<std::string> line = next_line(interrupts)) {
       try {
         if (line->starts_with('/')) {
           if (!command(*line)) break;
@@ -124,10 +128,12 @@ class Chat {
     return o;
   }
 
-  std::optional<std::string> next_line() {
+  std::optional<std::string> next_line(const Interrupts& interrupts) {
     std::string whole;
     while (true) {
+      interrupts.arm();
       const std::optional<std::string> line = reader_.read(whole.empty() ? "> " : "… ");
+      interrupts.arm();
       if (reader_.interrupted()) {
         fmt::print("\n");
         if (!common_.quiet) fmt::print(stderr, "(/quit or Ctrl-D leaves)\n");

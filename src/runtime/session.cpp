@@ -33,6 +33,9 @@ std::string stem(const std::string& name) {
   return tier ? name.substr(0, at) : name;
 }
 
+// What a call costs, in calls of a few tokens: reading the weights, and arithmetic that grows with the width.
+double cost(int64_t width) { return 1 + static_cast<double>(width) / 8; }
+
 }  // namespace
 
 Session::Session(std::shared_ptr<const Bundle> bundle, SessionOptions options)
@@ -52,7 +55,7 @@ Session::Session(std::shared_ptr<const Bundle> bundle, SessionOptions options)
   }
 }
 
-// The widest function of this tier that the remaining tokens fill, or else the narrowest there is, padded.
+// The function of this tier that is cheapest for each of the remaining tokens that it takes; it may be padded.
 Session::Chunk Session::choose(int64_t left) const {
   const int64_t room = tier_ - position_;
   const int64_t most = std::min({left, room, options_.chunk > 0 ? options_.chunk : left});
@@ -71,7 +74,8 @@ Session::Chunk Session::choose(int64_t left) const {
     }
     // A slice write puts the padding's rows into the cache too: they must fit.
     if (bundle_->info().kv_write == "slice" && position_ + c.width > tier_) continue;
-    if (!best.function || c.tokens > best.tokens || (c.tokens == best.tokens && c.width < best.width))
+    if (!best.function ||
+        cost(c.width) * static_cast<double>(best.tokens) < cost(best.width) * static_cast<double>(c.tokens))
       best = c;
   }
   if (!best.function)
