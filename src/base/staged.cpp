@@ -133,6 +133,8 @@ void remove_staged_outputs() {
 }
 
 void remove_staged_outputs_on_signals() {
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a limit on file sizes becomes an error of the write, and is cleaned up after
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);

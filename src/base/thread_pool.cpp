@@ -28,6 +28,9 @@ void pause_cpu() {
 // plan.
 constexpr int kSpins = 2000;
 
+// The gate of a loop: its number, whether it is open, and how many workers are inside.
+constexpr uint64_t kInside = 0xffff, kOpen = 0x10000, kNumber = 0x20000;
+
 }  // namespace
 
 struct ThreadPool::Shared {
@@ -36,14 +39,16 @@ struct ThreadPool::Shared {
   std::vector<std::thread> workers;
   std::atomic<bool> busy{false};  // a parallel_for uses the workers
 
-  // One loop; written under `mutex` before `generation` moves.
+  // One loop; written while the gate is closed.
   const std::function<void(int64_t, int64_t)>* body = nullptr;
   int64_t count = 0, chunk = 1;
   std::atomic<int64_t> next{0};
-  std::atomic<int> running{0};
-  std::atomic<uint64_t> generation{0};
-  std::atomic<bool> stop{false};
   std::exception_ptr failure;
+
+  // A worker that comes late finds the gate closed: nobody waits for one that has not begun.
+  std::atomic<uint64_t> gate{0};
+  std::atomic<int> sleeping{0};
+  std::atomic<bool> stop{false};
 
   void take_parts() {
     try {
@@ -59,19 +64,49 @@ struct ThreadPool::Shared {
     }
   }
 
+  // A loop that this worker has not been in is open.
+  bool called(uint64_t seen) const {
+    const uint64_t now = gate.load();
+    return (now & kOpen) && now / kNumber != seen;
+  }
+
   void work() {
     uint64_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < kSpins && generation.load(std::memory_order_acquire) == seen && !stop; ++spin)
-        pause_cpu();
-      if (generation.load(std::memory_order_acquire) == seen) {
+      for (int spin = 0; spin < kSpins && !called(seen) && !stop; ++spin) pause_cpu();
+      if (!called(seen)) {
         std::unique_lock lock(mutex);
-        wake.wait(lock, [&] { return stop || generation.load(std::memory_order_acquire) != seen; });
+        ++sleeping;
+        wake.wait(lock, [&] { return stop || called(seen); });
+        --sleeping;
       }
       if (stop) return;
-      seen = generation.load(std::memory_order_acquire);
+      uint64_t now = gate.load();
+      if (!(now & kOpen) || now / kNumber == seen) continue;
+      if (!gate.compare_exchange_strong(now, now + 1, std::memory_order_acquire)) continue;
+      seen = now / kNumber;
       take_parts();
-      running.fetch_sub(1, std::memory_order_release);
+      gate.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  void open(const std::function<void(int64_t, int64_t)>& loop, int64_t n, int64_t part) {
+    body = &loop;
+    count = n;
+    chunk = part;
+    next.store(0, std::memory_order_relaxed);
+    gate.store((gate.load() / kNumber + 1) * kNumber + kOpen);
+    if (sleeping.load() == 0) return;
+    { std::lock_guard lock(mutex); }  // one that is about to sleep is asleep after this
+    wake.notify_all();
+  }
+
+  // Waits for the workers that are inside and lets no other in.
+  void close() {
+    for (int spin = 0;; ++spin) {
+      uint64_t now = gate.load() & ~kInside;
+      if (gate.compare_exchange_weak(now, now - kOpen, std::memory_order_acquire)) return;
+      spin < kSpins ? pause_cpu() : std::this_thread::yield();
     }
   }
 };
@@ -100,20 +135,9 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     return body(0, count);
   // A few parts per thread, so that a slow core does not hold up the others.
   const int64_t parts = std::min<int64_t>(grains, int64_t{4} * threads_);
-  {
-    std::lock_guard lock(shared_->mutex);
-    shared_->body = &body;
-    shared_->count = count;
-    shared_->chunk = (grains + parts - 1) / parts * grain;
-    shared_->next.store(0, std::memory_order_relaxed);
-    shared_->running.store(threads_ - 1, std::memory_order_relaxed);
-    shared_->failure = nullptr;
-    shared_->generation.fetch_add(1, std::memory_order_release);
-  }
-  shared_->wake.notify_all();
+  shared_->open(body, count, (grains + parts - 1) / parts * grain);
   shared_->take_parts();
-  for (int spin = 0; shared_->running.load(std::memory_order_acquire) != 0; ++spin)
-    spin < kSpins ? pause_cpu() : std::this_thread::yield();
+  shared_->close();
   const std::exception_ptr failure = std::exchange(shared_->failure, nullptr);
   shared_->busy.store(false, std::memory_order_release);
   if (failure) std::rethrow_exception(failure);

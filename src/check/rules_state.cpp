@@ -129,7 +129,7 @@ constexpr Rule kRules[] = {
     {.id = "K03",
      .grade = Grade::A,
      .level = Level::error,
-     .title = "States are fp16",
+     .title = "States must be fp16",
      .why = "Other types fail at load; and their last axis is a multiple of 32 (S04).",
      .cost = "load failure",
      .fix = "fp16.",
@@ -138,7 +138,7 @@ constexpr Rule kRules[] = {
     {.id = "K04",
      .grade = Grade::B,
      .level = Level::warning,
-     .title = "The cache is written by slice_update or a masked blend, not shifted",
+     .title = "The cache should be written by slice_update or a masked blend, not shifted",
      .why = "concat(cache[1:], new) gets -14 with tied embeddings and a state.",
      .cost = "-14",
      .fix = "slice_update first, the masked blend otherwise; a ring position pos mod W for windows.",
@@ -183,7 +183,7 @@ constexpr Rule kRules[] = {
     {.id = "K09",
      .grade = Grade::B,
      .level = Level::error,
-     .title = "With states, shapes are fixed: several functions, no ranges, no enumerated shapes",
+     .title = "With states, shapes must be fixed: several functions, no ranges, no enumerated shapes",
      .why = "A range is specialised at first use (112 + 133 s for 3.8 B on M4 Max); enumerated shapes with a "
             "state are "
             "std::bad_cast.",

@@ -161,7 +161,7 @@ constexpr Rule kRules[] = {
     {.id = "Q05",
      .grade = Grade::B,
      .level = Level::error,
-     .title = "Palettes are grouped along the output channels only",
+     .title = "Palettes must be grouped along the output channels only",
      .why = "A table per row and block, or a palette with blockwise scales, gets error -14: the package "
             "becomes a CPU "
             "shell.",
@@ -181,7 +181,7 @@ constexpr Rule kRules[] = {
     {.id = "Q07",
      .grade = Grade::B,
      .level = Level::error,
-     .title = "Entries of palettes are fp16",
+     .title = "Entries of palettes must be fp16",
      .why = "int8 entries (joint compression) put the dequantisation off the engine.",
      .cost = "a cosine of 0.83",
      .fix = "fp16 entries.",

@@ -20,6 +20,13 @@ bool readable(const Constant& c) {
   return std::holds_alternative<Constant::Bytes>(c.data);
 }
 
+// Names of our own cache operations: "k_12_old". Others count what they call k and v.
+bool cache_word(std::string_view rest) {
+  for (const char* word : {"old", "kept", "placed", "full", "write", "padded", "layer"})
+    if (rest == word) return true;
+  return false;
+}
+
 bool number_token(std::string_view token) {
   return !token.empty() && token.size() <= 4 &&
          token.find_first_not_of("0123456789") == std::string_view::npos;
@@ -89,14 +96,15 @@ int layer_of(std::string_view name) {
   while (!name.empty()) {
     const size_t end = name.find_first_of("_./");
     const std::string_view token = name.substr(0, end);
+    const std::string_view rest = end == std::string_view::npos ? "" : name.substr(end + 1);
     const bool named = before == "layer" || before == "layers" || before == "block" || before == "blocks" ||
-                       before == "blk" || before == "h" || before == "k" || before == "v" ||
-                       before == "cache";
+                       before == "blk" || before == "h" ||
+                       ((before == "k" || before == "v") && cache_word(rest));
     if (named && number_token(token)) return std::stoi(std::string(token));
     if (token.size() > 1 && token[0] == 'l' && number_token(token.substr(1)))
       return std::stoi(std::string(token.substr(1)));
     before = token;
-    name = end == std::string_view::npos ? "" : name.substr(end + 1);
+    name = rest;
   }
   return -1;
 }

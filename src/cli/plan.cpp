@@ -140,6 +140,11 @@ void print_fit(const Plan& p) {
                p.fit.smallest_gb ? fmt::format("{} GB and up", p.fit.smallest_gb) : "none");
   if (!p.fit.resident)
     fmt::print("  note: above 3 GB of weights one process has been refused more (rule Z04, seen once)\n");
+  if (!p.fit.context)
+    fmt::print("  note: attention over more than {} rows leaves the {}'s engine\n", longest_context(chip),
+               chip.name);
+  if (p.options.form.bits < 4)
+    fmt::print("  note: two bits a weight spoil most models that were not trained for them\n");
   fmt::print("\n");
 }
 

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kPart = 1 << 14;         // vectors in one task
 constexpr int64_t kStartPoints = 1 << 15;  // that the starts are tried on
-constexpr int kStarts = 4, kStartSteps = 8, kMostSteps = 60;
-constexpr double kEnough = 1e-5;  // an error that falls less than this, relatively, has settled
+constexpr int kFewStarts = 4, kManyStarts = 48, kStartSteps = 10, kMostSteps = 100;
+constexpr int64_t kStartWork = 1 << 26;  // distances that the starts may cost; small weights get more of them
+constexpr double kEnough = 1e-5;         // an error that falls less than this, relatively, has settled
 
 // Points by coordinate: value v of point i at [v * count + i].
 struct Points {
@@ -48,21 +49,35 @@ void copy_point(const Points& p, int64_t i, float* centre) {
   for (int64_t v = 0; v < p.width; ++v) centre[v] = p.data[static_cast<size_t>(v * p.count + i)];
 }
 
-// k-means++: each next centre is a point, far ones more likely.
+// Greedy k-means++: each next centre is a point, far ones more likely, and of a few the one that helps most.
 std::vector<float> start(const Points& p, int k, std::mt19937_64& random) {
   std::vector<float> centres(static_cast<size_t>(k * p.width));
   std::vector<double> far(static_cast<size_t>(p.count), std::numeric_limits<double>::infinity());
-  auto next = static_cast<int64_t>(random() % static_cast<uint64_t>(p.count));
+  std::vector<double> trial(far.size()), best(far.size());
+  const auto all = static_cast<uint64_t>(p.count);
+  const int tries = 2 + static_cast<int>(std::log(k));
+  double total = 0;
   for (int c = 0; c < k; ++c) {
-    float* centre = centres.data() + c * p.width;
-    copy_point(p, next, centre);
-    double total = 0;
-    for (int64_t i = 0; i < p.count; ++i) {
-      double& d = far[static_cast<size_t>(i)];
-      total += d = std::min(d, distance(p, i, centre));
+    double least = std::numeric_limits<double>::infinity();
+    int64_t chosen = 0;
+    for (int t = 0; t < (c == 0 ? 1 : tries); ++t) {
+      auto at = static_cast<int64_t>(random() % all);
+      if (c > 0 && total > 0) {
+        double left = total * (static_cast<double>(random() >> 11) * 0x1p-53);
+        for (at = 0; at + 1 < p.count && (left -= far[static_cast<size_t>(at)]) > 0;) ++at;
+      }
+      std::vector<float> point(static_cast<size_t>(p.width));
+      copy_point(p, at, point.data());
+      double sum = 0;
+      for (int64_t i = 0; i < p.count; ++i) {
+        const auto j = static_cast<size_t>(i);
+        sum += trial[j] = std::min(far[j], distance(p, i, point.data()));
+      }
+      if (sum < least) least = sum, chosen = at, std::swap(best, trial);
     }
-    double left = total * (static_cast<double>(random() >> 11) * 0x1p-53);
-    for (next = 0; next + 1 < p.count && (left -= far[static_cast<size_t>(next)]) > 0;) ++next;
+    copy_point(p, chosen, centres.data() + c * p.width);
+    std::swap(far, best);
+    total = least;
   }
   return centres;
 }
@@ -144,7 +159,8 @@ std::vector<float> vector_kmeans(std::span<const float> points, int64_t width, i
   const Points few = take(points, width, kStartPoints);
   std::vector<float> best;
   double least = std::numeric_limits<double>::infinity();
-  for (int s = 0; s < kStarts; ++s) {
+  const auto starts = std::clamp<int64_t>(kStartWork / (few.count * k * width), kFewStarts, kManyStarts);
+  for (int64_t s = 0; s < starts; ++s) {
     std::vector<float> centres = start(few, k, random);
     double error = 0;
     for (int i = 0; i < kStartSteps; ++i) error = step(few, centres, k, pool);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "base/staged.h"
@@ -81,11 +82,21 @@ class Converter {
             .hint("use --kv-write mask with a range");
       if (t.least < 1 || t.most < t.least) throw errorf("a token count is at least 1");
     }
+    check_twice();
     for (const int64_t context : options_.context) {
       if (context < 2) throw errorf("the context must be at least 2").found(fmt::format("{}", context));
       for (const TokenCount& t : options_.tokens)
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }
+  }
+
+  // Functions are named by these.
+  void check_twice() const {
+    std::set<int64_t> contexts, tokens;
+    for (const int64_t context : options_.context)
+      if (!contexts.insert(context).second) throw errorf("the context {} is given twice", context);
+    for (const TokenCount& t : options_.tokens)
+      if (!tokens.insert(t.most).second) throw errorf("{} tokens at once are given twice", t.most);
   }
 
   void plan() {

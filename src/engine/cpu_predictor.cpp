@@ -17,12 +17,14 @@ class CpuState : public State {
   struct Entry {
     Type type;  // the state's content
     Buffer memory;
+    mutable StateBounds bounds;
   };
 
   CpuState(const Function& function, bool half) : half_(half) {
     for (const auto& input : function.inputs) {
       if (input->type.kind != Type::Kind::state) continue;
-      Entry entry{input->type.content(), Buffer(static_cast<uint64_t>(input->type.size()) * 4)};
+      Entry entry{input->type.content(), Buffer(static_cast<uint64_t>(input->type.size()) * 4),
+                  StateBounds(input->type.content())};
       if (entry.memory.size()) std::memset(entry.memory.data(), 0, entry.memory.size());
       entries_.emplace(input->name, std::move(entry));
     }
@@ -49,6 +51,7 @@ class CpuState : public State {
     if (half_)
       for (float& v : values) v = round_to_half(v);
     if (!values.empty()) std::memcpy(entry.memory.data(), values.data(), values.size() * 4);
+    entry.bounds.reset(values.data());
   }
 
   // By name, so that functions of one package can share a state (prefill, then decode).
@@ -127,7 +130,7 @@ class CpuPredictor : public Predictor {
           throw errorf("the state '{}' was made for another function", input->name)
               .found(entry.type.text())
               .expected(input->type.content().text());
-        executor.set_input(id, &entry.type, entry.memory.data());
+        executor.set_input(id, &entry.type, entry.memory.data(), &entry.bounds);
       } else {
         Taken& t = taken.at(input->name);
         executor.set_input(id, &t.type, t.data.data());

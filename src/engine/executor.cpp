@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "engine/fused.h"
 #include "kernels/convert.h"
 
 namespace anemone {
@@ -71,12 +72,13 @@ Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool,
     : info_(info),
       cache_(cache),
       pool_(pool),
-      plan_options_{{options.taps.begin(), options.taps.end()}},
+      plan_options_{.taps = {options.taps.begin(), options.taps.end()},
+                    .half = options.arithmetic == Arithmetic::fp16},
       half_(options.arithmetic == Arithmetic::fp16),
       cells_(static_cast<size_t>(info.values())) {}
 
-void Executor::set_input(int id, const Type* type, void* data) {
-  cells_[static_cast<size_t>(id)] = {type, data, false, nullptr, nullptr};
+void Executor::set_input(int id, const Type* type, void* data, StateBounds* bounds) {
+  cells_[static_cast<size_t>(id)] = {type, data, false, bounds, nullptr, nullptr};
 }
 
 void Executor::execute() {
@@ -98,11 +100,11 @@ void Executor::execute(const Block& block) {
     held = plan;
     if (arena.size() < static_cast<uint64_t>(plan->arena_bytes))
       arena = Buffer(static_cast<uint64_t>(plan->arena_bytes));
+    if (cells_.size() < static_cast<size_t>(plan->values)) cells_.resize(static_cast<size_t>(plan->values));
     for (const Plan::Place& p : plan->places)
-      cells_[static_cast<size_t>(p.id)] = {&p.type, arena.data() + p.offset, false, nullptr, nullptr};
+      cells_[static_cast<size_t>(p.id)] = {&p.type, arena.data() + p.offset};
     for (const Plan::Folded& f : plan->folded)
-      cells_[static_cast<size_t>(f.id)] = {&f.type, const_cast<uint32_t*>(f.data.data()), true, nullptr,
-                                           nullptr};
+      cells_[static_cast<size_t>(f.id)] = {&f.type, const_cast<uint32_t*>(f.data.data()), true};
     run_plan(*plan);
     next = plan->next;
     if (next == block.ops.size()) break;
@@ -128,6 +130,7 @@ void Executor::run_plan(const Plan& plan) {
       Cell& cell = cells_[static_cast<size_t>(alias->second.id)];
       cell = cells_[static_cast<size_t>(alias->second.of)];
       cell.type = &alias->second.type;
+      if (cell.data) cell.data = static_cast<uint32_t*>(cell.data) + alias->second.offset;
     }
   };
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -158,8 +161,29 @@ void Executor::run_step(const Step& step) {
       return;
     case Step::Kind::write_state:
       std::memmove(const_cast<void*>(at(step.in[1])), at(step.in[0]), bytes());
+      if (StateBounds* bounds = cells_[static_cast<size_t>(step.in[1].id)].bounds) bounds->forget();
+      return;
+    case Step::Kind::fused:
+      if (!step.fused->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_))) run_apart(*step.plain);
       return;
   }
+}
+
+// The operations of a fused step, one by one, with memory for what the fused step does not make.
+void Executor::run_apart(const Plan& plan) {
+  std::deque<Buffer> memory;
+  std::vector<int> made;
+  for (const Step& step : plan.steps)
+    for (size_t i = 0; i < step.out.size(); ++i) {
+      Cell& cell = cells_[static_cast<size_t>(step.out[i])];
+      if (cell.data) continue;
+      memory.emplace_back(static_cast<uint64_t>(step.types[i].size()) * 4);
+      cell = {&step.types[i], memory.back().data()};
+      made.push_back(step.out[i]);
+    }
+  run_plan(plan);
+  for (const int id : made) cells_[static_cast<size_t>(id)] = {};
+  for (const auto& [step, alias] : plan.aliases) cells_[static_cast<size_t>(alias.id)] = {};
 }
 
 void Executor::run_kernel(const Step& step) {

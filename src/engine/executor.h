@@ -39,7 +39,7 @@ class Executor {
   Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, const PredictOptions& options);
 
   // Lends the memory of an input or state; it must stay until execute() is done.
-  void set_input(int id, const Type* type, void* data);
+  void set_input(int id, const Type* type, void* data, StateBounds* bounds = nullptr);
   void execute();
   const Cell& cell(int id) const { return cells_[static_cast<size_t>(id)]; }
   // fp16 arithmetic: the first operation whose result left the range of half, with finite inputs.
@@ -50,6 +50,7 @@ class Executor {
   void run_plan(const Plan& plan);
   void run_step(const Step& step);
   void run_kernel(const Step& step);
+  void run_apart(const Plan& plan);
   void run_dynamic(const Operation& op);
   void run_cond(const Operation& op);
   void run_while(const Operation& op);

@@ -5,28 +5,17 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "engine/patterns.h"
 #include "kernels/matvec.h"
 
 namespace anemone {
 namespace {
 
-constexpr int64_t kMostPositions = 8;  // beyond this, decoding a tile and a matrix product win
-
-std::optional<WeightKind> kind_of(const StoredTensor* stored) {
-  if (!stored) return std::nullopt;
-  const StoredTensor::Form form = stored->form();
-  if (!form.data || form.offset || form.lut) return std::nullopt;
-  if (form.dtype == DType::fp16) return WeightKind::fp16;
-  if (form.dtype == DType::fp32) return WeightKind::fp32;
-  if (form.dtype == DType::int8) return WeightKind::int8;
-  return std::nullopt;
-}
-
 // A 1x1 convolution of a few positions, over the weight as it is stored.
 void run_conv1x1(const OpCall& c) {
   const StoredTensor& stored = *c.tiles("weight").stored();
   const StoredTensor::Form form = stored.form();
-  const WeightKind kind = *kind_of(&stored);
+  const WeightKind kind = *weight_kind(&stored);
   const int64_t rows = stored.type().shape[0].size(), k = stored.type().shape[1].size();
   const int64_t positions = c.out_type().size() / rows;
   const int64_t bytes = kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
@@ -59,7 +48,19 @@ void run_conv1x1(const OpCall& c) {
   });
 }
 
-const Operand* operand(const OpBinding& b, std::string_view name) {
+}  // namespace
+
+std::optional<WeightKind> weight_kind(const StoredTensor* stored) {
+  if (!stored) return std::nullopt;
+  const StoredTensor::Form form = stored->form();
+  if (!form.data || form.offset || form.lut) return std::nullopt;
+  if (form.dtype == DType::fp16) return WeightKind::fp16;
+  if (form.dtype == DType::fp32) return WeightKind::fp32;
+  if (form.dtype == DType::int8) return WeightKind::int8;
+  return std::nullopt;
+}
+
+const Operand* find_operand(const OpBinding& b, std::string_view name) {
   for (size_t p = 0; p < b.version->params.size(); ++p)
     if (b.version->params[p].name == name && b.ranges[p].count == 1) return &b.operands[b.ranges[p].begin];
   return nullptr;
@@ -67,9 +68,9 @@ const Operand* operand(const OpBinding& b, std::string_view name) {
 
 bool is_conv1x1(const OpBinding& b, std::span<const Type> out) {
   if (b.op->name != "conv") return false;
-  const Operand* weight = operand(b, "weight");
-  const Operand* x = operand(b, "x");
-  if (!weight || !x || !weight->stored || !kind_of(weight->stored.get())) return false;
+  const Operand* weight = find_operand(b, "weight");
+  const Operand* x = find_operand(b, "x");
+  if (!weight || !x || !weight->stored || !weight_kind(weight->stored.get())) return false;
   const Shape& w = weight->type.shape;
   for (size_t i = 2; i < w.size(); ++i)
     if (w[i] != Dim(1)) return false;
@@ -81,12 +82,17 @@ bool is_conv1x1(const OpBinding& b, std::span<const Type> out) {
   return out[0].size() / w[0].size() <= kMostPositions;
 }
 
-}  // namespace
-
 void (*choose_kernel(const OpBinding& binding, std::span<const Type> out_types))(const OpCall&) {
   if (!binding.op->run) throw errorf("'{}' cannot be run here", binding.op->name);
   if (is_conv1x1(binding, out_types)) return run_conv1x1;
   return binding.op->run;
+}
+
+void fuse_steps(PlanEdit& edit) {
+  fuse_cache_writes(edit);
+  fuse_attention(edit);
+  if (!edit.half()) fuse_chains(edit);
+  fuse_projections(edit);
 }
 
 }  // namespace anemone

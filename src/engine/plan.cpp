@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "engine/arena.h"
 #include "engine/kernel_choice.h"
+#include "engine/place.h"
 
 namespace anemone {
 namespace {
@@ -39,7 +39,14 @@ class Planner {
       }
     }
     plan_->next = i;
-    place();
+    plan_->values = info_.values();
+    const std::set<int> ids = staying();
+    if (options_.fuse) {
+      PlanEdit edit(*plan_, info_, block_, begin_, ids, options_.half);
+      fuse_steps(edit);
+      edit.finish();
+    }
+    place_values(*plan_, ids);
     return std::move(plan_);
   }
 
@@ -47,10 +54,7 @@ class Planner {
   // A value that this plan computes.
   struct Made {
     Type type;
-    int root = -1;                // the value whose memory it shares; itself for most
     const void* known = nullptr;  // its elements, when folded
-    int first_step = -1, last_step = -1;
-    bool placed = true;  // in the arena; not so for states and what aliases values from outside
   };
 
   const Type& type_of(int id) const {
@@ -92,8 +96,7 @@ class Planner {
     check_declared(op, types);
     if ((all_known || binding.op->value_from_type) && !binding.op->random && fold(op, binding, data, types))
       return true;
-    if (!binding.op->view_of.empty() && add_view(op, binding, types)) return true;
-    use(in);
+    if (!binding.op->view_of.empty() && add_view(op, binding, data, types)) return true;
     Step step;
     step.run = choose_kernel(binding, types);
     step.binding = std::move(binding);
@@ -152,9 +155,7 @@ class Planner {
     step.types = {step.weight->type()};
     step.out = {id};
     step.operation = info_.value(id)->producer;
-    Made made{step.types[0], id, nullptr, static_cast<int>(plan_->steps.size()),
-              static_cast<int>(plan_->steps.size())};
-    made_.emplace(id, std::move(made));
+    made_.emplace(id, Made{step.types[0]});
     plan_->steps.push_back(std::move(step));
     return id;
   }
@@ -173,17 +174,14 @@ class Planner {
     for (size_t i = 0; i < types.size(); ++i) {
       const int id = info_.id(op.outputs[i].get());
       plan_->folded.push_back({id, types[i], std::move(results[i])});
-      made_.emplace(id, Made{types[i], id, plan_->folded.back().data.data(), -1, -1, false});
+      made_.emplace(id, Made{types[i], plan_->folded.back().data.data()});
     }
     return true;
   }
 
-  int root_of(int id) const {
-    const auto it = made_.find(id);
-    return it == made_.end() ? id : it->second.root;
-  }
-
-  bool add_view(const Operation& op, const OpBinding& binding, const Types& types) {
+  // The output lies in the input's memory: as a whole, or as one stretch of it.
+  bool add_view(const Operation& op, const OpBinding& binding, std::span<const void* const> data,
+                const Types& types) {
     const auto& params = binding.version->params;
     for (size_t p = 0; p < params.size(); ++p) {
       if (params[p].name != binding.op->view_of) continue;
@@ -191,19 +189,25 @@ class Planner {
       if (!source || !source->value || !types[0].is_tensor()) return false;
       const int of = info_.id(source->value);
       if (info_.is_constant(of)) return false;
-      alias(info_.id(op.outputs[0].get()), of, types[0]);
+      int64_t offset = 0;
+      if (binding.op->view_at) {
+        const auto at = binding.op->view_at(OpCall(binding, data));
+        if (!at) return false;
+        offset = *at;
+      }
+      alias(info_.id(op.outputs[0].get()), of, types[0], offset);
       return true;
     }
     return false;
   }
 
-  void alias(int id, int of, const Type& type) {
-    const int step = static_cast<int>(plan_->steps.size());
-    Made made{type, root_of(of), nullptr, step, step};
-    made.placed = false;
-    if (const auto it = made_.find(of); it != made_.end()) made.known = it->second.known;
+  void alias(int id, int of, const Type& type, int64_t offset = 0) {
+    Made made{type, nullptr};
+    const auto it = made_.find(of);
+    if (it != made_.end() && it->second.known)
+      made.known = static_cast<const uint32_t*>(it->second.known) + offset;
     made_.emplace(id, std::move(made));
-    plan_->aliases.push_back({plan_->steps.size(), {id, of, type}});
+    plan_->aliases.push_back({plan_->steps.size(), {id, of, type, offset}});
   }
 
   // A read sees the state in place when no write comes before the last look at what was read; else it is a
@@ -249,7 +253,6 @@ class Planner {
       step.in = {{id, nullptr}, {info_.id(state), nullptr}};
     }
     step.types = {state->type.content()};
-    use(step.in);
     emit(std::move(step), op);
     return true;
   }
@@ -289,60 +292,25 @@ class Planner {
     return &block_ == &info_.function().body ? INT_MAX : static_cast<int>(block_.ops.size()) - 1;
   }
 
-  void use(const std::vector<Source>& in) {
-    for (const Source& source : in)
-      if (source.id >= 0) touch(source.id);
-  }
-
-  void touch(int id) {
-    const auto it = made_.find(root_of(id));
-    if (it != made_.end()) it->second.last_step = static_cast<int>(plan_->steps.size());
-  }
-
   void emit(Step step, const Operation& op) {
     step.operation = &op;
-    const int at = static_cast<int>(plan_->steps.size());
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const int id = info_.id(op.outputs[i].get());
       step.out.push_back(id);
-      made_.emplace(id, Made{step.types[i], id, nullptr, at, at});
+      made_.emplace(id, Made{step.types[i]});
     }
     plan_->steps.push_back(std::move(step));
   }
 
-  // Gives every value that the plan computes a place, taking memory when it is made and giving it back after
-  // its last use. What is used behind the plan, or leaves the block, stays.
-  void place() {
-    std::set<int> staying(info_.block(block_).outputs.begin(), info_.block(block_).outputs.end());
+  // What is used behind the plan, or leaves the block.
+  std::set<int> staying() const {
+    std::set<int> ids(info_.block(block_).outputs.begin(), info_.block(block_).outputs.end());
     for (size_t i = plan_->next; i < block_.ops.size(); ++i)
-      staying.insert(info_.block(block_).uses[i].begin(), info_.block(block_).uses[i].end());
-    for (auto& [id, made] : made_)
-      if (options_.taps.contains(info_.value(id)->name)) staying.insert(id);
-    for (const int id : staying)
-      if (const auto it = made_.find(root_of(id)); it != made_.end()) it->second.last_step = kToEnd;
-
-    std::vector<std::vector<int>> ends(plan_->steps.size());
-    for (auto& [id, made] : made_)
-      if (made.placed && made.last_step != kToEnd) ends[static_cast<size_t>(made.last_step)].push_back(id);
-    ArenaLayout layout;
-    std::unordered_map<int, int64_t> offsets;
-    for (size_t s = 0; s < plan_->steps.size(); ++s) {
-      for (size_t i = 0; i < plan_->steps[s].out.size(); ++i) {
-        const int id = plan_->steps[s].out[i];
-        const Type& type = plan_->steps[s].types[i];
-        offsets[id] = layout.take(bytes_of(type));
-        plan_->places.push_back({id, offsets[id], type});
-      }
-      std::sort(ends[s].begin(), ends[s].end());
-      for (const int id : ends[s]) layout.give_back(offsets[id], bytes_of(made_.at(id).type));
-    }
-    plan_->arena_bytes = layout.size();
-  }
-
-  static int64_t bytes_of(const Type& type) {
-    const int64_t count = type.size();
-    if (count > INT64_MAX / 8) throw errorf("a value of type {} is too large", type.text());
-    return count * 4;
+      ids.insert(info_.block(block_).uses[i].begin(), info_.block(block_).uses[i].end());
+    if (!options_.taps.empty())
+      for (const auto& [id, made] : made_)
+        if (options_.taps.contains(info_.value(id)->name)) ids.insert(id);
+    return ids;
   }
 
   const FunctionInfo& info_;

@@ -10,6 +10,7 @@
 
 #include "engine/buffer.h"
 #include "engine/function_info.h"
+#include "engine/state_bounds.h"
 
 namespace anemone {
 
@@ -18,6 +19,7 @@ struct Cell {
   const Type* type = nullptr;         // empty until it is computed
   void* data = nullptr;               // 4-byte elements
   bool known = false;                 // follows from the types of the inputs alone
+  StateBounds* bounds = nullptr;      // of the state whose memory this is
   std::shared_ptr<const void> owner;  // of `type` and `data`, where no plan or caller owns them
   std::shared_ptr<TensorList> list;
 };
@@ -29,8 +31,11 @@ struct Source {
   const void* fixed = nullptr;
 };
 
+class FusedKernel;
+struct Plan;
+
 struct Step {
-  enum class Kind : uint8_t { kernel, load_weight, read_state, write_state };
+  enum class Kind : uint8_t { kernel, load_weight, read_state, write_state, fused };
 
   Kind kind = Kind::kernel;
   OpBinding binding;
@@ -40,6 +45,9 @@ struct Step {
   void (*run)(const OpCall&) = nullptr;
   std::shared_ptr<const StoredTensor> weight;  // load_weight
   const Operation* operation = nullptr;        // for messages
+  std::shared_ptr<const FusedKernel> fused;    // several operations as one
+  std::shared_ptr<const Plan> plain;           // those operations, for what `fused` does not take
+  int writes = -1;                             // the state that `fused` changes in place
 };
 
 struct Plan {
@@ -51,6 +59,7 @@ struct Plan {
   struct Alias {
     int id, of;
     Type type;
+    int64_t offset = 0;  // of its first element in `of`
   };
   struct Folded {
     int id;
@@ -64,10 +73,13 @@ struct Plan {
   std::vector<Folded> folded;
   int64_t arena_bytes = 0;
   size_t next = 0;  // the first operation that is not in the plan
+  int values = 0;   // numbers in use: those of the function, then what fused steps share
 };
 
 struct PlanOptions {
   std::set<std::string> taps;  // values to keep until the end of the run
+  bool half = false;           // fp16 arithmetic: what rounds differently as one step is not fused
+  bool fuse = true;            // off: every operation runs its own kernel, for comparison
 };
 
 // Plans `block` from operation `begin`, for the values that the cells hold.

@@ -55,43 +55,58 @@ struct Int8Weights {
   static float one(const uint8_t* p) { return static_cast<float>(static_cast<int8_t>(*p)); }
 };
 
-// One row against N vectors, with four sums each so that the additions overlap.
-template <class W, int N>
-HWY_INLINE void row(const uint8_t* w, int64_t k, const float* HWY_RESTRICT x, float* out,
-                    int64_t out_stride) {
+// R rows against N vectors: a weight is widened once for all vectors, a piece of a vector read once for all
+// rows. Each sum runs in kSums parts so that the additions overlap; how it is split depends on N alone.
+template <class W, int N, int R>
+HWY_INLINE void row_block(const uint8_t* HWY_RESTRICT w, int64_t k, const float* HWY_RESTRICT x,
+                          float* HWY_RESTRICT out, int64_t out_stride) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kSums = N == 1 ? 4 : N == 2 ? 2 : 1;
-  V sums[N][kSums];
-  for (int n = 0; n < N; ++n)
-    for (int s = 0; s < kSums; ++s) sums[n][s] = hn::Zero(d);
+  constexpr int kSums = N == 1 ? 2 : 1;
+  V sums[R][N][kSums];
+  for (int r = 0; r < R; ++r)
+    for (int n = 0; n < N; ++n)
+      for (int s = 0; s < kSums; ++s) sums[r][n][s] = hn::Zero(d);
   int64_t i = 0;
   for (; i + kSums * lanes <= k; i += kSums * lanes)
     for (int s = 0; s < kSums; ++s) {
-      const V weight = W::load(d, w + (i + s * lanes) * W::kBytes);
-      for (int n = 0; n < N; ++n)
-        sums[n][s] = hn::MulAdd(weight, hn::LoadU(d, x + n * k + i + s * lanes), sums[n][s]);
+      const int64_t at = i + s * lanes;
+      V piece[N];
+      for (int n = 0; n < N; ++n) piece[n] = hn::LoadU(d, x + n * k + at);
+      for (int r = 0; r < R; ++r) {
+        const V weight = W::load(d, w + (r * k + at) * W::kBytes);
+        for (int n = 0; n < N; ++n) sums[r][n][s] = hn::MulAdd(weight, piece[n], sums[r][n][s]);
+      }
     }
-  for (int n = 0; n < N; ++n) {
-    V sum = sums[n][0];
-    for (int s = 1; s < kSums; ++s) sum = hn::Add(sum, sums[n][s]);
-    float total = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (int64_t j = i; j < k; ++j) total += W::one(w + j * W::kBytes) * x[n * k + j];
-    out[n * out_stride] = total;
-  }
+  for (int r = 0; r < R; ++r)
+    for (int n = 0; n < N; ++n) {
+      V sum = sums[r][n][0];
+      for (int s = 1; s < kSums; ++s) sum = hn::Add(sum, sums[r][n][s]);
+      float total = hn::GetLane(hn::SumOfLanes(d, sum));
+      for (int64_t j = i; j < k; ++j) total += W::one(w + (r * k + j) * W::kBytes) * x[n * k + j];
+      out[n * out_stride + r] = total;
+    }
+}
+
+// Four rows at a time: each is a stream of its own for the memory, and x is loaded for all of them.
+template <class W, int N>
+void rows_by(const uint8_t* w, int64_t rows, int64_t k, const float* x, float* out, int64_t out_stride) {
+  constexpr int kRows = N <= 2 ? 4 : 2;  // with more, the sums do not fit in 16 registers
+  int64_t r = 0;
+  for (; r + kRows <= rows; r += kRows)
+    row_block<W, N, kRows>(w + r * k * W::kBytes, k, x, out + r, out_stride);
+  for (; r < rows; ++r) row_block<W, N, 1>(w + r * k * W::kBytes, k, x, out + r, out_stride);
 }
 
 template <class W>
 void rows_of(const uint8_t* w, int64_t rows, int64_t k, const float* x, int64_t vectors, float* out,
              int64_t out_stride) {
-  for (int64_t r = 0; r < rows; ++r, w += k * W::kBytes) {
-    switch (vectors) {
-      case 1: row<W, 1>(w, k, x, out + r, out_stride); break;
-      case 2: row<W, 2>(w, k, x, out + r, out_stride); break;
-      case 3: row<W, 3>(w, k, x, out + r, out_stride); break;
-      default: row<W, 4>(w, k, x, out + r, out_stride); break;
-    }
+  switch (vectors) {
+    case 1: return rows_by<W, 1>(w, rows, k, x, out, out_stride);
+    case 2: return rows_by<W, 2>(w, rows, k, x, out, out_stride);
+    case 3: return rows_by<W, 3>(w, rows, k, x, out, out_stride);
+    default: return rows_by<W, 4>(w, rows, k, x, out, out_stride);
   }
 }
 

@@ -178,9 +178,12 @@ void add_argmax(Builder& b, Value* logits, int64_t rows, int64_t piece) {
   Value* lows = b.constant(Constant::numbers(low, kHalf, column), name("row_low"));
   Value* best = b.op("reduce_max", {{"x", logits}, {"axes", axes}, {"keep_dims", keep}}, name("best"));
   Value* is_best = b.op("greater_equal", {{"x", logits}, {"y", best}}, name("is_best"));
+  // How far each is from the best: 0 for the best, and of the full shape, since coremltools lets `select` take its
+  // shape from its values alone.
+  Value* gap = b.op("sub", {{"x", best}, {"y", logits}}, name("gap"));
   const auto least = [&](Value* where, Value* numbers, const char* what) {
-    Value* candidates =
-        b.op("select", {{"cond", where}, {"a", numbers}, {"b", half(60000)}}, name(what) + "_candidates");
+    Value* far = b.op("select", {{"cond", where}, {"a", gap}, {"b", half(60000)}}, name(what) + "_far");
+    Value* candidates = add(b, far, numbers, name(what) + "_candidates");
     return b.op("reduce_min", {{"x", candidates}, {"axes", axes}, {"keep_dims", keep}}, name(what));
   };
   Value* first_high = least(is_best, highs, "high");

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -89,6 +90,9 @@ struct Op {
   bool random = false;            // gives another result each time: never folded
   bool value_from_type = false;   // the result follows from the input's type alone: shape
   std::string_view view_of = {};  // the output is this input's elements in another shape: no copy is needed
+  // Where `view_of` holds for some calls only: the place of the first element, when the output's elements lie
+  // one after the other in the input.
+  std::optional<int64_t> (*view_at)(const OpCall&) = nullptr;
 
   // The definition that holds in that opset; empty when the op came later.
   const OpVersion* version(Opset opset) const;

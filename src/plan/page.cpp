@@ -53,7 +53,8 @@ Json chip_json(const Chip& c) {
           {"int8Streams", c.streams().int8},
           {"memory", std::vector<int>(c.memory_gb.begin(), c.memory_gb.end())},
           {"share", usable_memory_share(c.device)},
-          {"mostShard", most_shard_bytes(c.device)}};
+          {"mostShard", most_shard_bytes(c.device)},
+          {"mostContext", longest_context(c)}};
 }
 
 Json form_json(const StoredForm& f) {

@@ -56,13 +56,18 @@ int smallest_memory(uint64_t bytes, std::span<const int> sizes, DeviceClass devi
 
 double usable_memory_share(DeviceClass device) { return device == DeviceClass::mac ? 0.75 : 0.5; }
 
+int64_t longest_context(const Chip& chip) { return std::min(chip.limits().spatial, chip.limits().inner); }
+
 Planner::Planner(Model model, uint64_t tokenizer_bytes)
     : model_(std::move(model)), tokenizer_bytes_(tokenizer_bytes) {
   const double parameters = count_parameters(model_);
-  if (!(parameters < 1e13))
+  const double cache = static_cast<double>(model_.layers.size()) * static_cast<double>(model_.kv_heads) *
+                       static_cast<double>(lower::cache_width(model_)) * 4;
+  if (!(parameters < 1e13 && cache < 1e10 && model_.vocab <= 1 << 24))
     throw errorf("the model's sizes are beyond reason")
-        .found(fmt::format("{:.3g} parameters", parameters))
-        .expected("below 1e13");
+        .found(fmt::format("{:.3g} parameters, a vocabulary of {}, {:.3g} bytes of cache a position",
+                           parameters, model_.vocab, cache))
+        .expected("below 1e13, 16777216 and 1e10");
   parameters_ = static_cast<uint64_t>(parameters);
   for (const auto ref : kVectors)
     if (model_.layers[0].*ref) vectors_.push_back((model_.layers[0].*ref).rows());
@@ -139,6 +144,7 @@ Plan Planner::plan(const PlanOptions& o) const {
   p.spread = chip.weight_read.measured ? 0.25 : 0.4;
   p.fit.app = p.bundle_bytes <= kAppBytes;
   p.fit.resident = p.read_bytes <= kResidentBytes;
+  p.fit.context = o.context <= longest_context(chip);
   p.fit.smallest_gb = smallest_memory(p.memory_bytes, chip.memory_gb, o.target.device);
   p.fit.phone_gb = smallest_memory(p.memory_bytes, kPhoneMemory, DeviceClass::iphone);
   return p;

@@ -52,6 +52,7 @@ struct PlanFit {
   int smallest_gb = 0;   // memory of the chip's devices; 0: none of them
   int phone_gb = 0;      // the same over all iPhones
   bool resident = true;  // all weights within what one process was seen to keep mapped
+  bool context = true;   // attention over that many rows stays on the engine (rules S06, S07)
 };
 
 struct Plan {
@@ -105,6 +106,7 @@ struct PackageOverhead {
 };
 
 // Published limits and rules of thumb; docs/plan.md says where each comes from.
+int64_t longest_context(const Chip& chip);                 // rows that attention may go over
 inline constexpr uint64_t kAppBytes = 4'000'000'000;       // the App Store takes no larger app
 inline constexpr uint64_t kResidentBytes = 3'000'000'000;  // rule Z04, grade C
 inline constexpr uint64_t kProcessBytes = 64'000'000;      // buffers, tokenizer, code: an assumption

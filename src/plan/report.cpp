@@ -69,7 +69,8 @@ Json plan_json(const Plan& p) {
   out["fits"] = {{"app", p.fit.app},
                  {"smallest_memory_gb", p.fit.smallest_gb},
                  {"smallest_iphone_gb", p.fit.phone_gb},
-                 {"resident", p.fit.resident}};
+                 {"resident", p.fit.resident},
+                 {"context", p.fit.context}};
   return out;
 }
 

@@ -30,6 +30,7 @@ constexpr int k4or6[] = {4, 6}, k6[] = {6}, k8[] = {8}, k12[] = {12};
 constexpr int kM1[] = {8, 16}, kM1Pro[] = {16, 32}, kM1Max[] = {32, 64}, kM1Ultra[] = {64, 128};
 constexpr int kM2[] = {8, 16, 24}, kM2Max[] = {32, 64, 96}, kM2Ultra[] = {64, 128, 192};
 constexpr int kM3Pro[] = {18, 36}, kM3Max[] = {36, 48, 64, 96, 128}, kM3Ultra[] = {96, 256, 512};
+// Sizes of the M5 and M6 machines are taken from the M4's.
 constexpr int kM4[] = {16, 24, 32}, kM4Pro[] = {24, 48, 64}, kM4Max[] = {36, 48, 64, 128};
 
 using enum DeviceClass;

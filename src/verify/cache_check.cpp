@@ -141,7 +141,9 @@ class CacheCheck {
 
 // Chunks against one by one; what differs first, or nothing.
 std::string compare_runs(const Climber& c, const Run& one, const Run& chunked, Arithmetic a, int64_t width) {
-  const double bar = a == Arithmetic::fp16 ? 0.999 : kChunkCosine;
+  const double bar = a == Arithmetic::fp16 ? kChunkCosineHalf
+                     : c.half_weights()    ? kChunkCosine
+                                           : kChunkCosineCompressed;
   const auto vocab = static_cast<size_t>(c.bundle->info().vocab);
   for (size_t t = 0; (t + 1) * vocab <= std::min(one.logits.size(), chunked.logits.size()); ++t) {
     const Figures f = compare(std::span(chunked.logits).subspan(t * vocab, vocab),

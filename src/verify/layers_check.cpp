@@ -133,7 +133,7 @@ void measure(Climber& c, int64_t layers, const std::map<std::string, double>& la
   c.report.proposed_scale = 0;
   if (!tight || least >= kSmallHeadroom) return;
   std::string note = fmt::format(
-      "layer {} comes near a limit: values to {:.4g} ({:.1f}x below half's), sums to {:.4g} ({:.1f}x below "
+      "layer {} comes near a limit: values to {:.0f} ({:.1f}x below half's), sums to {:.0f} ({:.1f}x below "
       "the "
       "accumulator's)",
       tight->layer, tight->value.value, tight->half_headroom(),

@@ -58,6 +58,10 @@ std::string number(double value) {
   return value < 10 ? fmt::format("{:.4f}", value) : fmt::format("{:.1f}", value);
 }
 
+std::string large(double value) {
+  return std::isfinite(value) && value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
 std::string times(double headroom) {
   if (!std::isfinite(headroom)) return "-";
   return headroom < 10    ? fmt::format("{:.1f}x", headroom)
@@ -124,22 +128,21 @@ std::string layer_lines(const VerifyReport& r, bool detail) {
   if (r.layer_figures.empty()) return "";
   std::string names;
   for (const auto& [a, layers] : r.layer_figures)
-    names += (names.empty() ? "" : "  ") + std::string(arithmetic_name(a));
+    names += fmt::format("{}{:>7}", names.empty() ? "" : " ", arithmetic_name(a));
   const size_t width = 8 * r.layer_figures.size() - 1;
-  std::string out =
-      fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>7} {:>11}\n", "layer", "stream", width,
-                  "attention", width, "mlp", width, "largest", "", "fp16", "accumulator");
-  out += fmt::format("  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "", "cosine", width, "cosine",
-                     width, "cosine", width, "value", "(where)", "headroom");
+  std::string out = fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "", "stream", width,
+                                "attention", width, "mlp", width, "largest", "", "headroom");
+  out += fmt::format("  {:<5} {} {} {}  {:>9} {:<13} {:>7} {:>11}\n", "layer", names, names, names, "value",
+                     "where", "fp16", "accumulator");
   const size_t count = r.layer_figures.begin()->second.size();
   for (size_t i = 0; i < count; ++i) {
     // Long models: the first and last few, unless asked for.
     if (!detail && count > 14 && i == 6) out += fmt::format("  … {} more with --verbose\n", count - 12);
     if (!detail && count > 14 && i >= 6 && i + 6 < count) continue;
     const LayerMagnitude m = i < r.magnitudes.size() ? r.magnitudes[i] : LayerMagnitude{};
-    out += fmt::format("  {:<5} {:>{}} {:>{}} {:>{}}  {:>9.4g} {:<13.13} {:>7} {:>11}\n",
+    out += fmt::format("  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13.13} {:>7} {:>11}\n",
                        r.layer_figures.begin()->second[i].layer, both(r, i, "layer_out"), width,
-                       both(r, i, "attn_out"), width, both(r, i, "mlp_out"), width, m.value.value,
+                       both(r, i, "attn_out"), width, both(r, i, "mlp_out"), width, large(m.value.value),
                        m.value.where, times(m.half_headroom()), times(m.accumulator_headroom()));
   }
   return out;

@@ -99,9 +99,16 @@ std::vector<Stepper::Tap> Stepper::taps_of(size_t index, const std::string& func
   const Stage& stage = info().stages[index];
   const Function* f = packages_[index]->program.find_function(function);
   if (!f) return out;
+  // A value that nothing uses says nothing about the result.
+  std::set<const Value*> used(f->body.outputs.begin(), f->body.outputs.end());
+  for_each_op(f->body, [&](const Operation& op) {
+    for (const Input& in : op.inputs)
+      for (const Binding& b : in.bindings) used.insert(b.value);
+  });
   std::map<std::string, size_t> order;
   for (size_t i = 0; i < f->body.ops.size(); ++i)
-    for (const auto& value : f->body.ops[i]->outputs) order.emplace(value->name, i);
+    for (const auto& value : f->body.ops[i]->outputs)
+      if (used.contains(value.get())) order.emplace(value->name, i);
   const auto add = [&](const std::string& value, const std::string& golden, double scale = 1) {
     if (order.contains(value)) out.push_back({value, golden, scale});
   };
@@ -115,7 +122,7 @@ std::vector<Stepper::Tap> Stepper::taps_of(size_t index, const std::string& func
     const auto golden = [&](const char* name) { return fmt::format("{}_{}", name, i - first_layer_); };
     for (const char* side : {"q", "k"}) {  // the last of norm and rotation
       const std::string norm = at + side + "_norm", rope = at + side + "_rope";
-      const bool norm_last = order.contains(norm) && order.contains(rope) && order[norm] > order[rope];
+      const bool norm_last = order.contains(norm) && (!order.contains(rope) || order[norm] > order[rope]);
       add(norm_last ? norm : rope, golden(side));
     }
     add(at + "v_heads", golden("v"));

@@ -174,7 +174,7 @@ class Checker {
       const PackageWeights weights(*function);
       for (const Asked& a : asked) {
         const auto found = weights.find(a.name);
-        if (found && !done.insert(found->place).second) continue;
+        if (found && !done.insert(a.name + "@" + found->place).second) continue;
         WeightFigures w;
         w.name = a.name;
         w.package = stage.package;

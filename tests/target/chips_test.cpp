@@ -87,6 +87,21 @@ TEST_CASE("the table says what was published") {
     CHECK(chip.limits().inner == (old ? 16384 : 32768));
     CHECK(chip.limits().channels == 65536);
   }
+  const auto check_figure = [](const Figure& f, double low, double high) {
+    CHECK(f.measured);
+    CHECK(f.low == low);
+    CHECK(f.high == high);
+  };
+  check_figure(find_target("m1").chip->call_us, 190, 220);
+  check_figure(find_target("m2-pro").chip->call_us, 100, 100);
+  check_figure(find_target("m4").chip->call_us, 90, 90);
+  check_figure(find_target("m5").chip->call_us, 70, 110);
+  check_figure(find_target("m5-pro").chip->call_us, 70, 70);
+  check_figure(find_target("m6").chip->call_us, 30 + 130, 30 + 325);
+  check_figure(find_target("m1").chip->activation, 24, 24);
+  check_figure(find_target("m5").chip->activation, 24, 24);
+  check_figure(find_target("m5-pro").chip->activation, 21, 24);
+  check_figure(find_target("m6").chip->activation, 35, 40);
   CHECK_FALSE(find_target("m1").chip->streams().int8);  // folded to fp16 there
   CHECK(find_target("m2").chip->streams().int8);
   CHECK_FALSE(find_target("m2").chip->streams().blocks);

@@ -124,6 +124,21 @@ void run_index(const OpCall& c) {
   copy_strided(c.pool(), c.data("x"), v.base, v.strides, v.dims, c.out());
 }
 
+// The elements follow each other: one position of the leading dimensions, a stretch of one, and all of the
+// rest.
+std::optional<int64_t> view_at(const OpCall& c) {
+  if (!c.known("begin") || !c.known("end")) return std::nullopt;
+  const View v = index_view(c);
+  const std::vector<int64_t> dims = c.type("x").dims(), dense = dense_strides(dims);
+  bool split = false;  // a dimension was met that is not taken whole
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (v.dims[i] == 0 || (split && v.dims[i] != 1)) return std::nullopt;
+    if (v.dims[i] > 1 && v.strides[i] != dense[i]) return std::nullopt;
+    split |= v.dims[i] != dims[i];
+  }
+  return v.base;
+}
+
 Types infer_size(const OpCall& c) {
   const Type& x = c.type("x");
   const std::vector<int64_t> begin = positions(c, "begin", x.shape.size()),
@@ -207,12 +222,15 @@ std::vector<Param> index_params(DTypes x, DTypes at, bool update) {
 constexpr DTypes kPosition = kInt32 | only(DType::int8) | only(DType::int16);
 
 const Op kOps[] = {
-    {"slice_by_index",
-     {{Opset::ios15, index_params(kNumberOrBool, kInt32, false)},
-      {Opset::ios17, index_params(kWideOrBool, kPosition, false)}},
-     "x[begin:end:stride, …]; begin_mask and end_mask leave an end open, squeeze_mask takes one position",
-     infer_index,
-     run_index},
+    {.name = "slice_by_index",
+     .versions = {{Opset::ios15, index_params(kNumberOrBool, kInt32, false)},
+                  {Opset::ios17, index_params(kWideOrBool, kPosition, false)}},
+     .doc = "x[begin:end:stride, …]; begin_mask and end_mask leave an end open, squeeze_mask takes one "
+            "position",
+     .infer = infer_index,
+     .run = run_index,
+     .view_of = "x",
+     .view_at = view_at},
     {"slice_by_size",
      {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"begin", kInt32}, {"size", kInt32}}},
       {Opset::ios17, {{"x", kWideOrBool, 'T'}, {"begin", kPosition, 'U'}, {"size", kPosition, 'U'}}}},

@@ -34,13 +34,26 @@ void run(const OpCall& c) {
   copy_strided(c.pool(), c.data("x"), 0, strides, c.out_type().dims(), c.out());
 }
 
+// Only dimensions of one element change places: nothing moves.
+std::optional<int64_t> view_at(const OpCall& c) {
+  int before = -1;
+  for (const int axis : permutation(c)) {
+    if (c.type("x").dim(axis) == Dim(1)) continue;
+    if (axis < before) return std::nullopt;
+    before = axis;
+  }
+  return 0;
+}
+
 const Op kOps[] = {{
-    "transpose",
-    {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"perm", kInt32, 0, kConst}}},
-     {Opset::ios17, {{"x", kWideOrBool, 'T'}, {"perm", kInt32, 0, kConst}}}},
-    "x with dimension perm[i] as the i-th",
-    infer,
-    run,
+    .name = "transpose",
+    .versions = {{Opset::ios15, {{"x", kNumberOrBool, 'T'}, {"perm", kInt32, 0, kConst}}},
+                 {Opset::ios17, {{"x", kWideOrBool, 'T'}, {"perm", kInt32, 0, kConst}}}},
+    .doc = "x with dimension perm[i] as the i-th",
+    .infer = infer,
+    .run = run,
+    .view_of = "x",
+    .view_at = view_at,
 }};
 
 }  // namespace

@@ -1,0 +1,78 @@
+// How fast a matrix meets one vector, as decoding a token does it: weights beyond the cache, each kind as it is
+// stored, on 1 thread and on all; beside it, the rate at which the same bytes are only read.
+//     bench_matvec [seconds per figure]
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/buffer.h"
+#include "kernels/matvec.h"
+
+using namespace anemone;
+
+namespace {
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The best time of one run: other work on the machine only ever makes it longer.
+template <class Run>
+double best(double limit_s, Run run) {
+  run();
+  double shortest = 1e9;
+  for (const double start = seconds(); seconds() - start < limit_s;) {
+    const double t = seconds();
+    run();
+    shortest = std::min(shortest, seconds() - t);
+  }
+  return shortest;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const double limit_s = argc > 1 ? std::atof(argv[1]) : 0.5;
+  constexpr int64_t kBytes = int64_t{128} << 20;
+  const Buffer weights(kBytes);
+  std::mt19937_64 random(1);
+  for (int64_t i = 0; i < kBytes / 8; ++i)
+    reinterpret_cast<uint64_t*>(weights.data())[i] = random() & 0x3b3b3b3b3b3b3b3bull;  // small in every type
+  fmt::print("{:>5} {:>6} {:>8} | {:>10} {:>10}\n", "kind", "k", "threads", "GB/s", "read GB/s");
+  for (const auto& [kind, name, bytes] :
+       {std::tuple(WeightKind::int8, "int8", 1), std::tuple(WeightKind::fp16, "fp16", 2),
+        std::tuple(WeightKind::fp32, "fp32", 4)})
+    for (const int64_t k : {int64_t{576}, int64_t{1536}, int64_t{4864}})
+      for (const int threads : {1, 0}) {
+        ThreadPool pool(threads);
+        const int64_t rows = kBytes / (k * bytes);
+        std::vector<float> x(static_cast<size_t>(k), 0.5f), out(static_cast<size_t>(rows));
+        const double took = best(limit_s, [&] {
+          pool.parallel_for(rows, 64, [&](int64_t begin, int64_t end) {
+            matvec(kind, weights.data() + begin * k * bytes, end - begin, k, x.data(), 1, out.data() + begin,
+                   0);
+          });
+        });
+        std::vector<uint64_t> sums(64);
+        const double read = best(limit_s, [&] {
+          pool.parallel_for(64, 1, [&](int64_t begin, int64_t end) {
+            const auto* words = reinterpret_cast<const uint64_t*>(weights.data());
+            constexpr int64_t kWords = kBytes / 8 / 64;
+            for (int64_t p = begin; p < end; ++p) {
+              uint64_t s[8] = {};
+              for (int64_t i = 0; i < kWords; i += 8)
+                for (int64_t j = 0; j < 8; ++j) s[j] += words[p * kWords + i + j];
+              for (const uint64_t v : s) sums[static_cast<size_t>(p)] += v;
+            }
+          });
+        });
+        fmt::print("{:>5} {:>6} {:>8} | {:10.1f} {:10.1f}\n", name, k, pool.threads(),
+                   1e-9 * static_cast<double>(rows * k * bytes) / took,
+                   1e-9 * static_cast<double>(kBytes) / read);
+      }
+}

@@ -1,0 +1,48 @@
+// FusedKernel: several operations of a plan run as one. It gives what they give, beyond the order of fp32
+// sums: in fp16 arithmetic it rounds where they round, and whatever it does not take (odd inputs, a result
+// that is not finite and so may be a fault) it leaves to the operations themselves.
+//     if (!step.fused->run(call)) run the operations of step.plain one by one
+#pragma once
+
+#include <span>
+
+#include "base/thread_pool.h"
+#include "engine/plan.h"
+
+namespace anemone {
+
+class FusedCall {
+ public:
+  FusedCall(const Step& step, const Cells& cells, ThreadPool& pool, bool half, bool watch)
+      : step_(step), cells_(cells), pool_(pool), half_(half), watch_(watch) {}
+
+  const void* data(size_t i) const {
+    const Source& s = step_.in[i];
+    return s.fixed ? s.fixed : s.id >= 0 ? cells_[static_cast<size_t>(s.id)].data : nullptr;
+  }
+  const float* floats(size_t i) const { return static_cast<const float*>(data(i)); }
+  float* state(size_t i) const { return static_cast<float*>(cell(i).data); }
+  const Cell& cell(size_t i) const { return cells_[static_cast<size_t>(step_.in[i].id)]; }
+  float* out(size_t i = 0) const {
+    return static_cast<float*>(cells_[static_cast<size_t>(step_.out[i])].data);
+  }
+  ThreadPool& pool() const { return pool_; }
+  bool half() const { return half_; }  // fp16 arithmetic: results of fp16 type are rounded
+  // fp16 arithmetic, and no fault was seen yet: a result that is not finite is left to the plain way.
+  bool watch() const { return watch_; }
+
+ private:
+  const Step& step_;
+  const Cells& cells_;
+  ThreadPool& pool_;
+  bool half_, watch_;
+};
+
+class FusedKernel {
+ public:
+  virtual ~FusedKernel() = default;
+  // False: not a case for this kernel. Nothing has been changed that the plain way reads.
+  virtual bool run(const FusedCall& call) const = 0;
+};
+
+}  // namespace anemone

@@ -1,0 +1,186 @@
+// Projections of a few positions over weights as they are stored: those of one input run together, one that
+// is added to something adds it on the way.
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "engine/kernel_choice.h"
+#include "engine/patterns.h"
+#include "kernels/attention.h"
+#include "kernels/convert.h"
+#include "kernels/matvec.h"
+
+namespace anemone {
+namespace {
+
+constexpr int64_t kRows = 64;  // of a weight that a thread takes at a time
+
+struct Weight {
+  std::shared_ptr<const StoredTensor> stored;
+  StoredTensor::Form form;
+  WeightKind kind;
+  int64_t rows = 0;
+  int bias = -1;        // which input; -1: none
+  bool halves = false;  // the result is declared fp16
+};
+
+// In: x, then the biases, then what is added. Out: one for each weight.
+class Projection : public FusedKernel {
+ public:
+  Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend)
+      : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend) {
+    for (size_t w = 0; w < weights_.size(); ++w)
+      for (int64_t r = 0; r < weights_[w].rows; r += kRows)
+        units_.push_back({w, r, std::min(kRows, weights_[w].rows - r)});
+  }
+
+  bool run(const FusedCall& c) const override {
+    // Vectors one after the other: the input has its channels apart.
+    const float* x = c.floats(0);
+    std::vector<float> vectors;
+    if (positions_ > 1) {
+      vectors.resize(static_cast<size_t>(k_ * positions_));
+      for (int64_t i = 0; i < k_; ++i)
+        for (int64_t t = 0; t < positions_; ++t)
+          vectors[static_cast<size_t>(t * k_ + i)] = x[i * positions_ + t];
+      x = vectors.data();
+    }
+    std::atomic<bool> fine = true;
+    c.pool().parallel_for(static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t u = begin; u < end; ++u)
+        if (!run_unit(c, units_[static_cast<size_t>(u)], x)) fine = false;
+    });
+    return fine;
+  }
+
+ private:
+  struct Unit {
+    size_t weight;
+    int64_t row, count;
+  };
+
+  bool run_unit(const FusedCall& c, const Unit& unit, const float* x) const {
+    const Weight& w = weights_[unit.weight];
+    const int64_t bytes = w.kind == WeightKind::fp32 ? 4 : w.kind == WeightKind::fp16 ? 2 : 1;
+    float tile[kRows * kMostPositions];
+    for (int64_t t = 0; t < positions_; t += kMostVectors)
+      matvec(w.kind, w.form.data + unit.row * k_ * bytes, unit.count, k_, x + t * k_,
+             std::min(kMostVectors, positions_ - t), tile + t * kRows, kRows);
+    const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
+    float* out = c.out(unit.weight) + unit.row * positions_;
+    const int64_t count = unit.count * positions_;
+    for (int64_t i = 0; i < unit.count; ++i) {
+      const float scale = w.form.scale ? w.form.scale[(unit.row + i) / w.form.rows_per_scale] : 1.0f;
+      for (int64_t t = 0; t < positions_; ++t)
+        out[i * positions_ + t] = scale * tile[t * kRows + i] + (bias ? bias[i] : 0.0f);
+    }
+    const bool half = c.half() && w.halves;
+    if (half) round_halves(out, count);
+    if (half && c.watch() && !all_finite(out, count)) return false;
+    if (addend_ < 0) return true;
+    const float* add = c.floats(static_cast<size_t>(addend_)) + unit.row * positions_;
+    for (int64_t i = 0; i < count; ++i) out[i] += add[i];
+    if (half) round_halves(out, count);
+    return !half || !c.watch() || all_finite(out, count);
+  }
+
+  const std::vector<Weight> weights_;
+  const int64_t k_, positions_;
+  const int addend_;
+  std::vector<Unit> units_;
+};
+
+class Projections {
+ public:
+  explicit Projections(PlanEdit& edit) : edit_(edit) {}
+
+  void run() {
+    std::map<int, std::vector<int>> by_input;  // x → steps
+    for (int i = 0; i < edit_.size(); ++i)
+      if (edit_.is(i, "conv") && is_conv1x1(edit_.step(i).binding, edit_.step(i).types)) {
+        const Source x = edit_.input(i, "x");
+        if (x.id >= 0 && edit_.step(i).types[0].size() > 0) by_input[x.id].push_back(i);
+      }
+    for (const auto& [x, steps] : by_input) {
+      // The first comes first anyway; the others need nothing but x and constants.
+      std::vector<int> group;
+      for (const int step : steps)
+        if (!edit_.changed_between(x, steps[0], step) && constant_bias(step)) group.push_back(step);
+      if (!group.empty()) apply(x, group);
+    }
+  }
+
+ private:
+  bool constant_bias(int step) const {
+    const Source& bias = edit_.input(step, "bias");
+    return bias.id < 0;
+  }
+
+  Weight weight_of(int step) const {
+    const Operand* operand = find_operand(edit_.step(step).binding, "weight");
+    Weight w;
+    w.stored = operand->stored;
+    w.form = operand->stored->form();
+    w.kind = *weight_kind(operand->stored.get());
+    w.rows = operand->type.shape[0].size();
+    w.halves = edit_.step(step).types[0].dtype == DType::fp16;
+    return w;
+  }
+
+  // A step that does nothing but add the projection to a value of the same shape.
+  int adder(int step, Source& other) const {
+    const int id = edit_.step(step).out[0];
+    const auto& users = edit_.users(id);
+    if (users.size() != 1 || edit_.stays(id) || !edit_.is(users[0], "add")) return -1;
+    const Type& type = edit_.step(step).types[0];
+    for (const auto& [x, y] : {std::pair("x", "y"), std::pair("y", "x")}) {
+      other = edit_.input(users[0], y);
+      if (edit_.maker(edit_.input(users[0], x)) != step || other.id < 0 || edit_.maker(other) == step)
+        continue;
+      if (edit_.input_type(users[0], x).shape != type.shape ||
+          edit_.input_type(users[0], y).shape != type.shape)
+        continue;
+      if (edit_.step(users[0]).types[0].dtype == type.dtype) return users[0];
+    }
+    return -1;
+  }
+
+  void apply(int x, const std::vector<int>& group) {
+    Step fused;
+    fused.in = {{x, nullptr}};
+    std::vector<Weight> weights;
+    std::vector<int> steps = group;
+    int at = group[0], addend = -1;
+    for (const int step : group) {
+      weights.push_back(weight_of(step));
+      if (const Source& bias = edit_.input(step, "bias"); bias.fixed) {
+        weights.back().bias = static_cast<int>(fused.in.size());
+        fused.in.push_back(bias);
+      }
+      fused.out.push_back(edit_.step(step).out[0]);
+      fused.types.push_back(edit_.step(step).types[0]);
+    }
+    const int64_t k = edit_.input_type(group[0], "x").dim(1).size();
+    const int64_t positions = fused.types[0].size() / weights[0].rows;
+    Source other;
+    if (const int sum = group.size() == 1 ? adder(at, other) : -1;
+        sum >= 0 && !edit_.changed_between(x, at, sum) && !edit_.changed_between(other.id, at, sum)) {
+      addend = static_cast<int>(fused.in.size());
+      fused.in.push_back(other);
+      fused.out = edit_.step(sum).out;
+      fused.types = edit_.step(sum).types;
+      steps.push_back(sum);
+      at = sum;
+    }
+    fused.fused = std::make_shared<Projection>(std::move(weights), k, positions, addend);
+    edit_.replace(steps, std::move(fused), at);
+  }
+
+  PlanEdit& edit_;
+};
+
+}  // namespace
+
+void fuse_projections(PlanEdit& edit) { Projections(edit).run(); }
+
+}  // namespace anemone

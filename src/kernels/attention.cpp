@@ -1,0 +1,232 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "kernels/convert.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace anemone {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// R rows of q against J of k. The sums of a pair run in an order that depends on dim alone.
+template <int R, int J>
+HWY_INLINE void score_block(const float* HWY_RESTRICT q, int64_t dim, const float* HWY_RESTRICT k,
+                            float* HWY_RESTRICT scores, int64_t stride) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sums[R][J];
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < J; ++j) sums[r][j] = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= dim; i += lanes) {
+    V keys[J];
+    for (int j = 0; j < J; ++j) keys[j] = hn::LoadU(d, k + j * dim + i);
+    for (int r = 0; r < R; ++r) {
+      const V query = hn::LoadU(d, q + r * dim + i);
+      for (int j = 0; j < J; ++j) sums[r][j] = hn::MulAdd(query, keys[j], sums[r][j]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < J; ++j) {
+      float sum = hn::GetLane(hn::SumOfLanes(d, sums[r][j]));
+      for (int64_t x = i; x < dim; ++x) sum += q[r * dim + x] * k[j * dim + x];
+      scores[r * stride + j] = sum;
+    }
+}
+
+template <int R>
+void score_rows(const float* q, int64_t dim, const float* k, int64_t columns, float* scores, int64_t stride) {
+  int64_t j = 0;
+  for (; j + 4 <= columns; j += 4) score_block<R, 4>(q, dim, k + j * dim, scores + j, stride);
+  for (; j < columns; ++j) score_block<R, 1>(q, dim, k + j * dim, scores + j, stride);
+}
+
+void ScoresImpl(const float* q, int64_t rows, int64_t dim, const float* k, int64_t columns, float* scores,
+                int64_t stride) {
+  for (; rows >= 4; rows -= 4, q += 4 * dim, scores += 4 * stride)
+    score_rows<4>(q, dim, k, columns, scores, stride);
+  if (rows == 3) score_rows<3>(q, dim, k, columns, scores, stride);
+  if (rows == 2) score_rows<2>(q, dim, k, columns, scores, stride);
+  if (rows == 1) score_rows<1>(q, dim, k, columns, scores, stride);
+}
+
+void SoftmaxImpl(float* x, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const hn::Repartition<double, decltype(d)> wide;
+  const hn::Half<decltype(d)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float largest = x[0];
+  int64_t i = 0;
+  if (n >= lanes) {
+    auto most = hn::LoadU(d, x);
+    for (i = lanes; i + lanes <= n; i += lanes) most = hn::Max(most, hn::LoadU(d, x + i));
+    largest = hn::GetLane(hn::MaxOfLanes(d, most));
+  }
+  for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  const auto top = hn::Set(d, largest);
+  auto low = hn::Zero(wide), high = hn::Zero(wide);
+  for (i = 0; i + lanes <= n; i += lanes) {
+    const auto z = hn::Sub(hn::LoadU(d, x + i), top);
+    const auto e = hn::IfThenElse(hn::IsNaN(z), z, hn::Exp(d, z));
+    hn::StoreU(e, d, x + i);
+    low = hn::Add(low, hn::PromoteTo(wide, hn::LowerHalf(narrow, e)));
+    high = hn::Add(high, hn::PromoteTo(wide, hn::UpperHalf(narrow, e)));
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(wide, hn::Add(low, high)));
+  for (; i < n; ++i) sum += static_cast<double>(x[i] = std::exp(x[i] - largest));
+  const auto scale = static_cast<float>(1 / sum);
+  const auto factor = hn::Set(d, scale);
+  for (i = 0; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, x + i), factor), d, x + i);
+  for (; i < n; ++i) x[i] *= scale;
+}
+
+// R rows of p against N vectors of columns of v.
+template <int R, int N>
+HWY_INLINE void value_block(const float* HWY_RESTRICT p, int64_t stride, const float* HWY_RESTRICT v,
+                            int64_t columns, int64_t dim, float* HWY_RESTRICT out) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sums[R][N];
+  for (int r = 0; r < R; ++r)
+    for (int n = 0; n < N; ++n) sums[r][n] = hn::Zero(d);
+  for (int64_t j = 0; j < columns; ++j, v += dim) {
+    V values[N];
+    for (int n = 0; n < N; ++n) values[n] = hn::LoadU(d, v + n * lanes);
+    for (int r = 0; r < R; ++r) {
+      const V weight = hn::Set(d, p[r * stride + j]);
+      for (int n = 0; n < N; ++n) sums[r][n] = hn::MulAdd(weight, values[n], sums[r][n]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int n = 0; n < N; ++n) hn::StoreU(sums[r][n], d, out + r * dim + n * lanes);
+}
+
+template <int R>
+void value_rows(const float* p, int64_t stride, const float* v, int64_t columns, int64_t dim, int64_t begin,
+                int64_t end, float* out) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  int64_t i = begin;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) value_block<R, 4>(p, stride, v + i, columns, dim, out + i);
+  for (; i + 2 * lanes <= end; i += 2 * lanes) value_block<R, 2>(p, stride, v + i, columns, dim, out + i);
+  for (; i + lanes <= end; i += lanes) value_block<R, 1>(p, stride, v + i, columns, dim, out + i);
+  for (; i < end; ++i)
+    for (int r = 0; r < R; ++r) {
+      float sum = 0;
+      for (int64_t j = 0; j < columns; ++j) sum += p[r * stride + j] * v[j * dim + i];
+      out[r * dim + i] = sum;
+    }
+}
+
+void ValuesImpl(const float* p, int64_t stride, int64_t rows, const float* v, int64_t columns, int64_t dim,
+                int64_t begin, int64_t end, float* out) {
+  for (; rows >= 3; rows -= 3, p += 3 * stride, out += 3 * dim)
+    value_rows<3>(p, stride, v, columns, dim, begin, end, out);
+  if (rows == 2) value_rows<2>(p, stride, v, columns, dim, begin, end, out);
+  if (rows == 1) value_rows<1>(p, stride, v, columns, dim, begin, end, out);
+}
+
+void ScaleAddImpl(float* HWY_RESTRICT x, float scale, const float* HWY_RESTRICT add, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, scale);
+  int64_t i = 0;
+  // A product and a sum, not fused: each is rounded, as two operations do.
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::Add(hn::Mul(hn::LoadU(d, x + i), factor), hn::LoadU(d, add + i)), d, x + i);
+  for (; i < n; ++i) x[i] = x[i] * scale + add[i];
+}
+
+bool FiniteImpl(const float* x, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto special = hn::Set(du, 0x7f800000u);
+  auto found = hn::Zero(du);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto bits = hn::And(hn::BitCast(du, hn::LoadU(d, x + i)), special);
+    found = hn::Or(found, hn::VecFromMask(du, hn::Eq(bits, special)));
+  }
+  bool all = hn::AllTrue(du, hn::Eq(found, hn::Zero(du)));
+  for (; i < n; ++i) all = all && std::isfinite(x[i]);
+  return all;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace anemone
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace anemone {
+
+HWY_EXPORT(ScoresImpl);
+HWY_EXPORT(SoftmaxImpl);
+HWY_EXPORT(ValuesImpl);
+HWY_EXPORT(ScaleAddImpl);
+HWY_EXPORT(FiniteImpl);
+
+void attention_scores(const float* q, int64_t rows, int64_t dim, const float* k, int64_t columns,
+                      float* scores, int64_t stride) noexcept {
+  HWY_DYNAMIC_DISPATCH(ScoresImpl)(q, rows, dim, k, columns, scores, stride);
+}
+
+void softmax(float* x, int64_t n) noexcept { HWY_DYNAMIC_DISPATCH(SoftmaxImpl)(x, n); }
+
+void attention_values(const float* p, int64_t stride, int64_t rows, const float* v, int64_t columns,
+                      int64_t dim, int64_t begin, int64_t end, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(ValuesImpl)(p, stride, rows, v, columns, dim, begin, end, out);
+}
+
+void scale_and_add(float* x, float scale, const float* add, int64_t n, bool half) noexcept {
+  if (half && scale != 1) {
+    for (int64_t i = 0; i < n; ++i) x[i] *= scale;
+    round_halves(x, n);
+    scale = 1;
+  }
+  HWY_DYNAMIC_DISPATCH(ScaleAddImpl)(x, scale, add, n);
+  if (half) round_halves(x, n);
+}
+
+bool all_finite(const float* x, int64_t n) noexcept { return HWY_DYNAMIC_DISPATCH(FiniteImpl)(x, n); }
+
+void attention_scores_plain(const float* q, int64_t rows, int64_t dim, const float* k, int64_t columns,
+                            float* scores, int64_t stride) noexcept {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < columns; ++j) {
+      double sum = 0;
+      for (int64_t i = 0; i < dim; ++i) sum += static_cast<double>(q[r * dim + i]) * k[j * dim + i];
+      scores[r * stride + j] = static_cast<float>(sum);
+    }
+}
+
+void softmax_plain(float* x, int64_t n) noexcept {
+  const float largest = *std::max_element(x, x + n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i] = std::exp(x[i] - largest));
+  for (int64_t i = 0; i < n; ++i) x[i] *= static_cast<float>(1 / sum);
+}
+
+void attention_values_plain(const float* p, int64_t stride, int64_t rows, const float* v, int64_t columns,
+                            int64_t dim, int64_t begin, int64_t end, float* out) noexcept {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = begin; i < end; ++i) {
+      double sum = 0;
+      for (int64_t j = 0; j < columns; ++j) sum += static_cast<double>(p[r * stride + j]) * v[j * dim + i];
+      out[r * dim + i] = static_cast<float>(sum);
+    }
+}
+
+}  // namespace anemone
+#endif  // HWY_ONCE
