@@ -37,6 +37,7 @@ int run_translate(const Args& args, const Common& common) {
   const Language* from = args.from.empty() ? nullptr : &find_language(args.from);
   const OpenModel model = open_model(args.bundle, args.flags, common);
   const Translator translator(*model.bundle, model.tokenizer, model.chat_template);
+  const std::vector<std::string> texts = texts_of(args);
   if (!translator.trained() && !common.quiet && !common.json)
     fmt::print(stderr, "note: family {} is no translation model; it is asked in plain words\n",
                model.bundle->info().family);
@@ -48,7 +49,6 @@ int run_translate(const Args& args, const Common& common) {
       std::fflush(stdout);
     };
   const Generator generator(model.tokenizer, options);
-  const std::vector<std::string> texts = texts_of(args);
   for (const std::string& text : texts) {
     if (text.empty()) {  // a line answers a line
       if (!common.json) fmt::print("\n");

