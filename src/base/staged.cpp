@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -31,6 +32,10 @@ Registry& registry() {
   static Registry& all = *new Registry;
   return all;
 }
+
+// Who takes SIGINT instead of the thread that waits for signals.
+std::atomic<bool> interrupts_left = false;
+std::atomic<pthread_t> interrupts_owner = {};
 
 // Fails with EEXIST when the target is there.
 int rename_new(const fs::path& from, const fs::path& to) {
@@ -128,16 +133,31 @@ void remove_staged_outputs() {
 }
 
 void remove_staged_outputs_on_signals() {
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a limit on file sizes becomes an error of the write, and is cleaned up after
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals] {
     int signal = 0;
-    if (sigwait(&signals, &signal) != 0) return;
+    while (true) {
+      if (sigwait(&signals, &signal) != 0) return;
+      if (signal != SIGINT || !interrupts_left) break;
+      pthread_kill(interrupts_owner, SIGINT);  // it may come here although that thread does not block it
+    }
     remove_staged_outputs();
     ::_exit(128 + signal);
   }).detach();
+}
+
+void leave_interrupts_to_this_thread() {
+  interrupts_owner = pthread_self();
+  interrupts_left = true;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 }  // namespace anemone

@@ -122,14 +122,41 @@ void Checkpoint::open_safetensors(const fs::path& path) {
     throw Error("is missing, and without it the weights mean nothing")
         .at(config.string())
         .hint("download all files of the model");
-  auto json = std::make_shared<nlohmann::ordered_json>(read_json_file(config));
-  if (!json->is_object()) throw Error("is not a JSON object").at(config.string());
-  if (const auto at = json->find("architectures"); at != json->end() && at->is_array() && !at->empty())
-    if (at->front().is_string()) architecture_ = at->front().get<std::string>();
-  source_name_ = text_at(*json, "_name_or_path");
+  take_config(read_json_file(config));
   if (source_name_.empty()) source_name_ = fs::absolute(folder()).lexically_normal().filename().string();
   licence_ = card_licence(folder() / "README.md");
-  config_ = std::move(json);
+}
+
+void Checkpoint::take_config(nlohmann::ordered_json config) {
+  if (!config.is_object()) throw Error("is not a JSON object").at((folder() / "config.json").string());
+  if (const auto at = config.find("architectures"); at != config.end() && at->is_array() && !at->empty())
+    if (at->front().is_string()) architecture_ = at->front().get<std::string>();
+  source_name_ = text_at(config, "_name_or_path");
+  config_ = std::make_shared<nlohmann::ordered_json>(std::move(config));
+}
+
+Checkpoint Checkpoint::open_config(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path file = fs::is_directory(path, ignored) ? path / "config.json" : path;
+  if (!fs::exists(file, ignored)) throw Error("does not exist").at(file.string());
+  Checkpoint c;
+  c.format_ = CheckpointFormat::safetensors;
+  c.config_only_ = true;
+  c.path_ = path;
+  c.take_config(read_json_file(file));
+  if (c.source_name_.empty())
+    c.source_name_ = fs::absolute(c.folder()).lexically_normal().filename().string();
+  return c;
+}
+
+Checkpoint Checkpoint::from_config(nlohmann::ordered_json config, std::string name) {
+  Checkpoint c;
+  c.format_ = CheckpointFormat::safetensors;
+  c.config_only_ = true;
+  c.path_ = name;
+  c.take_config(std::move(config));
+  c.source_name_ = std::move(name);
+  return c;
 }
 
 fs::path Checkpoint::folder() const {

@@ -77,6 +77,10 @@ class Checkpoint {
   // A GGUF file (any part of a split one), a .safetensors file or index, or a folder: with safetensors and
   // config.json, else with one GGUF checkpoint. Throws Error when it is none of these or is damaged.
   static Checkpoint open(const std::filesystem::path& path);
+  // The metadata alone, as if the tensors were there: a config.json, or a folder with one. For those who plan.
+  static Checkpoint open_config(const std::filesystem::path& path);
+  static Checkpoint from_config(nlohmann::ordered_json config, std::string name);
+  bool config_only() const { return config_only_; }
 
   CheckpointFormat format() const { return format_; }
   std::string_view format_name() const { return format_ == CheckpointFormat::gguf ? "GGUF" : "safetensors"; }
@@ -106,11 +110,13 @@ class Checkpoint {
   Checkpoint() = default;
   void open_gguf(const std::filesystem::path& path);
   void open_safetensors(const std::filesystem::path& path);
+  void take_config(nlohmann::ordered_json config);
   void index_names();
 
   CheckpointFormat format_ = CheckpointFormat::gguf;
   std::filesystem::path path_;
   std::string architecture_, source_name_, author_, licence_;
+  bool config_only_ = false;
   std::shared_ptr<const GgufFile> gguf_;
   std::shared_ptr<const nlohmann::ordered_json> config_;
   std::vector<TensorReader> tensors_;

@@ -2,11 +2,13 @@
 
 namespace anemone::cli {
 
-extern const Command kConvert, kRun, kLogits, kInspect, kPredict, kTokenize, kTemplate, kCompletion;
+extern const Command kPlan, kConvert, kCompress, kCheck, kDoctor, kVerify, kGolden, kPerplexity, kLogits,
+    kRun, kChat, kTranslate, kTokenize, kTemplate, kInspect, kPredict, kCompletion;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kConvert, &kRun,      &kLogits,   &kInspect,
-                                                  &kPredict, &kTokenize, &kTemplate, &kCompletion};
+  static const std::vector<const Command*> all = {
+      &kPlan, &kConvert, &kCompress,  &kCheck,    &kDoctor,   &kVerify,  &kGolden,  &kPerplexity, &kLogits,
+      &kRun,  &kChat,    &kTranslate, &kTokenize, &kTemplate, &kInspect, &kPredict, &kCompletion};
   return all;
 }
 

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
@@ -17,10 +20,10 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string model, output, context = "2048", tokens = "1", precision = "int8", kv, kv_write = "mask",
-                             target = "macos15", embedding = "fp16", layers;
+  std::string model, output, context = "2048", tokens = "1", precision, kv, kv_write = "mask",
+                             target = "macos15", embedding = "fp16", layers, residual_scale = "1";
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
-  double residual_scale = 1, shard_mb = 250;
+  double shard_mb = 250;
   int64_t head_rows = 16384;
 };
 
@@ -55,79 +58,131 @@ std::vector<lower::TokenCount> token_counts(const std::string& text) {
   return out;
 }
 
+// "3-7": both ends count from 0.
+void set_layers(const std::string& text, ConvertOptions& o) {
+  const size_t dash = text.find('-');
+  const auto layer = [&](const std::string& part) -> size_t {
+    return part == "0" ? 0 : static_cast<size_t>(number(part, "--layers"));
+  };
+  if (dash == std::string::npos) throw errorf("--layers takes a range, such as 0-3").found(text);
+  o.first_layer = layer(text.substr(0, dash));
+  o.last_layer = layer(text.substr(dash + 1)) + 1;
+}
+
+Precision precision_of(const Args& args) {
+  if (args.no_int8 && !args.precision.empty() && args.precision != "fp16")
+    throw errorf("--no-int8 and --precision {} contradict each other", args.precision);
+  if (args.no_int8 || args.precision == "fp16") return Precision::fp16;
+  return args.precision == "int8-tensor" ? Precision::int8_tensor : Precision::int8;
+}
+
+std::optional<double> residual_scale_of(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !(value > 0) || !std::isfinite(value))
+    throw errorf("--residual-scale takes auto or a number above zero").found(text);
+  return value;
+}
+
+// A line that is drawn over itself, at most twenty times a second (convert/ sees to that).
+class ProgressBar {
+ public:
+  bool operator()(uint64_t done, uint64_t total, const std::string& what) const {
+    constexpr int kWidth = 30;
+    const double part = total ? static_cast<double>(done) / static_cast<double>(total) : 1;
+    const int filled = static_cast<int>(part * kWidth);
+    std::string bar;
+    for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
+    fmt::print(stderr, "\r\x1b[K{} {:3.0f}%  {} of {}  {}", bar, part * 100, size_text(done),
+               size_text(total), what);
+    if (done == total) fmt::print(stderr, "\r\x1b[K");  // the table says the rest
+    std::fflush(stderr);
+    return true;
+  }
+};
+
 ConvertOptions options_of(const Args& args, const Common& common) {
   ConvertOptions o;
   o.context.clear();
   for (const std::string& part : parts(args.context, ',')) o.context.push_back(number(part, "--context"));
   std::sort(o.context.begin(), o.context.end());
   o.tokens = token_counts(args.tokens);
-  const bool phone =
-      args.target.starts_with("ios") || args.target.starts_with("iphone") || args.target.starts_with("a1");
-  const std::string kv = !args.kv.empty() ? args.kv
-                         : phone          ? "packed"
-                                          : "state";  // iPhones refuse more than two states
-  o.kv = kv == "packed" ? lower::KvKind::packed : kv == "io" ? lower::KvKind::io : lower::KvKind::state;
+  if (args.kv == "state") o.kv = lower::KvKind::state;
+  if (args.kv == "packed") o.kv = lower::KvKind::packed;
+  if (args.kv == "io") o.kv = lower::KvKind::io;
   o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
-  o.precision = args.no_int8 || args.precision == "fp16" ? Precision::fp16
-                : args.precision == "int8"               ? Precision::int8
-                                                         : Precision::int8_tensor;
+  o.precision = precision_of(args);
   o.whole = args.whole;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
-  if (!(args.shard_mb > 0)) throw errorf("--shard-mb must be above zero");
+  if (!(args.shard_mb > 0 && args.shard_mb < 1e9))
+    throw errorf("--shard-mb takes a number above zero").found(fmt::format("{}", args.shard_mb));
   o.shard_bytes = static_cast<uint64_t>(args.shard_mb * 1e6);
   if (args.head_rows < 1 || args.head_rows > 65536)
     throw errorf("--head-rows must be 1 to 65536").found(fmt::format("{}", args.head_rows));
   o.head_rows = args.head_rows;
-  if (!args.layers.empty()) {
-    const size_t dash = args.layers.find('-');
-    if (dash == std::string::npos) throw errorf("--layers takes a range, such as 0-3").found(args.layers);
-    o.first_layer = args.layers.substr(0, dash) == "0"
-                        ? 0
-                        : static_cast<size_t>(number(args.layers.substr(0, dash), "--layers"));
-    o.last_layer = (args.layers.substr(dash + 1) == "0"
-                        ? 0
-                        : static_cast<size_t>(number(args.layers.substr(dash + 1), "--layers"))) +
-                   1;
-  }
-  o.residual_scale = args.residual_scale;
-  if (!(o.residual_scale > 0)) throw errorf("--residual-scale must be above zero");
+  if (!args.layers.empty()) set_layers(args.layers, o);
+  o.residual_scale = residual_scale_of(args.residual_scale);
   o.target = args.target;
   o.threads = common.threads;
   o.overwrite = args.overwrite;
   o.tool = std::string("anemone ") + kVersion;
-  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
-    o.progress = [](uint64_t done, uint64_t total, const std::string& what) {
-      fmt::print(stderr, "\r\x1b[K{:3}%  {}{}", total ? 100 * done / total : 100, what,
-                 done == total ? "\n" : "");
-      std::fflush(stderr);
-      return true;
-    };
+  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO)) o.progress = ProgressBar();
   return o;
 }
 
-int run_convert(const Args& args, const Common& common) {
-  const auto start = std::chrono::steady_clock::now();
-  const ConvertReport report = convert(args.model, args.output, options_of(args, common));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+void print_json(const Args& args, const ConvertReport& report, double seconds) {
   const BundleInfo& info = report.info;
-  if (common.json) {
-    nlohmann::ordered_json out = {
-        {"bundle", args.output}, {"family", info.family}, {"bytes", report.bytes}, {"seconds", seconds}};
-    for (const auto& row : report.rows)
-      out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
-    fmt::print("{}\n", out.dump(2));
-    return 0;
+  nlohmann::ordered_json out = {{"bundle", args.output}, {"family", info.family},
+                                {"target", info.target}, {"residual_scale", info.residual_scale},
+                                {"bytes", report.bytes}, {"seconds", seconds}};
+  for (const auto& row : report.rows)
+    out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
+  out["notes"] = report.notes;
+  fmt::print("{}\n", out.dump(2));
+}
+
+// "main" or "1 and 64 tokens, contexts 256 and 512".
+std::string functions_text(const BundleInfo& info) {
+  std::string tokens, contexts;
+  std::set<std::string> seen;
+  const auto add = [&](std::string& list, const std::string& item, const char* kind) {
+    if (seen.insert(kind + item).second) list += (list.empty() ? "" : ", ") + item;
+  };
+  for (const StageFunction& f : info.stages[0].functions) {
+    add(tokens,
+        f.least_tokens == f.most_tokens ? fmt::format("{}", f.most_tokens)
+                                        : fmt::format("{}-{}", f.least_tokens, f.most_tokens),
+        "t");
+    add(contexts, fmt::format("{}", f.context), "c");
   }
-  if (common.quiet) return 0;
+  return fmt::format("tokens {}; context {}", tokens, contexts);
+}
+
+void print_table(const Args& args, const ConvertReport& report, double seconds) {
+  const BundleInfo& info = report.info;
   fmt::print("{} ({}, {} layers, {} hidden, vocabulary {})\n\n", info.name.empty() ? info.source : info.name,
              info.family, info.layers, info.hidden, info.vocab);
   fmt::print("  {:<24} {:<20} {:>10}\n", "file", "holds", "weights");
   for (const auto& row : report.rows)
     fmt::print("  {:<24} {:<20} {:>10}\n", row.file, row.holds, size_text(row.bytes));
   fmt::print("  {:<24} {:<20} {:>10}\n\n", "all files", "", size_text(report.bytes));
-  fmt::print("{} written in {:.2f} s: {}, kv {} by {}\n", args.output, seconds, info.precision, info.kv,
-             info.kv_write);
+  fmt::print("{} written in {:.2f} s: {}, kv {} by {}, for {}\n", args.output, seconds, info.precision,
+             info.kv, info.kv_write, info.target);
+  fmt::print("{}\n", functions_text(info));
+}
+
+int run_convert(const Args& args, const Common& common) {
+  const auto start = std::chrono::steady_clock::now();
+  const ConvertReport report = convert(args.model, args.output, options_of(args, common));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (common.json)
+    print_json(args, report, seconds);
+  else if (!common.quiet)
+    print_table(args, report, seconds);
+  if (!common.json && !common.quiet)
+    for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
   return 0;
 }
 
@@ -155,14 +210,15 @@ extern const Command kConvert{
              {"state", "packed", "io"});
       o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice", {"mask", "slice"});
       o.flag("--argmax-output", args->argmax, "each head shard gives its best token instead of logits");
-      o.flag("--whole", args->whole, "all layers in one package, the whole head in another");
+      o.flag("--whole", args->whole, "layers and head in one package, as small models want");
       o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.text("--embedding", "P", args->embedding, "fp16 (default) or int8 per row", {"fp16", "int8"});
-      o.real("--residual-scale", "X", args->residual_scale,
-             "scales the residual stream, for models that leave fp16's range");
-      o.text("--target", "OS", args->target, "macos15 (default), ios18 …: chooses defaults");
+      o.text("--residual-scale", "X", args->residual_scale,
+             "scales the residual stream, for models that leave fp16's range; auto measures it (1)");
+      o.text("--target", "CHIP[,OS]", args->target,
+             "m4, \"iPhone 15 Pro\", ios18, \"a17-pro, ios18\" … (macos15): chooses defaults, and warns");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
       return [args](const Common& common) { return run_convert(*args, common); };
     }};

@@ -1,11 +1,10 @@
 // `anemone logits`: the logits of a bundle, or of the checkpoint itself by the fp32 reference.
 #include <fmt/core.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/npy.h"
 #include "cli/command.h"
+#include "cli/ids.h"
 #include "families/family.h"
 #include "reference/reference.h"
 #include "runtime/session.h"
@@ -18,23 +17,11 @@ struct Args {
   int64_t chunk = 0;
 };
 
-std::vector<int32_t> read_ids(const std::string& path) {
-  const Array array = read_npy(path);
-  std::vector<int32_t> out;
-  for (const int64_t id : array.to_int()) {
-    if (id < 0 || id > INT32_MAX)
-      throw errorf("a token id is outside the vocabulary").at(path).found(fmt::format("{}", id));
-    out.push_back(static_cast<int32_t>(id));
-  }
-  if (out.empty()) throw errorf("there are no ids").at(path);
-  return out;
-}
-
 int run_logits(const Args& args, const Common& common) {
   const std::vector<int32_t> ids = read_ids(args.ids);
   std::vector<float> logits;
   int64_t vocab = 0;
-  if (std::filesystem::exists(std::filesystem::path(args.source) / kBundleFile)) {
+  if (is_bundle(args.source)) {
     PredictOptions options;
     options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
     options.threads = common.threads;

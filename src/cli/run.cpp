@@ -1,147 +1,104 @@
 // `anemone run`: a prompt goes in, text streams out.
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/format.h"
-#include "runtime/sampler.h"
-#include "runtime/session.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "cli/generation.h"
+#include "runtime/prompt.h"
 
 namespace anemone::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct Args {
-  std::string bundle, prompt, arith = "fp32";
-  int64_t max_new = 128, top_k = 0, seed = 1;
-  double temperature = 0, top_p = 1, min_p = 0, penalty = 1;
-  bool raw = false;
+  std::string bundle, prompt, system;
+  std::vector<std::string> files;
+  int64_t warmup = 0;
+  bool raw = false, lines = false;
+  GenerationFlags flags;
 };
 
-std::string prompt_text(const Args& args, const Tokenizer& tokenizer) {
-  std::string prompt = args.prompt;
-  if (prompt.empty()) prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-  if (prompt.empty()) throw errorf("the prompt is empty").hint("give it as an argument or on standard input");
-  if (args.raw || tokenizer.chat_template().empty()) return prompt;
-  ChatInput in;
-  nlohmann::ordered_json messages = {{{"role", "user"}, {"content", prompt}}};
-  in.messages = jinja::from_json(messages);
-  in.add_generation_prompt = true;
-  in.bos_token = std::string(tokenizer.piece(tokenizer.bos()));
-  in.eos_token = std::string(tokenizer.piece(tokenizer.eos()));
-  return ChatTemplate(tokenizer.chat_template()).render(in);
+// The argument, each file, each line of them, or standard input; an argument and a file together are one text.
+std::vector<std::string> prompts_of(const Args& args) {
+  std::vector<std::string> texts;
+  for (const std::string& file : args.files) texts.push_back(read_text(file));
+  if (args.files.empty() && (args.prompt.empty() || args.prompt == "-")) texts.push_back(read_text("-"));
+  const std::string before = args.prompt == "-" ? "" : args.prompt;
+  std::vector<std::string> out;
+  for (const std::string& text : texts)
+    for (const std::string& part : args.lines ? lines_of(text) : std::vector{text})
+      if (!args.lines || !part.empty()) out.push_back(before.empty() ? part : before + "\n\n" + part);
+  if (texts.empty()) out.push_back(before);
+  if (args.lines && texts.empty()) throw errorf("--lines is for prompts from files or standard input");
+  for (const std::string& prompt : out)
+    if (prompt.empty())
+      throw errorf("the prompt is empty").hint("give it as an argument, with --file or on standard input");
+  if (out.empty()) throw errorf("there are no prompts");
+  return out;
 }
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+std::vector<int32_t> ids_of(const Args& args, const std::string& prompt, const PromptFormat& format) {
+  if (args.raw || !format.has_turns()) return format.plain(prompt);
+  std::vector<Message> messages;
+  if (!args.system.empty()) messages.push_back({"system", args.system});
+  messages.push_back({"user", prompt});
+  return format.conversation(messages);
 }
 
-uint64_t peak_memory() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-#ifdef __APPLE__
-  return static_cast<uint64_t>(usage.ru_maxrss);
-#else
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-#endif
+// Positions are known here, so a model with two sets of rope factors takes the one for this length.
+Session session_for(const OpenModel& model, const std::vector<int32_t>& ids, const GenerationFlags& flags) {
+  const int64_t capacity = model.bundle->tiers().back();
+  const auto prompt = static_cast<int64_t>(ids.size());
+  const int64_t wanted = flags.slide || flags.max_new > capacity - prompt
+                             ? capacity
+                             : prompt + std::max<int64_t>(flags.max_new, 1);
+  return Session(model.bundle, {.positions = wanted});
+}
+
+void warm_up(const Args& args, const OpenModel& model, const std::vector<int32_t>& ids) {
+  GenerateOptions options = args.flags.options();
+  options.max_new = args.warmup;
+  options.ignore_eos = true;
+  Session session = session_for(model, ids, args.flags);
+  Generator(model.tokenizer, options).run(session, ids);
 }
 
 int run_text(const Args& args, const Common& common) {
-  PredictOptions options;
-  options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-  options.threads = common.threads;
-  const auto bundle = Bundle::open(args.bundle, options);
-  const BundleInfo& info = bundle->info();
-  if (info.tokenizer.empty())
-    throw errorf("has no tokenizer").at(args.bundle).hint("convert a checkpoint that comes with one");
-  if (info.argmax && args.temperature > 0)
-    throw errorf("the bundle gives only the best token, so nothing can be sampled")
-        .hint("convert without --argmax-output");
-  const auto tokenizer = Tokenizer::load(bundle->path() / info.tokenizer);
-  const std::string text = prompt_text(args, *tokenizer);
-  const bool templated = !args.raw && !tokenizer->chat_template().empty();
-  std::vector<int32_t> ids = tokenizer->encode(text, {.add_special = !templated});
-  if (ids.empty()) throw errorf("the prompt has no tokens");
-  const auto prompt_tokens = static_cast<int64_t>(ids.size());
-  Session session(bundle);
-  if (prompt_tokens >= session.capacity())
-    throw errorf("the prompt has {} tokens, and the context holds {}", prompt_tokens, session.capacity())
-        .hint("convert with a larger --context");
-  std::vector<int32_t> stops(info.eos.begin(), info.eos.end());
-  stops.insert(stops.end(), tokenizer->end_of_generation().begin(), tokenizer->end_of_generation().end());
-
-  Sampler sampler({.temperature = args.temperature,
-                   .top_k = args.top_k,
-                   .top_p = args.top_p,
-                   .min_p = args.min_p,
-                   .repetition_penalty = args.penalty,
-                   .seed = static_cast<uint64_t>(args.seed)});
-  const auto next = [&](std::span<const int32_t> fresh) {
-    if (info.argmax) return static_cast<int32_t>(session.forward_best(fresh));
-    return sampler.pick(session.forward(fresh, true), ids);
-  };
-  Tokenizer::Stream stream(tokenizer, true);
-  std::string out;
-  const auto start = Clock::now();
-  int32_t token = next(ids);
-  const double first = seconds_since(start);
-  const auto decode_start = Clock::now();
-  int64_t made = 0;
-  std::string why = "length";
-  while (made < args.max_new) {
-    if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
-      why = "end of text";
-      break;
-    }
-    ids.push_back(token);
-    ++made;
-    const std::string piece = stream.feed(token);
-    out += piece;
-    if (!common.json) {
+  const OpenModel model = open_model(args.bundle, args.flags, common);
+  const PromptFormat format(model.tokenizer, model.chat_template);
+  if (!args.system.empty() && (args.raw || !format.has_turns()))
+    throw errorf("--system needs a chat template")
+        .hint(args.raw ? "leave out --raw" : "the model has none: put the words into the prompt");
+  GenerateOptions options = args.flags.options();
+  options.on_prefill = prefill_progress(common);
+  if (!common.json)
+    options.on_text = [](std::string_view piece) {
       fmt::print("{}", piece);
       std::fflush(stdout);
+    };
+  const Generator generator(model.tokenizer, options);
+  const std::vector<std::string> prompts = prompts_of(args);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<int32_t> ids = ids_of(args, prompts[i], format);
+    if (prompts.size() > 1 && !common.quiet && !common.json)
+      fmt::print(stderr, "{}── {} of {}: {}\n", i ? "\n" : "", i + 1, prompts.size(),
+                 one_line(prompts[i], 60));
+    if (args.warmup > 0 && i == 0) warm_up(args, model, ids);
+    Session session = session_for(model, ids, args.flags);
+    const Generation g = generator.run(session, ids);
+    if (common.json) {
+      // Several answers are a line each.
+      const auto replace = nlohmann::json::error_handler_t::replace;
+      fmt::print("{}\n", figures_json(g, session).dump(prompts.size() > 1 ? -1 : 2, ' ', false, replace));
+    } else {
+      fmt::print("\n");
+      std::fflush(stdout);
+      print_figures(g, session, args.flags, common);
     }
-    if (session.position() == session.capacity()) {
-      why = "context full";
-      break;
-    }
-    if (made < args.max_new) token = next(std::span(&ids.back(), 1));
   }
-  out += stream.finish();
-  const double decoding = seconds_since(decode_start);
-  const double prefill_speed = static_cast<double>(prompt_tokens) / first;
-  const double decode_speed = made > 1 && decoding > 0 ? static_cast<double>(made - 1) / decoding : 0;
-  if (common.json) {
-    nlohmann::ordered_json j = {{"text", out},
-                                {"prompt_tokens", prompt_tokens},
-                                {"new_tokens", made},
-                                {"stopped", why},
-                                {"first_token_s", first},
-                                {"prefill_tokens_per_s", prefill_speed},
-                                {"decode_tokens_per_s", decode_speed},
-                                {"backend", "cpu"},
-                                {"arithmetic", args.arith},
-                                {"peak_bytes", peak_memory()}};
-    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-    return 0;
-  }
-  fmt::print("\n");
-  if (!common.quiet)
-    fmt::print(stderr,
-               "[{} + {} tokens, {}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s; cpu, "
-               "{}, peak memory {}]\n",
-               prompt_tokens, made, why, first, prefill_speed, decode_speed, args.arith,
-               size_text(peak_memory()));
   return 0;
 }
 
@@ -152,19 +109,18 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kRun{
-    "run", "Continue a prompt with a bundle", kExamples, [](Options& o) -> Action {
+    "run", "Answer a prompt with a bundle, or continue it", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("BUNDLE", args->bundle, "what convert wrote");
-      o.positional("PROMPT", args->prompt, "the prompt; without it, standard input", false);
-      o.integer("--max-new", "N", args->max_new, "most tokens to make (128)");
+      o.positional("PROMPT", args->prompt, "the prompt; without it and --file, standard input", false);
+      o.texts("--file", "FILE", args->files,
+              "a prompt from a file; may be given often; PROMPT, if any, stands before it");
+      o.flag("--lines", args->lines, "each line of the files or of standard input is a prompt");
+      o.text("--system", "TEXT", args->system, "what the model is told before the prompt");
       o.flag("--raw", args->raw, "no chat template: continue the text as it is");
-      o.real("--temperature", "X", args->temperature, "0 takes the best token always (default)");
-      o.integer("--top-k", "N", args->top_k, "sample among the N best");
-      o.real("--top-p", "X", args->top_p, "sample among the best that together reach X");
-      o.real("--min-p", "X", args->min_p, "sample among those at least X times as likely as the best");
-      o.real("--repetition-penalty", "X", args->penalty, "make repeats less likely (1: off)");
-      o.integer("--seed", "N", args->seed, "for sampling");
-      o.text("--arith", "MODE", args->arith, "fp32 (default) or fp16", {"fp32", "fp16"});
+      o.integer("--warmup", "N", args->warmup,
+                "first make N tokens that are thrown away, for steady figures");
+      args->flags.declare(o);
       return [args](const Common& common) { return run_text(*args, common); };
     }};
 

@@ -3,15 +3,20 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <fstream>
+#include <chrono>
+#include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
 #include "convert/files.h"
+#include "convert/residual.h"
 #include "convert/rope_tables.h"
+#include "convert/target.h"
 #include "families/family.h"
 #include "package/package.h"
+#include "plan/shards.h"
 
 namespace anemone {
 namespace {
@@ -19,31 +24,37 @@ namespace {
 namespace fs = std::filesystem;
 using lower::TokenCount;
 
-struct Range {
-  size_t first = 0, last = 0;
-  uint64_t bytes = 0;
-};
-
 class Converter {
  public:
   Converter(const fs::path& source, const ConvertOptions& options)
       : options_(options),
-        checkpoint_(Checkpoint::open(source)),
+        shared_(std::make_shared<const Checkpoint>(Checkpoint::open(source))),
+        checkpoint_(*shared_),
         model_(describe(checkpoint_)),
         pool_(options.threads),
-        weights_(checkpoint_, options.precision) {}
+        weights_(checkpoint_, options.precision),
+        target_(parse_target(options.target)),
+        // iPhones refuse more than two states.
+        kv_(options.kv.value_or(target_.phone() ? lower::KvKind::packed : lower::KvKind::state)) {
+    if (options.progress) weights_.on_part = [this](uint64_t bytes) { advance(bytes); };
+  }
 
   ConvertReport run(const fs::path& bundle) {
     check();
     plan();
     StagedOutput staged(bundle, options_.overwrite);
     folder_ = staged.path();
-    check_disk(fs::absolute(bundle).parent_path());
+    check_disk(staged.target().parent_path());
+    choose_residual_scale();
     fs::create_directories(folder_);
     describe_bundle();
     write_embedding();
-    for (size_t i = 0; i < layers_.size(); ++i) write_layers(i);
-    for (size_t i = 0; i < heads_.size(); ++i) write_head(i);
+    if (options_.whole) {
+      write_whole();
+    } else {
+      for (size_t i = 0; i < shards_.layers.size(); ++i) write_layers(i);
+      for (size_t i = 0; i < shards_.heads.size(); ++i) write_head(i);
+    }
     report_.info.tokenizer = write_tokenizer(checkpoint_, folder_);
     report_.info.files = hash_files(folder_, pool_);
     write_text(folder_ / kBundleFile, report_.info.json());
@@ -71,6 +82,7 @@ class Converter {
             .hint("use --kv-write mask with a range");
       if (t.least < 1 || t.most < t.least) throw errorf("a token count is at least 1");
     }
+    check_twice();
     for (const int64_t context : options_.context) {
       if (context < 2) throw errorf("the context must be at least 2").found(fmt::format("{}", context));
       for (const TokenCount& t : options_.tokens)
@@ -78,47 +90,54 @@ class Converter {
     }
   }
 
-  uint64_t layer_bytes(const Layer& l) const {
-    uint64_t bytes = 0;
-    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down})
-      bytes += CheckpointWeights::bytes(*ref, options_.precision);
-    return bytes;
+  // Functions are named by these.
+  void check_twice() const {
+    std::set<int64_t> contexts, tokens;
+    for (const int64_t context : options_.context)
+      if (!contexts.insert(context).second) throw errorf("the context {} is given twice", context);
+    for (const TokenCount& t : options_.tokens)
+      if (!tokens.insert(t.most).second) throw errorf("{} tokens at once are given twice", t.most);
   }
 
-  // Layers go into a shard until it is full; head pieces likewise.
   void plan() {
-    for (size_t i = first_; i < last_; ++i) {
-      const uint64_t bytes = layer_bytes(model_.layers[i]);
-      if (layers_.empty() || (!options_.whole && layers_.back().bytes + bytes > options_.shard_bytes))
-        layers_.push_back({i, i, 0});
-      layers_.back().last = i + 1;
-      layers_.back().bytes += bytes;
-    }
-    const int64_t vocab = model_.vocab;
-    for (int64_t row = 0; row < vocab; row += options_.head_rows) {
-      WeightRef piece = model_.lm_head;
-      piece.row_end = piece.row_begin + std::min(options_.head_rows, vocab - row);
-      const uint64_t bytes = CheckpointWeights::bytes(piece, options_.precision);
-      if (heads_.empty() || (!options_.whole && heads_.back().bytes + bytes > options_.shard_bytes))
-        heads_.push_back({static_cast<size_t>(row), static_cast<size_t>(row), 0});
-      heads_.back().last = static_cast<size_t>(std::min(vocab, row + options_.head_rows));
-      heads_.back().bytes += bytes;
-    }
-    embedding_bytes_ = static_cast<uint64_t>(vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
-    total_ = embedding_bytes_;
-    for (const auto& list : {layers_, heads_})
-      for (const Range& r : list) total_ += r.bytes;
+    const auto bytes = [&](const WeightRef& ref) {
+      return CheckpointWeights::bytes(ref, options_.precision);
+    };
+    shards_ = plan_shards(
+        model_, first_, last_, bytes,
+        {.bytes = options_.shard_bytes, .head_rows = options_.head_rows, .whole = options_.whole});
+    embedding_bytes_ =
+        static_cast<uint64_t>(model_.vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
+    total_ = embedding_bytes_ + shards_.bytes();
+    uint64_t largest = options_.whole ? shards_.bytes() : 0;
+    for (const auto* list : {&shards_.layers, &shards_.heads})
+      for (const Shard& shard : *list) largest = std::max(largest, shard.bytes);
+    report_.notes = target_notes(target_, largest, options_.context.back());
   }
 
+  // Weights, the programs (a few MB at most), and room to breathe.
   void check_disk(const fs::path& folder) const {
     struct statvfs info {};
     if (::statvfs(folder.c_str(), &info) != 0) return;
     const uint64_t free = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
-    if (free < total_ + total_ / 50 + (64 << 20))
+    const uint64_t need = total_ + total_ / 100 + (4 << 20);
+    if (free < need)
       throw errorf("the disk has too little room for the bundle")
           .at(folder.string())
-          .found(fmt::format("{} MB free", free / 1'000'000))
-          .expected(fmt::format("about {} MB", total_ / 1'000'000));
+          .found(fmt::format("{:.1f} MB free", static_cast<double>(free) / 1e6))
+          .expected(fmt::format("{:.1f} MB", static_cast<double>(need) / 1e6));
+  }
+
+  void choose_residual_scale() {
+    if (options_.residual_scale) {
+      residual_scale_ = *options_.residual_scale;
+      return;
+    }
+    const ResidualChoice choice = anemone::choose_residual_scale(shared_, model_, options_.threads);
+    residual_scale_ = choice.scale;
+    report_.notes.push_back(
+        fmt::format("the residual stream reaches {:.0f} (layer {}) on ordinary text: scale {}",
+                    choice.largest, choice.layer, choice.scale));
   }
 
   void describe_bundle() {
@@ -141,13 +160,11 @@ class Converter {
     b.precision = options_.precision == Precision::fp16   ? "fp16"
                   : options_.precision == Precision::int8 ? "int8"
                                                           : "int8-tensor";
-    b.kv = options_.kv == lower::KvKind::state    ? "state"
-           : options_.kv == lower::KvKind::packed ? "packed"
-                                                  : "io";
+    b.kv = kv_ == lower::KvKind::state ? "state" : kv_ == lower::KvKind::packed ? "packed" : "io";
     b.kv_write = options_.kv_write == lower::KvWrite::mask ? "mask" : "slice";
-    b.target = options_.target;
+    b.target = target_.name;
     b.argmax = options_.argmax;
-    b.residual_scale = options_.residual_scale;
+    b.residual_scale = residual_scale_;
     b.bos = model_.bos;
     b.eos = model_.eos;
     bool full = false;
@@ -164,9 +181,21 @@ class Converter {
     for (size_t r = 0; r < model_.ropes.size(); ++r) b.ropes.push_back(rope_table(model_.ropes[r], r));
   }
 
-  void step(uint64_t bytes, const std::string& what) {
-    done_ += bytes;
-    if (options_.progress && !options_.progress(done_, total_, what)) throw errorf("cancelled");
+  // What sources made since the last whole file, and what they make now.
+  void advance(uint64_t bytes) {
+    const std::lock_guard lock(progress_mutex_);
+    done_ = std::min(done_ + bytes, total_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_call_ < std::chrono::milliseconds(50)) return;
+    last_call_ = now;
+    if (!options_.progress(done_, total_, current_)) throw errorf("cancelled");
+  }
+
+  // A file is whole: the figures are exact again.
+  void step(uint64_t bytes) {
+    whole_files_ += bytes;
+    done_ = whole_files_;
+    if (options_.progress && !options_.progress(done_, total_, current_)) throw errorf("cancelled");
   }
 
   std::string function_name(int64_t context, const TokenCount& tokens) const {
@@ -176,56 +205,38 @@ class Converter {
     return name.empty() ? "main" : name;
   }
 
-  void write_layers(size_t index) {
-    const Range& range = layers_[index];
-    Package package;
-    Stage stage;
-    stage.kind = Stage::Kind::layers;
-    stage.package = fmt::format("layers_{:02}.mlpackage", index);
-    stage.first_layer = static_cast<int64_t>(range.first);
-    stage.last_layer = static_cast<int64_t>(range.last);
-    for (const int64_t context : options_.context)
-      for (const TokenCount& tokens : options_.tokens) {
-        lower::LayersSpec spec;
-        spec.first = range.first;
-        spec.last = range.last;
-        spec.final_norm = range.last == last_;
-        spec.context = context;
-        spec.tokens = tokens;
-        spec.kv = options_.kv;
-        spec.write = options_.kv_write;
-        if (options_.context.size() > 1) spec.state_suffix = fmt::format("_c{}", context);
-        spec.residual_scale = options_.residual_scale;
-        const std::string name = function_name(context, tokens);
-        lower::build_layers(package.program, name, model_, weights_, spec);
-        stage.functions.push_back({name, tokens.least, tokens.most, context});
-      }
-    finish(package, stage, range.bytes, fmt::format("layers {}-{}", range.first, range.last - 1));
+  lower::LayersSpec layers_spec(const Shard& range, int64_t context, const TokenCount& tokens) const {
+    lower::LayersSpec spec;
+    spec.first = range.first;
+    spec.last = range.last;
+    spec.final_norm = range.last == last_;
+    spec.context = context;
+    spec.tokens = tokens;
+    spec.kv = kv_;
+    spec.write = options_.kv_write;
+    if (options_.context.size() > 1) spec.state_suffix = fmt::format("_c{}", context);
+    spec.residual_scale = residual_scale_;
+    return spec;
   }
 
-  void write_head(size_t index) {
-    const Range& range = heads_[index];
-    Package package;
-    Stage stage;
-    stage.kind = Stage::Kind::head;
-    stage.package = fmt::format("head_{:02}.mlpackage", index);
-    for (const TokenCount& tokens : options_.tokens) {
-      lower::HeadSpec spec;
-      spec.first_row = static_cast<int64_t>(range.first);
-      spec.last_row = static_cast<int64_t>(range.last);
-      spec.piece_rows = options_.head_rows;
-      spec.tokens = tokens;
-      spec.argmax = options_.argmax;
-      const std::string name = options_.tokens.size() > 1 ? fmt::format("t{}", tokens.most) : "main";
-      lower::build_head(package.program, name, model_, weights_, spec);
-      stage.functions.push_back({name, tokens.least, tokens.most, 0});
-    }
-    int number = 0;
-    for (auto row = static_cast<int64_t>(range.first); row < static_cast<int64_t>(range.last);
-         row += options_.head_rows, ++number) {
-      HeadPiece piece;
+  lower::HeadSpec head_spec(const Shard& range, const TokenCount& tokens) const {
+    lower::HeadSpec spec;
+    spec.first_row = static_cast<int64_t>(range.first);
+    spec.last_row = static_cast<int64_t>(range.last);
+    spec.piece_rows = options_.head_rows;
+    spec.tokens = tokens;
+    spec.argmax = options_.argmax;
+    return spec;
+  }
+
+  std::vector<HeadPiece> head_pieces(const Shard& range) const {
+    std::vector<HeadPiece> pieces;
+    const auto last = static_cast<int64_t>(range.last);
+    for (auto row = static_cast<int64_t>(range.first); row < last; row += options_.head_rows) {
+      HeadPiece& piece = pieces.emplace_back();
+      const size_t number = pieces.size() - 1;
       piece.first_row = row;
-      piece.rows = std::min(options_.head_rows, static_cast<int64_t>(range.last) - row);
+      piece.rows = std::min(options_.head_rows, last - row);
       if (options_.argmax) {
         piece.best = fmt::format("best_{}", number);
         piece.high = fmt::format("high_{}", number);
@@ -233,9 +244,67 @@ class Converter {
       } else {
         piece.logits = fmt::format("logits_{}", number);
       }
-      stage.pieces.push_back(piece);
     }
+    return pieces;
+  }
+
+  void write_layers(size_t index) {
+    const Shard& range = shards_.layers[index];
+    Package package;
+    Stage stage = layers_stage(Stage::Kind::layers, fmt::format("layers_{:02}.mlpackage", index), range);
+    for_functions(stage, [&](const std::string& name, int64_t context, const TokenCount& tokens) {
+      lower::build_layers(package.program, name, model_, weights_, layers_spec(range, context, tokens));
+    });
+    finish(package, stage, range.bytes, fmt::format("layers {}-{}", range.first, range.last - 1));
+  }
+
+  void write_head(size_t index) {
+    const Shard& range = shards_.heads[index];
+    Package package;
+    Stage stage;
+    stage.kind = Stage::Kind::head;
+    stage.package = fmt::format("head_{:02}.mlpackage", index);
+    for (const TokenCount& tokens : options_.tokens) {
+      const std::string name = options_.tokens.size() > 1 ? fmt::format("t{}", tokens.most) : "main";
+      lower::build_head(package.program, name, model_, weights_, head_spec(range, tokens));
+      stage.functions.push_back({name, tokens.least, tokens.most, 0});
+    }
+    stage.pieces = head_pieces(range);
     finish(package, stage, range.bytes, fmt::format("rows {}-{}", range.first, range.last - 1));
+  }
+
+  // Layers and head in one package: every function does both.
+  void write_whole() {
+    const Shard &layers = shards_.layers[0], &head = shards_.heads[0];
+    Package package;
+    Stage stage = layers_stage(Stage::Kind::whole, "whole.mlpackage", layers);
+    for_functions(stage, [&](const std::string& name, int64_t context, const TokenCount& tokens) {
+      lower::build_whole(package.program, name, model_, weights_, layers_spec(layers, context, tokens),
+                         head_spec(head, tokens));
+    });
+    stage.pieces = head_pieces(head);
+    finish(package, stage, layers.bytes + head.bytes,
+           fmt::format("layers {}-{}, head", layers.first, layers.last - 1));
+  }
+
+  static Stage layers_stage(Stage::Kind kind, std::string package, const Shard& range) {
+    Stage stage;
+    stage.kind = kind;
+    stage.package = std::move(package);
+    stage.first_layer = static_cast<int64_t>(range.first);
+    stage.last_layer = static_cast<int64_t>(range.last);
+    return stage;
+  }
+
+  // Calls `build` for each length and number of tokens, and notes the function in the stage.
+  void for_functions(Stage& stage,
+                     const std::function<void(const std::string&, int64_t, const TokenCount&)>& build) const {
+    for (const int64_t context : options_.context)
+      for (const TokenCount& tokens : options_.tokens) {
+        const std::string name = function_name(context, tokens);
+        build(name, context, tokens);
+        stage.functions.push_back({name, tokens.least, tokens.most, context});
+      }
   }
 
   void finish(Package& package, const Stage& stage, uint64_t bytes, const std::string& holds) {
@@ -249,12 +318,13 @@ class Converter {
     meta.user["anemone.tool"] = options_.tool;
     meta.user["anemone.source"] = checkpoint_.path().filename().string();
     package.description.metadata = meta;
+    current_ = stage.package;
     WriteOptions write;
     write.pool = &pool_;
     const WriteReport written = write_package(package, folder_ / stage.package, write);
     report_.rows.push_back({stage.package, holds, bytes, written.weight_bytes});
     report_.info.stages.push_back(stage);
-    step(bytes, stage.package);
+    step(bytes);
   }
 
   // A flexible token count is written as a range, with the fewest as the default.
@@ -279,21 +349,30 @@ class Converter {
     BundleInfo& b = report_.info;
     b.embedding_file = "embedding.bin";
     b.embedding_dtype = options_.embedding_int8 ? "int8" : "fp16";
-    b.embedding_scale = model_.embedding_scale * options_.residual_scale;
+    b.embedding_scale = model_.embedding_scale * residual_scale_;
     if (options_.embedding_int8) b.embedding_scales = "embedding_scales.bin";
+    current_ = b.embedding_file;
     write_embedding_table(checkpoint_.tensor(model_.embedding.tensor), model_.embedding, folder_, b, pool_);
     report_.rows.push_back({b.embedding_file, "embedding", embedding_bytes_, embedding_bytes_});
-    step(embedding_bytes_, b.embedding_file);
+    step(embedding_bytes_);
   }
 
   const ConvertOptions& options_;
-  Checkpoint checkpoint_;
+  std::shared_ptr<const Checkpoint> shared_;
+  const Checkpoint& checkpoint_;
   Model model_;
   ThreadPool pool_;
   CheckpointWeights weights_;
   size_t first_ = 0, last_ = 0;
-  std::vector<Range> layers_, heads_;
-  uint64_t embedding_bytes_ = 0, total_ = 0, done_ = 0;
+  ShardPlan shards_;
+  uint64_t embedding_bytes_ = 0, total_ = 0;
+  std::mutex progress_mutex_;
+  uint64_t done_ = 0, whole_files_ = 0;
+  std::string current_;  // the file that is being written
+  std::chrono::steady_clock::time_point last_call_;
+  ConvertTarget target_;
+  lower::KvKind kv_;
+  double residual_scale_ = 1;
   fs::path folder_;
   ConvertReport report_;
 };

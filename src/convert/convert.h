@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,21 +20,22 @@ namespace anemone {
 struct ConvertOptions {
   std::vector<int64_t> context = {2048};             // several: tiers, as functions sharing weights
   std::vector<lower::TokenCount> tokens = {{1, 1}};  // several: functions sharing weights
-  lower::KvKind kv = lower::KvKind::state;
+  std::optional<lower::KvKind> kv;                   // empty: packed for iPhones and iPads, else state
   lower::KvWrite kv_write = lower::KvWrite::mask;
   Precision precision = Precision::int8;
-  bool whole = false;  // layers and head in one package each
+  bool whole = false;  // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;
   uint64_t shard_bytes = 250'000'000;
-  int64_t head_rows = 16384;               // rows of one head convolution
-  size_t first_layer = 0, last_layer = 0;  // 0, 0: all of them
-  double residual_scale = 1;
-  std::string target = "macos15";
+  int64_t head_rows = 16384;                 // rows of one head convolution
+  size_t first_layer = 0, last_layer = 0;    // 0, 0: all of them
+  std::optional<double> residual_scale = 1;  // empty: measured on ordinary text
+  std::string target = "macos15";            // a chip, a device, a system: see convert/target.h
   int threads = 0;
   bool overwrite = false;
   std::string tool = "anemone";
-  // Called with what is done and what there is to do, in bytes; false cancels.
+  // Called with what is done and what there is to do, in bytes, from any thread, one call at a time and about
+  // twenty a second; false cancels.
   std::function<bool(uint64_t done, uint64_t total, const std::string& what)> progress;
 };
 
@@ -46,6 +48,7 @@ struct ConvertReport {
   std::vector<Row> rows;
   BundleInfo info;
   uint64_t bytes = 0;
+  std::vector<std::string> notes;  // what the user should know, a sentence each
 };
 
 ConvertReport convert(const std::filesystem::path& source, const std::filesystem::path& bundle,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
 #include "base/error.h"
 #include "base/half.h"
@@ -17,11 +16,12 @@ namespace {
 // Rows of a weight in the model's order.
 class Rows {
  public:
-  Rows(const TensorReader& tensor, WeightRef ref, double factor)
-      : tensor_(tensor), ref_(std::move(ref)), factor_(static_cast<float>(factor)) {}
+  Rows(const TensorReader& tensor, WeightRef ref, double factor, const std::function<void(uint64_t)>& on_part)
+      : tensor_(tensor), ref_(std::move(ref)), factor_(static_cast<float>(factor)), on_part_(on_part) {}
 
   int64_t rows() const { return ref_.rows(); }
   int64_t columns() const { return ref_.columns; }
+  const std::string& tensor() const { return ref_.tensor; }
 
   void read(int64_t begin, int64_t end, std::vector<float>& out) const {
     out.resize(static_cast<size_t>((end - begin) * columns()));
@@ -30,14 +30,18 @@ class Rows {
       for (float& v : out) v *= factor_;
   }
 
-  void release(int64_t begin, int64_t end) const {
-    if (ref_.interleaved_head == 0) tensor_.release_rows(ref_.row_begin + begin, ref_.row_begin + end);
+  // These rows are done, as `bytes` of the package. Their pages go back: a hint, since paired rows lie
+  // elsewhere in the same heads, and pages that are read again come again.
+  void done(int64_t begin, int64_t end, uint64_t bytes) const {
+    tensor_.release_rows(ref_.row_begin + begin, ref_.row_begin + end);
+    if (bytes && on_part_) on_part_(bytes);
   }
 
  private:
   const TensorReader& tensor_;
   WeightRef ref_;
   float factor_;
+  const std::function<void(uint64_t)>& on_part_;
 };
 
 constexpr int64_t kTileRows = 64;
@@ -54,10 +58,15 @@ class HalfSource : public WeightSource {
     for (int64_t r = begin; r < end; r += kTileRows) {
       const int64_t stop = std::min(end, r + kTileRows);
       rows_.read(r, stop, tile);
+      const float largest = largest_magnitude(tile.data(), static_cast<int64_t>(tile.size()));
+      if (!(largest <= kHalfMax))
+        throw errorf("a weight of '{}' leaves the range of fp16", rows_.tensor())
+            .found(fmt::format("{}", largest))
+            .expected(fmt::format("at most {}", kHalfMax));
       floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()), to);
       to += tile.size();
     }
-    rows_.release(begin, end);
+    rows_.done(begin, end, out.size());
   }
 
  private:
@@ -65,46 +74,76 @@ class HalfSource : public WeightSource {
   Type type_;
 };
 
-// Integers and scales of one weight; the scales are found in a first pass.
+// Integers and scales of one weight. A scale per channel is found when its row is quantised, so the
+// checkpoint is read once; one for the whole tensor needs a pass of its own.
 class Int8Rows {
  public:
-  Int8Rows(Rows rows, bool per_channel) : rows_(std::move(rows)), per_channel_(per_channel) {}
+  Int8Rows(Rows rows, bool per_channel)
+      : rows_(std::move(rows)), scales_(per_channel ? static_cast<size_t>(rows_.rows()) : 1) {}
 
   const Rows& rows() const { return rows_; }
+  int64_t scales() const { return static_cast<int64_t>(scales_.size()); }
+  bool per_channel() const { return scales_.size() > 1 || rows_.rows() == 1; }
 
   void prepare(ThreadPool& pool) {
-    std::call_once(once_, [&] {
-      std::vector<float> largest(static_cast<size_t>(rows_.rows()));
-      pool.parallel_for(rows_.rows(), 8, [&](int64_t begin, int64_t end) {
-        std::vector<float> tile;
-        for (int64_t r = begin; r < end; r += kTileRows) {
-          const int64_t stop = std::min(end, r + kTileRows);
-          rows_.read(r, stop, tile);
-          for (int64_t i = r; i < stop; ++i)
-            largest[static_cast<size_t>(i)] =
-                largest_magnitude(tile.data() + (i - r) * rows_.columns(), rows_.columns());
-        }
+    if (per_channel() || scales_[0] != 0) return;
+    std::vector<float> largest(static_cast<size_t>(rows_.rows()));
+    pool.parallel_for(rows_.rows(), kTileRows, [&](int64_t begin, int64_t end) {
+      std::vector<float> tile;
+      for_tiles(begin, end, tile, [&](int64_t row, const float* values) {
+        largest[static_cast<size_t>(row)] = largest_magnitude(values, rows_.columns());
       });
-      if (!per_channel_) largest = {*std::max_element(largest.begin(), largest.end())};
-      // The integers are made with the scale as it is stored, so that rounding it costs nothing. A channel of
-      // zeros gets a scale of one: nothing is divided by zero.
-      for (const float m : largest) {
-        if (!std::isfinite(m)) throw errorf("a weight is not finite");
-        const float s = round_to_half(m / 127.0f);
-        scales_.push_back(s > 0 ? s : m > 0 ? 0x1p-24f : 1.0f);
-      }
+      rows_.done(begin, end, 0);
     });
+    scales_[0] = scale_for(*std::max_element(largest.begin(), largest.end()));
   }
 
-  float scale(int64_t row) const { return scales_[per_channel_ ? static_cast<size_t>(row) : 0]; }
-  const std::vector<float>& scales() const { return scales_; }
-  bool per_channel() const { return per_channel_; }
+  void quantize(int64_t begin, int64_t end, int8_t* to) {
+    std::vector<float> tile;
+    const int64_t columns = rows_.columns();
+    for_tiles(begin, end, tile, [&](int64_t row, const float* values) {
+      float& scale = scales_[per_channel() ? static_cast<size_t>(row) : 0];
+      if (per_channel()) scale = scale_for(largest_magnitude(values, columns));
+      quantize_int8(values, columns, 1.0f / scale, to);
+      to += columns;
+    });
+    rows_.done(begin, end, static_cast<uint64_t>((end - begin) * columns));
+  }
+
+  // Found before where the row was quantised already.
+  float scale(int64_t row) {
+    float& found = scales_[static_cast<size_t>(row)];
+    if (found == 0) {
+      std::vector<float> values;
+      rows_.read(row, row + 1, values);
+      found = scale_for(largest_magnitude(values.data(), rows_.columns()));
+    }
+    return found;
+  }
 
  private:
+  template <class Body>
+  void for_tiles(int64_t begin, int64_t end, std::vector<float>& tile, const Body& body) const {
+    for (int64_t r = begin; r < end; r += kTileRows) {
+      const int64_t stop = std::min(end, r + kTileRows);
+      rows_.read(r, stop, tile);
+      for (int64_t i = r; i < stop; ++i) body(i, tile.data() + (i - r) * rows_.columns());
+    }
+  }
+
+  // The integers are made with the scale as it is stored, so that rounding it costs nothing. A channel of
+  // zeros gets a scale of one: nothing is divided by zero.
+  float scale_for(float largest) const {
+    if (!std::isfinite(largest)) throw errorf("a weight of '{}' is not finite", rows_.tensor());
+    const float s = round_to_half(largest / 127.0f);
+    if (!std::isfinite(s))
+      throw errorf("a weight of '{}' leaves the range of fp16", rows_.tensor())
+          .found(fmt::format("{}", largest));
+    return s > 0 ? s : largest > 0 ? 0x1p-24f : 1.0f;
+  }
+
   Rows rows_;
-  bool per_channel_;
-  std::once_flag once_;
-  std::vector<float> scales_;
+  std::vector<float> scales_;  // 0: not known yet
 };
 
 class Int8Source : public WeightSource {
@@ -116,16 +155,7 @@ class Int8Source : public WeightSource {
   const Type& type() const override { return type_; }
   void prepare(ThreadPool& pool) override { shared_->prepare(pool); }
   void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
-    std::vector<float> tile;
-    const int64_t columns = shared_->rows().columns();
-    auto* to = reinterpret_cast<int8_t*>(out.data());
-    for (int64_t r = begin; r < end; r += kTileRows) {
-      const int64_t stop = std::min(end, r + kTileRows);
-      shared_->rows().read(r, stop, tile);
-      for (int64_t i = r; i < stop; ++i, to += columns)
-        quantize_int8(tile.data() + (i - r) * columns, columns, 1.0f / shared_->scale(i), to);
-    }
-    shared_->rows().release(begin, end);
+    shared_->quantize(begin, end, reinterpret_cast<int8_t*>(out.data()));
   }
 
  private:
@@ -136,14 +166,14 @@ class Int8Source : public WeightSource {
 class ScaleSource : public WeightSource {
  public:
   explicit ScaleSource(std::shared_ptr<Int8Rows> shared)
-      : shared_(std::move(shared)),
-        type_(Type::tensor(DType::fp16, {shared_->per_channel() ? shared_->rows().rows() : 1, 1, 1, 1})) {}
+      : shared_(std::move(shared)), type_(Type::tensor(DType::fp16, {shared_->scales(), 1, 1, 1})) {}
 
   const Type& type() const override { return type_; }
   void prepare(ThreadPool& pool) override { shared_->prepare(pool); }
+  bool late() const override { return true; }
   void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
     for (int64_t r = begin; r < end; ++r) {
-      const uint16_t h = half_from_float(shared_->scales()[static_cast<size_t>(r)]);
+      const uint16_t h = half_from_float(shared_->scale(r));
       std::memcpy(out.data() + (r - begin) * 2, &h, 2);
     }
   }
@@ -169,7 +199,7 @@ const CheckpointWeights::Stored& CheckpointWeights::stored(const WeightRef& ref,
   const Key key{ref.tensor, ref.row_begin, ref.row_end, ref.interleaved_head, factor};
   const auto [it, fresh] = stored_.try_emplace(key);
   if (!fresh) return it->second;
-  Rows rows(checkpoint_.tensor(ref.tensor), ref, factor);
+  Rows rows(checkpoint_.tensor(ref.tensor), ref, factor, on_part);
   if (precision_ == Precision::fp16) {
     it->second.data = std::make_shared<HalfSource>(std::move(rows));
   } else {

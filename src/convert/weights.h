@@ -2,6 +2,7 @@
 // or as int8 with one scale per output channel or per tensor. Nothing is held in memory but the scales.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,9 @@ class CheckpointWeights : public lower::Weights {
   // The checkpoint must outlive what the sources produce.
   CheckpointWeights(const Checkpoint& checkpoint, Precision precision)
       : checkpoint_(checkpoint), precision_(precision) {}
+
+  // Called with the bytes of each part that was made, from any thread; what it throws ends the conversion.
+  std::function<void(uint64_t bytes)> on_part;
 
   Value* projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) override;
   Value* vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,

@@ -68,8 +68,8 @@ class Describer {
           .found(fmt::format("{} heads ({}), {} key heads ({})", m_.heads, hp_.named(keys::kHeads),
                              m_.kv_heads, hp_.named(keys::kKvHeads)));
     m_.head_dim = head_dim(kMostHeads);
-    const int64_t layers = hp_.integer(keys::kLayers);
-    if (static_cast<size_t>(layers) > c_.tensors().size())
+    const int64_t layers = hp_.integer(keys::kLayers, 1, c_.config_only() ? 4096 : Hparams::kMost);
+    if (!c_.config_only() && static_cast<size_t>(layers) > c_.tensors().size())
       throw Error("there are fewer tensors than layers")
           .at(hp_.file())
           .found(fmt::format("{} tensors", c_.tensors().size()))
@@ -251,6 +251,7 @@ class Describer {
   }
 
   void add_generation_eos() {
+    if (c_.config_only()) return;  // there may be no folder at all
     const std::filesystem::path path = c_.folder() / "generation_config.json";
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return;

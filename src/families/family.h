@@ -24,7 +24,7 @@ std::span<const Family* const> all_families();
 
 // The description of a checkpoint, with every size compared with the tensors' shapes: each weight is there
 // and has the shape that the sizes give, and no tensor is left over. Throws Error naming both sides
-// otherwise.
+// otherwise. Of a checkpoint that is a configuration alone, the sizes are taken as they are.
 Model describe(const Checkpoint& checkpoint);
 
 }  // namespace anemone

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
@@ -17,7 +18,8 @@ class LayersBuilder {
                 const LayersSpec& spec)
       : model_(model), weights_(weights), spec_(spec), f_(add_function(program, name, spec.opset)) {}
 
-  Function& build() {
+  // `finish` makes the outputs from what the layers give.
+  Function& build(const std::function<void(Builder& b, Value* y)>& finish) {
     declare();
     Cache cache(f_, model_, spec_);
     Builder b(f_);
@@ -27,9 +29,8 @@ class LayersBuilder {
       x = attention(b, cache, i, x);
       x = mlp(b, i, x);
     }
-    x = spec_.final_norm ? norm(b, x, model_.final_norm, spec_.residual_scale, "y")
-                         : b.op("identity", {{"x", x}}, "y");
-    b.output(x);
+    finish(b, spec_.final_norm ? norm(b, x, model_.final_norm, spec_.residual_scale, "y")
+                               : b.op("identity", {{"x", x}}, "y"));
     cache.end(b);
     return f_;
   }
@@ -141,15 +142,16 @@ class LayersBuilder {
                  at + "down", at + "mlp_out");
   }
 
-  // x + the projection of h, normalised first where the model does; the writer carries the residual scale.
+  // x + the projection of h, normalised first where the model does. The writer carries the residual scale also
+  // before a norm, which takes it out again: what the projection gives may leave fp16's range as well.
   Value* merge(Builder& b, Value* x, Value* h, const WeightRef& weight, const WeightRef& bias,
                const WeightRef& post, const std::string& name, const std::string& sum) {
     const double stream = spec_.residual_scale;
-    Value* y = project(b, h, weight, bias, post ? 1 : stream, name);
+    Value* y = project(b, h, weight, bias, stream, name);
     if (post) {
       Value* gain =
           weights_.vector(b, post, {1, model_.hidden, 1, 1}, model_.norm_offset, stream, name + "_post_gain");
-      y = rms_norm(b, y, {.axis = 1, .gain = gain, .eps = model_.norm_eps}, name + "_post");
+      y = rms_norm(b, y, {.axis = 1, .gain = gain, .eps = model_.norm_eps * stream * stream}, name + "_post");
     }
     return add(b, x, y, sum);
   }
@@ -176,9 +178,12 @@ void add_argmax(Builder& b, Value* logits, int64_t rows, int64_t piece) {
   Value* lows = b.constant(Constant::numbers(low, kHalf, column), name("row_low"));
   Value* best = b.op("reduce_max", {{"x", logits}, {"axes", axes}, {"keep_dims", keep}}, name("best"));
   Value* is_best = b.op("greater_equal", {{"x", logits}, {"y", best}}, name("is_best"));
+  // How far each is from the best: 0 for the best, and of the full shape, since coremltools lets `select` take its
+  // shape from its values alone.
+  Value* gap = b.op("sub", {{"x", best}, {"y", logits}}, name("gap"));
   const auto least = [&](Value* where, Value* numbers, const char* what) {
-    Value* candidates =
-        b.op("select", {{"cond", where}, {"a", numbers}, {"b", half(60000)}}, name(what) + "_candidates");
+    Value* far = b.op("select", {{"cond", where}, {"a", gap}, {"b", half(60000)}}, name(what) + "_far");
+    Value* candidates = add(b, far, numbers, name(what) + "_candidates");
     return b.op("reduce_min", {{"x", candidates}, {"axes", axes}, {"keep_dims", keep}}, name(what));
   };
   Value* first_high = least(is_best, highs, "high");
@@ -190,25 +195,8 @@ void add_argmax(Builder& b, Value* logits, int64_t rows, int64_t piece) {
   for (Value* value : {best, first_high, first_low}) b.output(value);
 }
 
-}  // namespace
-
-int64_t cache_width(const Model& model) { return (model.head_dim + 31) / 32 * 32; }
-
-std::string rope_name(const char* which, size_t rope) {
-  return rope == 0 ? which : fmt::format("{}_{}", which, rope);
-}
-
-Function& build_layers(Program& program, const std::string& name, const Model& model, Weights& weights,
-                       const LayersSpec& spec) {
-  ANEMONE_CHECK(spec.first < spec.last && spec.last <= model.layers.size());
-  return LayersBuilder(program, name, model, weights, spec).build();
-}
-
-Function& build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
-                     const HeadSpec& spec) {
-  Function& f = add_function(program, name, spec.opset);
-  Value* y = add_input(f, "y", Type::tensor(kHalf, {1, model.hidden, spec.tokens.dim(), 1}));
-  Builder b(f);
+// Rows of the head as convolutions of at most spec.piece_rows, each with its outputs.
+void add_head(Builder& b, Value* y, const Model& model, Weights& weights, const HeadSpec& spec) {
   int64_t piece = 0;
   for (int64_t row = spec.first_row; row < spec.last_row; row += spec.piece_rows, ++piece) {
     WeightRef ref = model.lm_head;
@@ -223,7 +211,37 @@ Function& build_head(Program& program, const std::string& name, const Model& mod
     else
       b.output(logits);
   }
+}
+
+}  // namespace
+
+int64_t cache_width(const Model& model) { return (model.head_dim + 31) / 32 * 32; }
+
+std::string rope_name(const char* which, size_t rope) {
+  return rope == 0 ? which : fmt::format("{}_{}", which, rope);
+}
+
+Function& build_layers(Program& program, const std::string& name, const Model& model, Weights& weights,
+                       const LayersSpec& spec) {
+  ANEMONE_CHECK(spec.first < spec.last && spec.last <= model.layers.size());
+  return LayersBuilder(program, name, model, weights, spec).build([](Builder& b, Value* y) { b.output(y); });
+}
+
+Function& build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
+                     const HeadSpec& spec) {
+  Function& f = add_function(program, name, spec.opset);
+  Value* y = add_input(f, "y", Type::tensor(kHalf, {1, model.hidden, spec.tokens.dim(), 1}));
+  Builder b(f);
+  add_head(b, y, model, weights, spec);
   return f;
+}
+
+Function& build_whole(Program& program, const std::string& name, const Model& model, Weights& weights,
+                      const LayersSpec& layers, const HeadSpec& head) {
+  ANEMONE_CHECK(layers.first < layers.last && layers.last <= model.layers.size() && layers.final_norm);
+  return LayersBuilder(program, name, model, weights, layers).build([&](Builder& b, Value* y) {
+    add_head(b, y, model, weights, head);
+  });
 }
 
 }  // namespace anemone::lower

@@ -11,11 +11,13 @@
 //     in   position int32 [1]              the row of the first token (kv_write slice)
 //     state k_cache_i, v_cache_i [1, kv_heads, S, dim]     (kv state)
 //     state k_cache, v_cache [layers, kv_heads, S, dim]    (kv packed)
-//     in   k_cache_i, v_cache_i and out k_new_i, v_new_i [1, kv_heads, T, dim]  (kv io: the host keeps the
-//     cache) out  y [1, hidden, T, 1]             normalised for the head by the last shard
+//     in   k_cache_i, v_cache_i [1, kv_heads, S, dim]      (kv io: the host keeps the cache)
+//     out  k_new_i, v_new_i [1, kv_heads, T, head_dim]     (kv io: the rows that it puts there)
+//     out  y [1, hidden, T, 1]             normalised for the head by the last shard
 // `dim` is head_dim filled up to a multiple of 32: the device refuses other state widths.
-// A head function: in y [1, hidden, T, 1]; out logits_j [1, rows, T, 1], or best_j, high_j, low_j [1, 1, T,
-// 1].
+// A head function, for T tokens:
+//     in   y [1, hidden, T, 1]
+//     out  logits_j [1, rows, T, 1], or with argmax best_j, high_j, low_j [1, 1, T, 1]
 #pragma once
 
 #include <cstdint>
@@ -65,6 +67,9 @@ Function& build_layers(Program& program, const std::string& name, const Model& m
                        const LayersSpec& spec);
 Function& build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
                      const HeadSpec& spec);
+// Both in one function: the inputs and states of layers, the outputs of a head.
+Function& build_whole(Program& program, const std::string& name, const Model& model, Weights& weights,
+                      const LayersSpec& layers, const HeadSpec& head);
 
 // Names that bundles refer to.
 std::string rope_name(const char* which, size_t rope);  // cos, sin, cos_1 …

@@ -97,11 +97,22 @@ std::vector<Value*> Builder::ops(std::string_view type, Args args, std::string_v
   }
   Operation& op = append(type, name);
   op.inputs = std::move(inputs);
+  return add_outputs(op, name);
+}
+
+Value* Builder::with_attributes(std::string_view type, Attributes attributes, std::string_view wanted) {
+  const std::string name = unique(wanted);
+  Operation& op = append(type, name);
+  op.attributes.merge(attributes);
+  return add_outputs(op, name)[0];
+}
+
+std::vector<Value*> Builder::add_outputs(Operation& op, const std::string& name) {
   Types types;
   try {
     types = declared_types(op, function_->opset);
   } catch (Error& e) {
-    e.within(fmt::format("op '{}' ({})", name, type));
+    e.within(fmt::format("op '{}' ({})", name, op.type));
     throw;
   }
   std::vector<Value*> out;

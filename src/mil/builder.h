@@ -37,6 +37,8 @@ class Builder {
   Value* op(std::string_view type, Args args, std::string_view name = "");
   // All of its outputs.
   std::vector<Value*> ops(std::string_view type, Args args, std::string_view name = "");
+  // The same for an operation whose parameters are attributes: the constexpr ones of iOS 16.
+  Value* with_attributes(std::string_view type, Attributes attributes, std::string_view name);
   Value* constant(Constant value, std::string_view name);
   void output(Value* value) { block_->outputs.push_back(value); }
 
@@ -45,6 +47,7 @@ class Builder {
  private:
   std::string unique(std::string_view wanted);
   Operation& append(std::string_view type, std::string_view name);
+  std::vector<Value*> add_outputs(Operation& op, const std::string& name);
 
   Function* function_;
   Block* block_;

@@ -34,12 +34,14 @@ struct Blob {
 // Something that produces a constant while a package is written: decode → quantise → pack is a chain of
 // these. `prepare` is the first pass where one is needed (absmax, histogram, count) and fixes the type;
 // `rows` then gives ranges of rows (of the first dimension) whose ends are multiples of 8 or the last row,
-// from any thread.
+// from any thread. A `late` source gets its values from what other sources do in `rows` (scales, found while
+// the integers are made): it is asked after all of them.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
   virtual const Type& type() const = 0;
   virtual void prepare(ThreadPool&) {}
+  virtual bool late() const { return false; }
   virtual void rows(int64_t begin, int64_t end, std::span<std::byte> out) const = 0;
 };
 

@@ -119,7 +119,7 @@ PlannedBlob describe_blob(const Constant& constant) {
     constant.check_size();
     out.data = constant.bytes();
     if (constant.is_blob()) out.file = std::get<Blob>(constant.data).file;
-  } else if (out.bytes <= kSmallSource) {
+  } else if (out.bytes <= kSmallSource && !(*source)->late()) {
     auto made = std::make_shared<Constant::Bytes>(out.bytes);
     (*source)->rows(0, type.rank() == 0 ? 1 : type.dim(0).size(), *made);
     out.data = *made;

@@ -69,12 +69,15 @@ class Writer {
     out_.resize(plan_.file_bytes);
     const uint32_t header[2] = {static_cast<uint32_t>(plan_.blobs.size()), kBlobVersion};
     out_.write(0, std::as_bytes(std::span(header)));
-    for (const PlannedBlob& blob : plan_.blobs) {
-      write_record(blob);
-      add_parts(blob);
-      if (batch_bytes_ >= kBatchBytes) flush(pool);
+    for (const bool late : {false, true}) {
+      for (const PlannedBlob& blob : plan_.blobs) {
+        if ((blob.source && blob.source->late()) != late) continue;
+        write_record(blob);
+        add_parts(blob);
+        if (batch_bytes_ >= kBatchBytes) flush(pool);
+      }
+      flush(pool);
     }
-    flush(pool);
   }
 
  private:

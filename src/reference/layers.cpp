@@ -53,26 +53,32 @@ void ReferenceSession::attention(size_t index, std::vector<float>& x, int64_t to
   const Layer& layer = model_.layers[index];
   std::vector<float> h = x;
   normalise(layer.attention_norm, h, model_.hidden);
-  std::vector<float> q = project(layer.q, layer.q_bias, h, tokens);
-  std::vector<float> k = project(layer.k, layer.k_bias, h, tokens);
-  const std::vector<float> v = project(layer.v, layer.v_bias, h, tokens);
+  std::vector<float> q = project("q", index, layer.q, layer.q_bias, h, tokens);
+  std::vector<float> k = project("k", index, layer.k, layer.k_bias, h, tokens);
+  const std::vector<float> v = project("v", index, layer.v, layer.v_bias, h, tokens);
   head_norm_and_rope(layer, layer.q_norm, q, model_.heads, tokens);
   head_norm_and_rope(layer, layer.k_norm, k, model_.kv_heads, tokens);
+  const auto at = static_cast<int64_t>(index);
+  tap("q", at, q);
+  tap("k", at, k);
+  tap("v", at, v);
   Cache& cache = caches_[index];
   cache.k.insert(cache.k.end(), k.begin(), k.end());
   cache.v.insert(cache.v.end(), v.begin(), v.end());
 
   const int64_t dim = model_.head_dim;
+  if (options_.sums) options_.sums("scores", at, largest_score_sum(layer, cache, q, tokens));
   std::vector<float> mixed(q.size());
   reference_.pool_->parallel_for(tokens * model_.heads, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       attend(layer, cache, &q[static_cast<size_t>(i * dim)], i / model_.heads, i % model_.heads,
              &mixed[static_cast<size_t>(i * dim)]);
   });
-  std::vector<float> out = project(layer.o, layer.o_bias, mixed, tokens);
-  tap("attn_out", static_cast<int64_t>(index), out);
+  std::vector<float> out = project("o", index, layer.o, layer.o_bias, mixed, tokens);
+  tap("attn_out", at, out);
   if (layer.post_attention_norm) normalise(layer.post_attention_norm, out, model_.hidden);
   add(x, out);
+  tap("attn_residual", static_cast<int64_t>(index), x);
 }
 
 // One query head of one new token over all that it sees.
@@ -103,15 +109,37 @@ void ReferenceSession::attend(const Layer& layer, const Cache& cache, const floa
   std::transform(mixed.begin(), mixed.end(), out, [](double value) { return static_cast<float>(value); });
 }
 
+// Of the scaled query times the keys that it sees.
+float ReferenceSession::largest_score_sum(const Layer& layer, const Cache& cache, const std::vector<float>& q,
+                                          int64_t tokens) const {
+  const int64_t dim = model_.head_dim, width = model_.kv_heads * dim;
+  const double scale = model_.query_scale;
+  double largest = 0;
+  for (int64_t t = 0; t < tokens; ++t)
+    for (int64_t h = 0; h < model_.heads; ++h) {
+      const float* query = &q[static_cast<size_t>((t * model_.heads + h) * dim)];
+      const int64_t last = tokens_ + t, kv_offset = h / (model_.heads / model_.kv_heads) * dim;
+      const int64_t first = layer.window > 0 ? std::max<int64_t>(0, last - layer.window + 1) : 0;
+      for (int64_t j = first; j <= last; ++j) {
+        const float* k = &cache.k[static_cast<size_t>(j * width + kv_offset)];
+        double sum = 0;
+        for (int64_t i = 0; i < dim; ++i)
+          largest = std::max(largest, std::abs(sum += scale * static_cast<double>(query[i]) * k[i]));
+      }
+    }
+  return static_cast<float>(largest);
+}
+
 void ReferenceSession::mlp(size_t index, std::vector<float>& x, int64_t tokens) {
   const Layer& layer = model_.layers[index];
   std::vector<float> h = x;
   normalise(layer.mlp_norm, h, model_.hidden);
-  std::vector<float> gate = project(layer.gate, layer.gate_bias, h, tokens);
-  const std::vector<float> up = project(layer.up, layer.up_bias, h, tokens);
+  std::vector<float> gate = project("gate", index, layer.gate, layer.gate_bias, h, tokens);
+  const std::vector<float> up = project("up", index, layer.up, layer.up_bias, h, tokens);
   for (size_t i = 0; i < gate.size(); ++i)
     gate[i] = static_cast<float>(activated(gate[i], model_.activation) * up[i]);
-  std::vector<float> out = project(layer.down, layer.down_bias, gate, tokens);
+  tap("gated", static_cast<int64_t>(index), gate);
+  std::vector<float> out = project("down", index, layer.down, layer.down_bias, gate, tokens);
   tap("mlp_out", static_cast<int64_t>(index), out);
   if (layer.post_mlp_norm) normalise(layer.post_mlp_norm, out, model_.hidden);
   add(x, out);

@@ -1,6 +1,7 @@
 #include "reference/reference.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -80,6 +81,7 @@ void ReferenceSession::piece(std::span<const int32_t> ids, std::vector<float>& x
   for (RotaryTable& table : rotary_) table.cover(position(), position() + tokens);
   for (size_t i = 0; i < model_.layers.size(); ++i) {
     attention(i, x, tokens);
+    tap("attn_residual", static_cast<int64_t>(i), x);
     mlp(i, x, tokens);
     tap("layer_out", static_cast<int64_t>(i), x);
   }
@@ -88,14 +90,21 @@ void ReferenceSession::piece(std::span<const int32_t> ids, std::vector<float>& x
   tokens_ += tokens;
 }
 
-std::vector<float> ReferenceSession::project(const WeightRef& weight, const WeightRef& bias,
-                                             const std::vector<float>& x, int64_t tokens) const {
+std::vector<float> ReferenceSession::project(std::string_view name, size_t layer, const WeightRef& weight,
+                                             const WeightRef& bias, const std::vector<float>& x,
+                                             int64_t tokens) const {
   const int64_t rows = weight.rows();
   std::vector<float> y(elements(tokens, rows));
   reference_.weights_.multiply(weight, x.data(), tokens, y.data());
-  if (!bias) return y;
-  const std::vector<float> b = reference_.weights_.vector(bias);
-  for (size_t i = 0; i < y.size(); ++i) y[i] += b[i % b.size()];
+  if (bias) {
+    const std::vector<float> b = reference_.weights_.vector(bias);
+    for (size_t i = 0; i < y.size(); ++i) y[i] += b[i % b.size()];
+  }
+  if (options_.sums) {
+    float largest = reference_.weights_.largest_running_sum(weight, x.data(), tokens);
+    for (const float value : y) largest = std::max(largest, std::abs(value));
+    options_.sums(name, static_cast<int64_t>(layer), largest);
+  }
   return y;
 }
 

@@ -23,10 +23,16 @@
 
 namespace anemone {
 
-// Values inside the model, as they come: what it is ("embed_out", "attn_out", "mlp_out", "layer_out",
-// "final_norm"), of which layer (-1 outside of them), [tokens, hidden] dense. attn_out and mlp_out are what
-// the blocks give, before a norm behind them and before they are added. A long text comes in several pieces.
+// Values inside the model, as they come: what it is, of which layer (-1 outside of them), [tokens, width]
+// dense. A long text comes in several pieces.
+//     embed_out, layer_out, final_norm   the residual stream; attn_residual: in the middle of a layer
+//     attn_out, mlp_out                  what the blocks give, before a norm behind them and before they are added
+//     q, k, v                            heads side by side; q and k normalised and rotated, not yet scaled
+//     gated                              what goes into down
 using ReferenceTap = std::function<void(std::string_view name, int64_t layer, std::span<const float> values)>;
+// The largest magnitude that a running sum of a product reached, terms taken in the order of the columns: of
+// q, k, v, o, gate, up, down (bias included) and of the scaled scores.
+using ReferenceSums = std::function<void(std::string_view name, int64_t layer, float largest)>;
 
 struct ReferenceOptions {
   int64_t first_position = 0;  // of the first token
@@ -35,6 +41,7 @@ struct ReferenceOptions {
   int64_t positions = 0;
   LongRope long_rope = LongRope::by_length;
   ReferenceTap tap;
+  ReferenceSums sums;  // costs about as much again as the step itself
 };
 
 enum class LogitRows { all, last, none };
@@ -66,6 +73,9 @@ class ReferenceSession {
   std::vector<float> step(std::span<const int32_t> ids, LogitRows rows = LogitRows::all);
   // Where the next token goes.
   int64_t position() const { return options_.first_position + tokens_; }
+  // What a layer remembers: [tokens, kv_heads, head_dim], keys normalised and rotated.
+  std::span<const float> keys(size_t layer) const { return caches_.at(layer).k; }
+  std::span<const float> values(size_t layer) const { return caches_.at(layer).v; }
 
  private:
   struct Cache {
@@ -77,9 +87,11 @@ class ReferenceSession {
   void attention(size_t layer, std::vector<float>& x, int64_t tokens);
   void attend(const Layer& layer, const Cache& cache, const float* q, int64_t token, int64_t head,
               float* out) const;
+  float largest_score_sum(const Layer& layer, const Cache& cache, const std::vector<float>& q,
+                          int64_t tokens) const;
   void mlp(size_t layer, std::vector<float>& x, int64_t tokens);
-  std::vector<float> project(const WeightRef& weight, const WeightRef& bias, const std::vector<float>& x,
-                             int64_t tokens) const;
+  std::vector<float> project(std::string_view name, size_t layer, const WeightRef& weight,
+                             const WeightRef& bias, const std::vector<float>& x, int64_t tokens) const;
   void head_norm_and_rope(const Layer& layer, const WeightRef& norm, std::span<float> heads_of_tokens,
                           int64_t heads, int64_t tokens);
   void normalise(const WeightRef& weight, std::span<float> values, int64_t width) const;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -24,8 +25,14 @@ class Weights {
   void row(const WeightRef& ref, int64_t row, std::span<float> out) const;
   // y[t][r] = sum over c of w[r][c] * x[t][c], for all rows of the weight; x and y are dense.
   void multiply(const WeightRef& ref, const float* x, int64_t tokens, float* y) const;
+  // The largest magnitude that any of those sums has on its way, terms added in the order of the columns.
+  float largest_running_sum(const WeightRef& ref, const float* x, int64_t tokens) const;
 
  private:
+  // Calls visit(first, last, rows) for tiles of decoded rows, on all threads.
+  void each_tile(const WeightRef& ref,
+                 const std::function<void(int64_t first, int64_t last, const float* rows)>& visit) const;
+
   const Checkpoint& checkpoint_;
   ThreadPool& pool_;
 };

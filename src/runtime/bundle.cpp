@@ -36,7 +36,7 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, co
   for (const Stage& stage : info.stages) {
     bundle->packages_.push_back(open_package(path / stage.package));
     for (const StageFunction& f : stage.functions)
-      if (stage.kind == Stage::Kind::layers) tiers.insert(f.context);
+      if (stage.has_layers()) tiers.insert(f.context);
   }
   bundle->tiers_.assign(tiers.begin(), tiers.end());
   if (tiers.empty()) throw errorf("has no layers").at(path.string());
@@ -57,6 +57,19 @@ const Predictor& Bundle::predictor(size_t stage, const std::string& function) co
   auto& slot = predictors_[{stage, function}];
   if (!slot) slot = make_cpu_predictor(packages_[stage], function, options_, pool_);
   return *slot;
+}
+
+int64_t Bundle::most_tokens() const {
+  int64_t most = 1;
+  for (const StageFunction& f : info_.stages[0].functions) most = std::max(most, f.most_tokens);
+  return most;
+}
+
+uint64_t Bundle::weight_bytes() const {
+  uint64_t bytes = embedding_->size() + (embedding_scales_ ? embedding_scales_->size() : 0);
+  for (const BundleFile& f : info_.files)
+    if (f.path.ends_with("weight.bin")) bytes += f.bytes;
+  return bytes;
 }
 
 void Bundle::embed(int64_t id, float* out) const {

@@ -32,6 +32,11 @@ class Bundle {
   void embed(int64_t id, float* out) const;
   // Compiled lengths, ascending.
   const std::vector<int64_t>& tiers() const { return tiers_; }
+  // The most tokens that one call takes.
+  int64_t most_tokens() const;
+  // Bytes of weights and of the embedding, mapped from files.
+  uint64_t weight_bytes() const;
+  Arithmetic arithmetic() const { return options_.arithmetic; }
 
  private:
   std::filesystem::path path_;

@@ -22,13 +22,28 @@ Json to_json(const RopeTable& r) {
   return out;
 }
 
+constexpr std::pair<Stage::Kind, const char*> kKinds[] = {
+    {Stage::Kind::layers, "layers"}, {Stage::Kind::head, "head"}, {Stage::Kind::whole, "whole"}};
+
+std::string kind_name(Stage::Kind kind) {
+  for (const auto& [value, name] : kKinds)
+    if (value == kind) return name;
+  return "";
+}
+
+Stage::Kind kind_from(const std::string& text) {
+  for (const auto& [value, name] : kKinds)
+    if (name == text) return value;
+  throw errorf("unknown stage '{}'", text).expected("layers, head or whole");
+}
+
 Json to_json(const Stage& s) {
-  Json out = {{"kind", s.kind == Stage::Kind::layers ? "layers" : "head"}, {"package", s.package}};
-  if (s.kind == Stage::Kind::layers) out["layers"] = {s.first_layer, s.last_layer};
+  Json out = {{"kind", kind_name(s.kind)}, {"package", s.package}};
+  if (s.has_layers()) out["layers"] = {s.first_layer, s.last_layer};
   out["functions"] = Json::array();
   for (const StageFunction& f : s.functions) {
     Json entry = {{"name", f.name}, {"tokens", {f.least_tokens, f.most_tokens}}};
-    if (s.kind == Stage::Kind::layers) entry["context"] = f.context;
+    if (s.has_layers()) entry["context"] = f.context;
     out["functions"].push_back(entry);
   }
   for (const HeadPiece& p : s.pieces) {
@@ -60,11 +75,9 @@ RopeTable rope_from(const Json& j) {
 
 Stage stage_from(const Json& j) {
   Stage s;
-  const std::string kind = j.at("kind");
-  if (kind != "layers" && kind != "head") throw errorf("unknown stage '{}'", kind).expected("layers or head");
-  s.kind = kind == "layers" ? Stage::Kind::layers : Stage::Kind::head;
+  s.kind = kind_from(j.at("kind"));
   s.package = j.at("package");
-  if (s.kind == Stage::Kind::layers) {
+  if (s.has_layers()) {
     s.first_layer = j.at("layers").at(0);
     s.last_layer = j.at("layers").at(1);
   }

@@ -41,13 +41,16 @@ struct HeadPiece {
 };
 
 struct Stage {
-  enum class Kind { layers, head };
+  enum class Kind { layers, head, whole };  // whole: layers and head in one function
 
   Kind kind = Kind::layers;
   std::string package;  // folder name inside the bundle
   std::vector<StageFunction> functions;
   int64_t first_layer = 0, last_layer = 0;  // layers [first, last)
   std::vector<HeadPiece> pieces;            // head
+
+  bool has_layers() const { return kind != Kind::head; }
+  bool has_head() const { return kind != Kind::layers; }
 };
 
 struct BundleFile {

@@ -2,8 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "base/error.h"
 
 namespace anemone {
+
+void SamplerOptions::check() const {
+  const auto refuse = [](const char* what, double value, const char* expected) {
+    throw errorf("{} is out of range", what).found(fmt::format("{}", value)).expected(expected);
+  };
+  if (!(temperature >= 0 && std::isfinite(temperature))) refuse("the temperature", temperature, "0 or more");
+  if (top_k < 0) refuse("top-k", static_cast<double>(top_k), "0 (all) or more");
+  if (!(top_p > 0 && top_p <= 1)) refuse("top-p", top_p, "above 0, at most 1");
+  if (!(min_p >= 0 && min_p <= 1)) refuse("min-p", min_p, "0 to 1");
+  if (!(repetition_penalty > 0 && std::isfinite(repetition_penalty)))
+    refuse("the repetition penalty", repetition_penalty, "above 0");
+}
 
 // SplitMix64: small, good, and the same everywhere.
 double Sampler::uniform() {
@@ -14,54 +29,99 @@ double Sampler::uniform() {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> history) {
-  std::vector<std::pair<float, int32_t>> candidates;
-  candidates.reserve(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) candidates.push_back({logits[i], static_cast<int32_t>(i)});
-  if (options_.repetition_penalty != 1) {
-    const auto window = static_cast<size_t>(std::max<int64_t>(0, options_.repetition_window));
-    std::vector<int32_t> recent(history.end() - static_cast<ptrdiff_t>(std::min(window, history.size())),
-                                history.end());
-    std::sort(recent.begin(), recent.end());
-    recent.erase(std::unique(recent.begin(), recent.end()), recent.end());
-    const auto penalty = static_cast<float>(options_.repetition_penalty);
-    for (const int32_t id : recent)
-      if (id >= 0 && static_cast<size_t>(id) < candidates.size()) {
-        float& l = candidates[static_cast<size_t>(id)].first;
-        l = l > 0 ? l / penalty : l * penalty;
-      }
-  }
-  // Better first; of equals the lower id.
-  const auto better = [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
-  };
-  if (options_.temperature <= 0)
-    return std::min_element(candidates.begin(), candidates.end(), better)->second;
-  size_t keep = options_.top_k > 0 ? std::min(static_cast<size_t>(options_.top_k), candidates.size())
-                                   : candidates.size();
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(keep), candidates.end(),
-                    better);
-  candidates.resize(keep);
-  std::vector<double> p(keep);
-  double sum = 0;
-  for (size_t i = 0; i < keep; ++i)
-    sum += p[i] = std::exp((candidates[i].first - candidates[0].first) / options_.temperature);
-  double cumulated = 0;
-  for (size_t i = 0; i < keep; ++i) {
-    const bool unlikely = i > 0 && p[i] < options_.min_p * p[0];
-    const bool enough = i > 0 && cumulated >= options_.top_p * sum;
-    if (unlikely || enough) {
-      keep = i;
-      break;
+std::vector<float> Sampler::penalized(std::span<const float> logits, std::span<const int32_t> history) const {
+  std::vector<float> out(logits.begin(), logits.end());
+  const auto window = static_cast<size_t>(std::max<int64_t>(0, options_.repetition_window));
+  const auto last = history.last(std::min(window, history.size()));
+  std::vector<int32_t> recent(last.begin(), last.end());
+  std::sort(recent.begin(), recent.end());
+  recent.erase(std::unique(recent.begin(), recent.end()), recent.end());
+  const auto penalty = static_cast<float>(options_.repetition_penalty);
+  for (const int32_t id : recent)
+    if (id >= 0 && static_cast<size_t>(id) < out.size()) {
+      float& l = out[static_cast<size_t>(id)];
+      l = l > 0 ? l / penalty : l * penalty;
     }
-    cumulated += p[i];
+  return out;
+}
+
+Sampler::Best Sampler::best(std::span<const float> logits, std::span<const int32_t> history) const {
+  std::vector<float> changed;
+  if (options_.repetition_penalty != 1) logits = changed = penalized(logits, history);
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  Best out{-1, 0, 0};
+  float first = kNone, second = kNone;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const float l = logits[i];
+    if (l > first) {
+      second = first;
+      first = l;
+      out.id = static_cast<int32_t>(i);
+    } else if (l > second) {
+      second = l;
+    }
+    if (std::isfinite(l)) out.scale = std::max(out.scale, std::abs(l));
+  }
+  if (out.id < 0) throw errorf("no logit is a number").hint("the model overflows: see anemone verify");
+  out.margin = first - second;
+  return out;
+}
+
+int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> history) {
+  if (options_.greedy()) return best(logits, history).id;
+  std::vector<float> changed;
+  if (options_.repetition_penalty != 1) logits = changed = penalized(logits, history);
+  struct Candidate {
+    float logit;
+    int32_t id;
+  };
+  std::vector<Candidate> heap;
+  heap.reserve(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (logits[i] > -std::numeric_limits<float>::infinity())
+      heap.push_back({logits[i], static_cast<int32_t>(i)});  // NaN is left out too
+  if (heap.empty()) throw errorf("no logit is a number").hint("the model overflows: see anemone verify");
+  const auto worse = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit < b.logit : a.id > b.id;
+  };
+  // Only as many are sorted as are kept: top-p and min-p mostly keep a handful of a large vocabulary.
+  std::make_heap(heap.begin(), heap.end(), worse);
+  const float top = heap.front().logit;
+  const auto likely = [&](float logit) {
+    return logit == top ? 1.0 : std::exp((static_cast<double>(logit) - top) / options_.temperature);
+  };
+  const size_t most =
+      options_.top_k > 0 ? std::min(static_cast<size_t>(options_.top_k), heap.size()) : heap.size();
+  std::vector<Candidate> kept;
+  std::vector<double> p;
+  const auto take = [&] {
+    std::pop_heap(heap.begin(), heap.end(), worse);
+    kept.push_back(heap.back());
+    p.push_back(likely(heap.back().logit));
+    heap.pop_back();
+  };
+  double sum = 0;  // of what top-k keeps
+  if (options_.top_k > 0) {
+    while (kept.size() < most) take();
+    for (const double x : p) sum += x;
+  } else {
+    for (const Candidate& c : heap) sum += likely(c.logit);
+  }
+  double cumulated = 0;
+  size_t keep = 0;
+  for (; keep < most; ++keep) {
+    if (keep == kept.size()) take();
+    const bool unlikely = keep > 0 && p[keep] < options_.min_p;
+    const bool enough = keep > 0 && options_.top_p < 1 && cumulated >= options_.top_p * sum;
+    if (unlikely || enough) break;
+    cumulated += p[keep];
   }
   double at = uniform() * cumulated;
   for (size_t i = 0; i + 1 < keep; ++i) {
-    if (at < p[i]) return candidates[i].second;
+    if (at < p[i]) return kept[i].id;
     at -= p[i];
   }
-  return candidates[keep - 1].second;
+  return kept[keep - 1].id;
 }
 
 }  // namespace anemone

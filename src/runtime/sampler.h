@@ -1,7 +1,8 @@
 // Sampler: picks the next token from logits.
 //     Sampler sampler({.temperature = 0.8, .top_p = 0.95, .seed = 1});
 //     int32_t id = sampler.pick(logits, history);
-// The same seed and logits give the same tokens on every machine.
+// The steps are those of transformers, in its order: repetition penalty, temperature, top-k, top-p, min-p. The
+// same seed and logits give the same tokens on every machine.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +12,39 @@
 namespace anemone {
 
 struct SamplerOptions {
-  double temperature = 0;  // 0: the best token always
-  int64_t top_k = 0;       // keep this many; 0: all
-  double top_p = 1;        // keep the most likely that together reach this
-  double min_p = 0;        // keep what is at least this times as likely as the best
-  double repetition_penalty = 1;
+  double temperature = 0;          // 0: the best token always
+  int64_t top_k = 0;               // keep this many; 0: all
+  double top_p = 1;                // keep the most likely that together reach this
+  double min_p = 0;                // keep what is at least this times as likely as the best
+  double repetition_penalty = 1;   // divides the logits above zero of recent tokens, multiplies those below
   int64_t repetition_window = 64;  // how many of the last tokens the penalty looks at
   uint64_t seed = 1;
+
+  bool greedy() const { return temperature <= 0; }
+  void check() const;  // Error for a value that means nothing
 };
 
 class Sampler {
  public:
-  explicit Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {}
+  // The best token and how far the second is behind it, both after the penalty.
+  struct Best {
+    int32_t id = 0;
+    float margin = 0;
+    float scale = 0;  // the largest magnitude of a logit
+  };
 
+  explicit Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {
+    options.check();
+  }
+
+  // Error where no logit is a number. Of equally good tokens the lower id is the better one.
   int32_t pick(std::span<const float> logits, std::span<const int32_t> history);
+  Best best(std::span<const float> logits, std::span<const int32_t> history) const;
+
+  const SamplerOptions& options() const { return options_; }
 
  private:
+  std::vector<float> penalized(std::span<const float> logits, std::span<const int32_t> history) const;
   double uniform();  // [0, 1)
 
   SamplerOptions options_;

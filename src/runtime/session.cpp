@@ -33,6 +33,9 @@ std::string stem(const std::string& name) {
   return tier ? name.substr(0, at) : name;
 }
 
+// What a call costs, in calls of a few tokens: reading the weights, and arithmetic that grows with the width.
+double cost(int64_t width) { return 1 + static_cast<double>(width) / 8; }
+
 }  // namespace
 
 Session::Session(std::shared_ptr<const Bundle> bundle, SessionOptions options)
@@ -52,7 +55,7 @@ Session::Session(std::shared_ptr<const Bundle> bundle, SessionOptions options)
   }
 }
 
-// The widest function of this tier that the remaining tokens fill, or else the narrowest there is, padded.
+// The function of this tier that is cheapest for each of the remaining tokens that it takes; it may be padded.
 Session::Chunk Session::choose(int64_t left) const {
   const int64_t room = tier_ - position_;
   const int64_t most = std::min({left, room, options_.chunk > 0 ? options_.chunk : left});
@@ -71,7 +74,8 @@ Session::Chunk Session::choose(int64_t left) const {
     }
     // A slice write puts the padding's rows into the cache too: they must fit.
     if (bundle_->info().kv_write == "slice" && position_ + c.width > tier_) continue;
-    if (!best.function || c.tokens > best.tokens || (c.tokens == best.tokens && c.width < best.width))
+    if (!best.function ||
+        cost(c.width) * static_cast<double>(best.tokens) < cost(best.width) * static_cast<double>(c.tokens))
       best = c;
   }
   if (!best.function)
@@ -114,7 +118,7 @@ Session::Arrays Session::common_inputs(const Chunk& chunk) const {
     out.emplace(m.name, std::move(mask));
   }
   for (const RopeTable& r : info.ropes) {
-    const int64_t total = options_.positions > 0 ? options_.positions : capacity();
+    const int64_t total = options_.positions > 0 ? options_.positions : bundle_->tiers().back();
     const auto& f =
         !r.long_frequencies.empty() && total > r.original_context ? r.long_frequencies : r.frequencies;
     const auto pairs = static_cast<int64_t>(f.size());
@@ -157,7 +161,10 @@ void Session::run_stage(size_t stage, const Chunk& chunk, Arrays& inputs, Array&
   Prediction result = predictor.predict(own, states_[stage].get());
   if (result.fault && !fault_) fault_ = result.fault;
   keep_rows(stage, result, chunk);
-  x = std::move(result.outputs.at("y"));
+  if (bundle_->info().stages[stage].has_head())
+    whole_ = std::move(result);
+  else
+    x = std::move(result.outputs.at("y"));
 }
 
 // kv io: the new rows go into the host's cache.
@@ -186,7 +193,7 @@ Array Session::run_layers(std::span<const int32_t> ids, const Chunk& chunk) {
   }
   Arrays inputs = common_inputs(chunk);
   for (size_t s = 0; s < info.stages.size(); ++s)
-    if (info.stages[s].kind == Stage::Kind::layers) run_stage(s, chunk, inputs, x);
+    if (info.stages[s].has_layers()) run_stage(s, chunk, inputs, x);
   return x;
 }
 
@@ -195,7 +202,11 @@ void Session::run_head(const Array& y, const Chunk& chunk,
   const BundleInfo& info = bundle_->info();
   for (size_t s = 0; s < info.stages.size(); ++s) {
     const Stage& stage = info.stages[s];
-    if (stage.kind != Stage::Kind::head) continue;
+    if (!stage.has_head()) continue;
+    if (stage.has_layers()) {  // the layers' call gave them already
+      for (const HeadPiece& piece : stage.pieces) take(piece, whole_);
+      continue;
+    }
     const auto it = std::find_if(stage.functions.begin(), stage.functions.end(), [&](const StageFunction& f) {
       return f.least_tokens <= chunk.width && chunk.width <= f.most_tokens;
     });
@@ -210,16 +221,17 @@ void Session::run_head(const Array& y, const Chunk& chunk,
 // Feeds the tokens chunk by chunk, moving to a longer tier where this one is full.
 void Session::advance(std::span<const int32_t> ids,
                       const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done) {
+  check(ids);
+  const auto total = static_cast<int64_t>(ids.size());
   while (!ids.empty()) {
-    if (position_ == tier_) {
-      const auto next = std::upper_bound(bundle_->tiers().begin(), bundle_->tiers().end(), tier_);
-      if (next == bundle_->tiers().end() || !options_.function.empty())
-        throw errorf("the context of {} tokens is full", tier_).hint("convert with a larger --context");
-      move_to_tier(*next);
-    }
+    if (progress_ && !progress_(total - static_cast<int64_t>(ids.size()), total)) throw Cancelled();
+    if (position_ == tier_)
+      move_to_tier(*std::upper_bound(bundle_->tiers().begin(), bundle_->tiers().end(), tier_));
     const Chunk chunk = choose(static_cast<int64_t>(ids.size()));
     const Array y = run_layers(ids, chunk);
-    ids = ids.subspan(static_cast<size_t>(chunk.tokens));
+    const auto taken = static_cast<size_t>(chunk.tokens);
+    ids_.insert(ids_.end(), ids.begin(), ids.begin() + chunk.tokens);
+    ids = ids.subspan(taken);
     position_ += chunk.tokens;
     done(y, chunk, ids.empty());
   }

@@ -1,7 +1,10 @@
 // Session: one text on a bundle: its states, its position. Many sessions can share a bundle.
 //     Session session(bundle, {.positions = 300});
-//     session.forward(prompt);                     // fills the cache, chunk by chunk
-//     int64_t next = session.best();
+//     std::vector<float> logits = session.forward(prompt, true);     // fills the cache, chunk by chunk
+//     Session other = session.fork();                                // goes on from here, on its own
+//     session.rewind(session.common_prefix(next_prompt));            // only what differs is computed anew
+// A session belongs to one thread at a time; sessions of one bundle run beside each other, each with the same
+// results as alone.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/bundle.h"
 
 namespace anemone {
@@ -24,8 +28,25 @@ struct SessionOptions {
   std::string function;  // only this one; empty: whichever fits best
 };
 
+// Thrown by a call that its progress callback stopped. The session stays usable, with the chunks that were
+// done.
+class Cancelled : public Error {
+ public:
+  Cancelled() : Error("cancelled") {}
+};
+
+// Bytes, as the engine on the CPU holds them.
+struct MemoryUse {
+  uint64_t weights = 0;  // mapped from the bundle's files, shared by all of its sessions
+  uint64_t cache = 0;    // keys and values of this session
+  uint64_t arena = 0;    // working memory, shared by sessions that take turns
+};
+
 class Session {
  public:
+  // Told how many of a call's tokens are done, before each chunk; false stops the call.
+  using Progress = std::function<bool(int64_t done, int64_t total)>;
+
   explicit Session(std::shared_ptr<const Bundle> bundle, SessionOptions options = {});
 
   // Appends tokens. The logits of all of them, [tokens, vocab], or of the last alone. Error at the context's
@@ -34,8 +55,24 @@ class Session {
   // Appends tokens and gives the best next token after the last; works for every bundle.
   int64_t forward_best(std::span<const int32_t> ids);
 
+  // A session of its own with the same past.
+  Session fork() const;
+  // Forgets all tokens from `position` on. What comes next is as in a session that never saw them.
+  void rewind(int64_t position);
+  // How many of these tokens are the session's past already, in the same order from the start.
+  int64_t common_prefix(std::span<const int32_t> ids) const;
+  // Makes room: keeps the first `first` tokens and the last `recent` and forgets the rest. The kept keys carry
+  // the rotation of their old positions, so the recent tokens are computed again at their new ones: what comes
+  // next is as in a session that was given just the kept tokens. Only the first rows stay as they are.
+  void slide(int64_t first, int64_t recent);
+
+  void watch(Progress progress) { progress_ = std::move(progress); }
+
   int64_t position() const { return position_; }
-  int64_t capacity() const { return bundle_->tiers().back(); }
+  const std::vector<int32_t>& ids() const { return ids_; }  // position() of them
+  int64_t capacity() const;
+  MemoryUse memory() const;
+  const std::shared_ptr<const Bundle>& bundle() const { return bundle_; }
   // The first operation that left half's range, in fp16 arithmetic.
   const std::optional<NumericFault>& fault() const { return fault_; }
 
@@ -49,6 +86,7 @@ class Session {
 
   Chunk choose(int64_t left) const;
   void move_to_tier(int64_t context);
+  void check(std::span<const int32_t> ids) const;
   Arrays common_inputs(const Chunk& chunk) const;
   Array run_layers(std::span<const int32_t> ids, const Chunk& chunk);
   void run_stage(size_t stage, const Chunk& chunk, Arrays& inputs, Array& x);
@@ -62,8 +100,11 @@ class Session {
   SessionOptions options_;
   int64_t tier_;  // the context in use
   int64_t position_ = 0;
+  std::vector<int32_t> ids_;
+  Progress progress_;
   std::vector<std::unique_ptr<State>> states_;        // by stage
   std::vector<std::map<std::string, Array>> caches_;  // kv io: by stage, k_cache_i and v_cache_i
+  Prediction whole_;  // of a stage that holds layers and head: what the last call gave
   std::optional<NumericFault> fault_;
 };
 

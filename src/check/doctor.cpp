@@ -1,0 +1,239 @@
+#include "check/doctor.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#endif
+
+#include "base/error.h"
+#include "check/check.h"
+
+namespace anemone {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr ErrorMeaning kMeanings[] = {
+    {"ANEProgramProcessRequestDirect|0x1d", "The engine refused at run time: several states, or tile.",
+     "Pack the cache into two states (convert --kv packed); anemone check --target iphone shows K02.",
+     "K02, S10", "JR; SK"},
+    {"Cannot support standalone slice_update", "A slice_update that is not on a state is not for the engine.",
+     "Write the cache by a mask (convert --kv-write mask), or update a state directly.", "K04",
+     "Anemll/anemll-profile"},
+    {"Unsupported tensor data type: int32|Output type int32 is not supported",
+     "An int32 tensor: it stays on the CPU.",
+     "Keep ids, positions and argmax on the host; anemone check names the operations.", "D02, O05",
+     "M6; Anemll/anemll-profile"},
+    {"Unsupported gather index type", "A gather whose indices are known only at run time.",
+     "Embedding and RoPE tables on the host, as inputs.", "O03, H05, H08", "M6 5.2"},
+    {"Unsupported MIL operation|MIL converter not implemented", "The engine has no such operation.",
+     "anemone check names it, and what to write instead.", "O01, O02", "M6 5.2"},
+    {"not within supported range", "A dimension is too large for this chip's engine.",
+     "anemone check --target for the oldest chip; split at 16384 (old) or 65536.", "S05, S06",
+     "FluidInference/FluidAudio#121; M6 5.2"},
+    {"does not support blob with rank", "A tensor of rank 6.", "Drop axes of size one.", "S01",
+     "microsoft/onnxruntime#14212"},
+    {"can not fit the Kmem", "The inner dimension of a matmul is too large.", "Split it and add.", "S07",
+     "M6 5.2"},
+    {"large kernel does not meet decomposition|Invalid Pool kernel", "A kernel is too large.",
+     "Decompose it.", "O07, O08", "M6 5.2"},
+    {"only support per-cout/per-tensor quantization", "Weights quantised in blocks along the inputs.",
+     "One scale an output channel, or palettes in groups of output channels.", "Q02", "ct#2510"},
+    {"mps.dequantize|must be tensor of quantized values", "A palette with scales per channel, on macOS 26.",
+     "Palettize without per-channel scales.", "Q09", "ct#2688"},
+    {"only supported on uANE targets", "A scatter.", "Write by slice_update or a mask.", "O03", "M6 5.2"},
+    {"Error in declaring network", "A weight file of more than 2^31 bytes on an older system.",
+     "Smaller packages: convert --shard-mb 1000.", "Z02", "ct#1807"},
+    {"bad_cast", "Enumerated shapes together with a state.", "Several functions with fixed shapes.", "K09",
+     "ct#2730; ct#1909"},
+    {"0xe00002c2", "A decode query of one or two positions, in a static export of Core AI.",
+     "Four positions, padded.", "K11", "CAD"},
+    {"ANECCompile", "The compiler for the engine rejected a segment.",
+     "anemone check for operations and shapes; then halve the layers until it compiles.", "O01, S05, Z05",
+     "ct#2247; ct#2503"},
+    {"on-device compiled macho", "A stale compiled copy.",
+     "Delete the compiled model and compile again from the .mlpackage.", "Z09",
+     "FluidInference/FluidAudio#121"},
+    {"error code: -14|error code -14|error code: 14|error code 14|code=-14|code=14|(-14)|execution plan|-14",
+     "The engine refused the plan: size, how states are written, form of the palettes, or a stale compiled "
+     "copy.",
+     "anemone check for Z01, K02 to K05 and Q05; then delete the compiled copy and compile again.",
+     "Z01, K02, K03, K04, Q05, Z09", "ct#2325; huggingface/swift-chat#31; AB; JR"},
+    {"exit 137|status 137|code 137|SIGKILL|Killed: 9|signal 9",
+     "Compiling for the engine failed silently, and the process was "
+     "killed at the first predict; or memory ran out.",
+     "anemone check; then load with CPU only to see whether the package itself is sound.", "P06", "ct#2758"},
+    {"No space left|ENOSPC", "Compiled copies eat the disk.",
+     "Free space; anemone doctor measures the caches.", "Z08", "AB j111; CAD"},
+};
+
+std::string lower(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+// The pattern stands in the text, and no letter or digit goes on where it begins or ends with one.
+bool contains(const std::string& text, const std::string& pattern) {
+  for (size_t at = text.find(pattern); at != std::string::npos; at = text.find(pattern, at + 1)) {
+    const size_t end = at + pattern.size();
+    const bool starts = at == 0 || !word(pattern.front()) || !word(text[at - 1]);
+    const bool ends =
+        end == text.size() || !std::isdigit(static_cast<unsigned char>(pattern.back())) || !word(text[end]);
+    if (starts && ends) return true;
+  }
+  return false;
+}
+
+// The minus sign of typeset messages.
+std::string plain_minus(std::string text) {
+  for (size_t at = text.find("\u2212"); at != std::string::npos; at = text.find("\u2212", at))
+    text.replace(at, 3, "-");
+  return text;
+}
+
+double gb(uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+
+uint64_t folder_bytes(const fs::path& folder) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error), end;
+       it != end; it.increment(error)) {
+    if (error) break;
+    std::error_code ignored;
+    if (it->is_regular_file(ignored)) bytes += it->file_size(ignored);
+  }
+  return bytes;
+}
+
+// Copies that Core ML compiled for each program on this machine.
+std::optional<Health> caches(const fs::path& home) {
+  std::error_code error;
+  uint64_t bytes = 0;
+  int programs = 0;
+  for (fs::directory_iterator it(home / "Library/Caches", error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::path cache = it->path() / "com.apple.e5rt.e5bundlecache";
+    std::error_code ignored;
+    if (!fs::is_directory(cache, ignored)) continue;
+    ++programs;
+    bytes += folder_bytes(cache);
+  }
+  if (programs == 0) return std::nullopt;
+  Health h{"compiled copies", fmt::format("{:.1f} GB for {} programs", gb(bytes), programs), true, ""};
+  if (bytes > 20'000'000'000) {
+    h.good = false;
+    h.advice =
+        "Copies of old systems and old builds stay: delete com.apple.e5rt.e5bundlecache folders in "
+        "Library/Caches (Z08).";
+  }
+  return h;
+}
+
+Health disk(const fs::path& where, uint64_t bundle_bytes) {
+  std::error_code error;
+  const fs::space_info space = fs::space(where, error);
+  if (error) return {"disk", "cannot be asked: " + error.message(), true, ""};
+  const uint64_t wanted = std::max<uint64_t>(5'000'000'000, 3 * bundle_bytes);
+  Health h{"disk", fmt::format("{:.1f} GB free", gb(space.available)), space.available >= wanted, ""};
+  if (!h.good)
+    h.advice =
+        fmt::format("Core ML keeps compiled copies of every package: have {:.0f} GB free (Z08).", gb(wanted));
+  return h;
+}
+
+Health system_health() {
+  utsname name{};
+  ::uname(&name);
+  std::string found = fmt::format("{} {}", name.sysname, name.machine);
+#ifdef __APPLE__
+  char version[64] = {};
+  size_t size = sizeof version - 1;
+  if (::sysctlbyname("kern.osproductversion", version, &size, nullptr, 0) == 0)
+    found = fmt::format("macOS {}, {}", version, name.machine);
+#else
+  found += ": no Core ML here; packages run on anemone's own CPU engine";
+#endif
+  return {"system", found, true, ""};
+}
+
+uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, std::vector<Health>& out) {
+  uint64_t bytes = 0;
+  std::string bad;
+  for (const BundleFile& file : info.files) {
+    std::error_code error;
+    const auto size = fs::file_size(bundle / file.path, error);
+    if (error)
+      bad += fmt::format("{}{} is missing", bad.empty() ? "" : "; ", file.path);
+    else if (size != file.bytes)
+      bad += fmt::format("{}{} has {} bytes instead of {}", bad.empty() ? "" : "; ", file.path, size,
+                         file.bytes);
+    bytes += file.bytes;
+  }
+  out.push_back({"files",
+                 bad.empty() ? fmt::format("all {} there, {:.2f} GB", info.files.size(), gb(bytes)) : bad,
+                 bad.empty(), bad.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
+  return bytes;
+}
+
+void look_at_packages(const fs::path& path, std::vector<Health>& out) {
+  const CheckReport report = check(path, {});
+  std::string ids;
+  for (const Finding& f : report.findings)
+    if (f.level != Level::hint && ids.find(f.rule->id) == std::string::npos)
+      ids += (ids.empty() ? "" : ", ") + std::string(f.rule->id);
+  out.push_back({"check",
+                 fmt::format("{} errors, {} warnings for {}", report.count(Level::error),
+                             report.count(Level::warning), report.target_text),
+                 !report.failed(false),
+                 report.failed(false) ? fmt::format("anemone check tells more: {}", ids) : ""});
+}
+
+}  // namespace
+
+std::vector<const ErrorMeaning*> decode_error(std::string_view text) {
+  const std::string message = lower(plain_minus(std::string(text)));
+  std::vector<const ErrorMeaning*> out;
+  for (const ErrorMeaning& m : kMeanings) {
+    std::string_view rest = m.patterns;
+    while (!rest.empty()) {
+      const size_t bar = rest.find('|');
+      if (contains(message, lower(rest.substr(0, bar)))) {
+        out.push_back(&m);
+        break;
+      }
+      rest = bar == std::string_view::npos ? "" : rest.substr(bar + 1);
+    }
+  }
+  return out;
+}
+
+std::vector<Health> examine(const DoctorOptions& options) {
+  std::vector<Health> out{system_health()};
+  uint64_t bytes = 0;
+  if (options.bundle) {
+    std::error_code error;
+    if (!fs::exists(*options.bundle, error))
+      throw errorf("there is nothing of that name").at(options.bundle->string());
+    bool whole = true;
+    if (fs::exists(*options.bundle / kBundleFile, error)) {
+      bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), out);
+      whole = out.back().good;
+    }
+    if (whole) look_at_packages(*options.bundle, out);
+  }
+  out.push_back(disk(options.bundle.value_or(fs::current_path()), bytes));
+  const char* environment = std::getenv("HOME");
+  const fs::path home = !options.home.empty() ? options.home : fs::path(environment ? environment : "");
+  if (auto found = caches(home)) out.push_back(std::move(*found));
+  return out;
+}
+
+}  // namespace anemone

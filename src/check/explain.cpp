@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "check/report.h"
+#include "check/wrap.h"
+
+namespace anemone {
+namespace {
+
+using placement::Backend;
+using placement::FunctionPlan;
+using placement::PlannedOp;
+
+std::string offers(const PlannedOp& op) {
+  std::string out;
+  for (const auto& [backend, name] : {std::pair(Backend::ane, "ANE"), std::pair(Backend::bnns, "CPU, BNNS"),
+                                      std::pair(Backend::classic_cpu, "CPU, classic")}) {
+    const placement::Offer& offer = op.cost[backend];
+    const std::string lead = fmt::format("  {:<14}", name);
+    out += offer.supported
+               ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, backend == op.chosen ? "   chosen" : "")
+               : wrap(lead, fmt::format("refused, {}: {}", offer.rule, offer.why), 100);
+  }
+  return out;
+}
+
+std::string neighbours(const FunctionPlan& plan, size_t i) {
+  const auto one = [&](size_t at) {
+    return fmt::format("{} '{}' on the {}", plan.ops[at].op->type, plan.ops[at].op->name(),
+                       device_of(plan.ops[at].chosen));
+  };
+  std::string out;
+  if (i > 0) out += "before it " + one(i - 1);
+  if (i + 1 < plan.ops.size()) out += (out.empty() ? "" : ", ") + ("behind it " + one(i + 1));
+  return out.empty() ? "none" : out;
+}
+
+std::string advice(const FunctionPlan& plan, size_t i) {
+  const PlannedOp& op = plan.ops[i];
+  const placement::Offer& ane = op.cost[Backend::ane];
+  if (!ane.supported) {
+    const Rule* rule = find_rule(ane.rule);
+    return fmt::format("The engine refuses it ({}). {}", ane.rule, rule ? rule->fix : "");
+  }
+  const auto price = placement::price_of_moving(plan, i);
+  if (!price) return "The other device refuses it: nothing moves it.";
+  const std::string cost = *price < 1e-6 ? std::string("the same (a tie; on a tie it stays on the engine)")
+                                         : fmt::format("{:.4f} ms more", *price);
+  if (op.on_ane())
+    return fmt::format(
+        "On the CPU instead, the function would cost {}. It leaves when the work around it shrinks below "
+        "what two switches cost (0.25 ms), or an operation beside it is refused.",
+        cost);
+  return fmt::format(
+      "On the engine instead, the function would cost {}. It moves there when its stretch saves that "
+      "much more: larger work in one piece, or no refused operation between.",
+      cost);
+}
+
+std::string one_op(const PackageReport& p, const FunctionReport& f, size_t i) {
+  const PlannedOp& op = f.plan.ops[i];
+  const int layer = layer_of(op.op->name());
+  const placement::Segment& segment = f.plan.segments[static_cast<size_t>(op.segment)];
+  std::string out = fmt::format("{} '{}'{}, in {}, {}\n", op.op->type, op.op->name(),
+                                layer >= 0 ? fmt::format(" of layer {}", layer) : "", p.name, f.name);
+  if (!op.op->outputs.empty()) out += fmt::format("  gives         {}\n", op.op->outputs[0]->type.text());
+  out += offers(op);
+  out += wrap("  estimate      ", op.cost.formula, 100);
+  if (!op.cost.extrapolated.empty()) out += wrap("  extrapolated  ", op.cost.extrapolated, 100);
+  out += fmt::format("  segment       {} of {}, {} operations on the {}, {:.4f} ms\n", op.segment + 1,
+                     f.plan.segments.size(), segment.last - segment.first, segment.ane ? "ANE" : "CPU",
+                     segment.ms);
+  out += wrap("  neighbours    ", neighbours(f.plan, i), 100);
+  if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end())
+    out += fmt::format("  Core ML       {}\n", truth->second);
+  return out + wrap("  what moves it ", advice(f.plan, i), 100);
+}
+
+}  // namespace
+
+std::string explain_op(const CheckReport& report, const std::string& name) {
+  std::string out, like;
+  int shown = 0;
+  for (const PackageReport& p : report.packages)
+    for (const FunctionReport& f : p.functions) {
+      const PlannedOp* found = f.plan.find(name);
+      if (found)
+        out += (out.empty() ? "" : "\n") + one_op(p, f, static_cast<size_t>(found - f.plan.ops.data()));
+      for (const PlannedOp& op : f.plan.ops)
+        if (shown < 5 && op.op->name().find(name) != std::string::npos) {
+          like += (like.empty() ? "" : ", ") + op.op->name();
+          ++shown;
+        }
+    }
+  if (out.empty())
+    throw errorf("there is no operation of that name")
+        .found("'" + name + "'")
+        .hint(like.empty() ? "anemone inspect --ops lists them" : "there are " + like);
+  return out;
+}
+
+}  // namespace anemone

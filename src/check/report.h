@@ -1,0 +1,30 @@
+// Reports of a check: for people at a terminal, for programs, and as one page that opens in any browser.
+//     fmt::print("{}", report_text(report, {.verbose = true}));
+//     write_file("report.html", report_html(report));
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "check/check.h"
+
+namespace anemone {
+
+struct TextOptions {
+  bool verbose = false;  // every operation and every place of a finding
+  bool strict = false;   // warnings fail
+  size_t width = 100;    // columns
+};
+
+std::string report_text(const CheckReport& report, const TextOptions& options = {});
+std::string report_json(const CheckReport& report, bool strict);
+std::string report_html(const CheckReport& report, bool strict);
+
+// Why an operation is where it is, and what would move it: for every function that has it. Error, with names like it,
+// when none has.
+std::string explain_op(const CheckReport& report, const std::string& name);
+
+// The page that report_html fills; made from page.html at build time.
+extern const std::string_view kCheckPage;
+
+}  // namespace anemone

@@ -1,0 +1,119 @@
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "check/report.h"
+
+namespace anemone {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using placement::Backend;
+
+// Twelve digits: the same text on every machine.
+double rounded(double x) { return std::stod(fmt::format("{:.12g}", x)); }
+
+Json op_json(const placement::PlannedOp& op, const FunctionReport& f) {
+  Json out = {{"name", op.op->name()}, {"type", op.op->type}};
+  if (const int layer = layer_of(op.op->name()); layer >= 0) out["layer"] = layer;
+  const placement::Offer& ane = op.cost[Backend::ane];
+  if (ane.supported)
+    out["ane_ms"] = rounded(ane.ms);
+  else
+    out["refused"] = {{"rule", std::string(ane.rule)}, {"why", ane.why}};
+  for (const auto& [key, backend] :
+       {std::pair("bnns_ms", Backend::bnns), std::pair("classic_cpu_ms", Backend::classic_cpu)})
+    if (op.cost[backend].supported) out[key] = rounded(op.cost[backend].ms);
+  out["chosen"] = std::string(backend_name(op.chosen));
+  out["segment"] = op.segment;
+  if (!op.cost.extrapolated.empty()) out["extrapolated"] = op.cost.extrapolated;
+  if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end()) out["core_ml"] = truth->second;
+  return out;
+}
+
+Json function_json(const FunctionReport& f) {
+  Json out = {{"name", f.name},
+              {"ops", f.plan.ops.size()},
+              {"ops_on_ane", f.plan.ane_ops},
+              {"time_share_on_ane", rounded(f.plan.ane_share())},
+              {"estimated_ms", rounded(f.plan.ms)},
+              {"switches", f.plan.switches},
+              {"extrapolated", f.plan.extrapolated}};
+  for (const auto& [kind, r] : f.residency)
+    out["residency"][kind] = {{"ops", r.all}, {"taken", r.taken}, {"on_ane", r.on_ane}};
+  out["segments"] = Json::array();
+  for (const placement::Segment& s : f.plan.segments)
+    out["segments"].push_back({{"device", s.ane ? "ANE" : "CPU"},
+                               {"first", s.first},
+                               {"ops", s.last - s.first},
+                               {"ms", rounded(s.ms)}});
+  out["operations"] = Json::array();
+  for (const auto& op : f.plan.ops) out["operations"].push_back(op_json(op, f));
+  return out;
+}
+
+Json finding_json(const Finding& f) {
+  Json out = {{"rule", std::string(f.rule->id)},
+              {"grade", std::string(1, static_cast<char>(f.rule->grade))},
+              {"level", std::string(level_name(f.level))}};
+  if (!f.package.empty()) out["package"] = f.package;
+  if (!f.function.empty()) out["function"] = f.function;
+  if (!f.op.empty()) {
+    out["op"] = f.op;
+    out["type"] = f.op_type;
+  }
+  if (f.layer >= 0) out["layer"] = f.layer;
+  out["message"] = f.message;
+  return out;
+}
+
+Json rule_json(const Rule& r) {
+  return {{"title", std::string(r.title)},     {"why", std::string(r.why)},
+          {"cost", std::string(r.cost)},       {"do", std::string(r.fix)},
+          {"targets", std::string(r.targets)}, {"sources", std::string(r.sources)}};
+}
+
+Json to_json(const CheckReport& r, bool strict) {
+  Json out = {{"path", r.path.filename().empty() ? r.path.string() : r.path.filename().string()},
+              {"target", r.target_text},
+              {"chip", std::string(r.target.chip->id)},
+              {"os", r.os},
+              {"failed", r.failed(strict)},
+              {"errors", r.count(Level::error)},
+              {"warnings", r.count(Level::warning)},
+              {"hints", r.count(Level::hint)}};
+  out["packages"] = Json::array();
+  for (const PackageReport& p : r.packages) {
+    Json package = {{"name", p.name}, {"weight_bytes", p.weight_bytes}};
+    for (const Level level : {Level::error, Level::warning, Level::hint})
+      package[std::string(level_name(level)) + "s"] = r.count(level, p.name);
+    for (const FunctionReport& f : p.functions) package["functions"].push_back(function_json(f));
+    out["packages"].push_back(std::move(package));
+  }
+  out["findings"] = Json::array();
+  out["rules"] = Json::object();
+  for (const Finding& f : r.findings) {
+    out["findings"].push_back(finding_json(f));
+    out["rules"].emplace(std::string(f.rule->id), rule_json(*f.rule));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string report_json(const CheckReport& report, bool strict) {
+  return to_json(report, strict).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// The page holds the same JSON, with every "<" spelled out: none may end the script or open a comment.
+std::string report_html(const CheckReport& report, bool strict) {
+  const std::string json = to_json(report, strict).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string data;
+  for (const char c : json) c == '<' ? data += "\\u003c" : data += c;
+  constexpr std::string_view kMark = "/*report*/null";
+  std::string page(kCheckPage);
+  const size_t at = page.find(kMark);
+  ANEMONE_CHECK(at != std::string::npos);
+  return page.replace(at, kMark.size(), data);
+}
+
+}  // namespace anemone

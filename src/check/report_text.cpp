@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "check/report.h"
+#include "check/wrap.h"
+
+namespace anemone {
+namespace {
+
+using placement::Backend;
+using placement::PlannedOp;
+
+std::string plural(int count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string counts_text(int errors, int warnings, int hints) {
+  std::string out;
+  const auto add = [&](int count, const char* what) {
+    if (count > 0) out += (out.empty() ? "" : ", ") + plural(count, what);
+  };
+  add(errors, "error");
+  add(warnings, "warning");
+  add(hints, "hint");
+  return out.empty() ? "nothing" : out;
+}
+
+// A name that takes no more than `most` columns: the middle of a long one goes.
+std::string shortened(const std::string& name, size_t most) {
+  if (name.size() <= most) return name;
+  return name.substr(0, most / 2) + "…" + name.substr(name.size() - (most - most / 2 - 1));
+}
+
+std::string padded(const std::string& text, size_t width) {
+  const size_t have = columns(text);
+  return have < width ? text + std::string(width - have, ' ') : text;
+}
+
+std::string summary(const CheckReport& r) {
+  size_t longest = 8, functions = 8;
+  for (const PackageReport& p : r.packages) {
+    longest = std::max(longest, std::min<size_t>(p.name.size(), 25));
+    for (const FunctionReport& f : p.functions)
+      functions = std::max(functions, std::min<size_t>(f.name.size(), 14));
+  }
+  std::string out =
+      fmt::format("  {:<{}}  {:<{}} {:>11} {:>12} {:>9} {:>9} {:>9}\n", "package", longest, "function",
+                  functions, "ops on ANE", "time on ANE", "est. ms", "segments", "switches");
+  for (const PackageReport& p : r.packages)
+    for (const FunctionReport& f : p.functions)
+      out += fmt::format("  {}  {} {:>11} {:>11.1f}% {:>9.3f} {:>9} {:>9}\n",
+                         padded(shortened(p.name, longest), longest),
+                         padded(shortened(f.name, functions), functions),
+                         fmt::format("{}/{}", f.plan.ane_ops, f.plan.ops.size()), 100 * f.plan.ane_share(),
+                         f.plan.ms, f.plan.segments.size(), f.plan.switches);
+  return out;
+}
+
+// "conv on ANE: 210/210", and everything else in one paragraph, what is missing first.
+std::string residency(const FunctionReport& f) {
+  std::string out, rest;
+  std::vector<std::pair<std::string, Residency>> kinds(f.residency.begin(), f.residency.end());
+  std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+    const bool a_short = a.second.on_ane < a.second.all, b_short = b.second.on_ane < b.second.all;
+    return a_short != b_short ? a_short : a.second.all > b.second.all;
+  });
+  for (const auto& [kind, r] : kinds) {
+    const bool main = kind == "conv" || kind == "linear";
+    const std::string note = r.on_ane == r.all  ? ""
+                             : r.taken == r.all ? " (it takes all)"
+                                                : fmt::format(" (it takes {})", r.taken);
+    if (main)
+      out += fmt::format("  {} on ANE: {}/{}{}\n", kind, r.on_ane, r.all, note);
+    else
+      rest += fmt::format("{}{} {}/{}{}", rest.empty() ? "" : ", ", kind, r.on_ane, r.all, note);
+  }
+  if (!rest.empty()) out += wrap("  others: ", rest, 100);
+  return out;
+}
+
+std::string segments(const FunctionReport& f) {
+  if (f.plan.segments.size() < 2) return "";
+  std::string out;
+  size_t shown = 0;
+  for (const placement::Segment& s : f.plan.segments) {
+    if (++shown > 8) {
+      out += fmt::format("    … and {} more\n", f.plan.segments.size() - 8);
+      break;
+    }
+    out += fmt::format("    {}  {:>5} ops {:>9.3f} ms  {} … {}\n", s.ane ? "ANE" : "CPU", s.last - s.first,
+                       s.ms, shortened(f.plan.ops[s.first].op->name(), 30),
+                       shortened(f.plan.ops[s.last - 1].op->name(), 30));
+  }
+  return "  segments\n" + out;
+}
+
+std::string operations(const FunctionReport& f) {
+  std::string out = fmt::format("  {:<34} {:<20} {:>10} {:>10}  {:<4} {}\n", "operation", "kind", "ANE ms",
+                                "CPU ms", "on", f.truth.empty() ? "" : "Core ML");
+  for (const PlannedOp& op : f.plan.ops) {
+    const placement::Offer& ane = op.cost[Backend::ane];
+    const char* mark = op.cost.extrapolated.empty() ? " " : "~";
+    const auto truth = f.truth.find(op.op->name());
+    out += fmt::format("  {} {} {:>10} {}{:>9.5f}  {:<4} {}\n", padded(shortened(op.op->name(), 34), 34),
+                       padded(shortened(op.op->type, 20), 20),
+                       ane.supported ? fmt::format("{}{:.5f}", mark, ane.ms) : std::string(ane.rule), mark,
+                       op.cost.cpu_ms(), placement::device_of(op.chosen),
+                       truth == f.truth.end() ? "" : truth->second);
+  }
+  return out;
+}
+
+std::string function_text(const PackageReport& p, const FunctionReport& f, bool verbose) {
+  std::string out = fmt::format("\n{}, {}\n{}{}", p.name, f.name, residency(f), segments(f));
+  if (!f.truth.empty())
+    out += fmt::format("  Core ML's own plan is known for {} operations and differs for {}\n", f.truth.size(),
+                       f.differing());
+  if (f.plan.extrapolated > 0)
+    out += fmt::format("  {} of {} estimates lie outside the sizes that were probed{}\n", f.plan.extrapolated,
+                       f.plan.ops.size(), verbose ? " (~)" : "");
+  return verbose ? out + operations(f) : out;
+}
+
+// Findings of one rule are told together.
+struct Group {
+  const Rule* rule;
+  std::vector<const Finding*> all;
+};
+
+std::vector<Group> grouped(const CheckReport& r, Level level) {
+  std::vector<Group> out;
+  for (const Finding& f : r.findings) {
+    if (f.level != level) continue;
+    auto it = std::find_if(out.begin(), out.end(), [&](const Group& g) { return g.rule == f.rule; });
+    if (it == out.end()) it = out.insert(out.end(), {f.rule, {}});
+    it->all.push_back(&f);
+  }
+  return out;
+}
+
+// Where it was found, as far as there is more than one place.
+std::string place(const Finding& f, const CheckReport& r) {
+  std::string out;
+  if (r.packages.size() > 1 && !f.package.empty()) out = f.package;
+  const bool many =
+      std::any_of(r.packages.begin(), r.packages.end(), [](const auto& p) { return p.functions.size() > 1; });
+  if (many && !f.function.empty()) out += (out.empty() ? "" : ", ") + f.function;
+  if (!f.op.empty()) out += fmt::format("{}{} '{}'", out.empty() ? "" : ", ", f.op_type, f.op);
+  if (f.layer >= 0) out += fmt::format(", layer {}", f.layer);
+  return out.empty() ? out : out + ": ";
+}
+
+std::string finding_text(const Group& g, const CheckReport& r, const TextOptions& options) {
+  std::string out = wrap(fmt::format("  {} {}  ", g.rule->id, static_cast<char>(g.rule->grade)),
+                         g.rule->title, options.width);
+  const size_t most = options.verbose ? g.all.size() : 3;
+  for (size_t i = 0; i < std::min(most, g.all.size()); ++i)
+    out += wrap("         - ", place(*g.all[i], r) + g.all[i]->message, options.width);
+  if (g.all.size() > most) {
+    std::set<int> layers;
+    for (const Finding* one : g.all)
+      if (one->layer >= 0) layers.insert(one->layer);
+    out += fmt::format("         - and {} more{}\n", g.all.size() - most,
+                       layers.size() > 1 ? fmt::format(", in {} layers together", layers.size()) : "");
+  }
+  if (!g.rule->fix.empty()) out += wrap("         do: ", g.rule->fix, options.width);
+  return out;
+}
+
+}  // namespace
+
+std::string report_text(const CheckReport& r, const TextOptions& options) {
+  std::string out = wrap("",
+                         fmt::format("{}: {}, for {}", r.path.string(),
+                                     plural(static_cast<int>(r.packages.size()), "package"), r.target_text),
+                         options.width);
+  out += "Core ML's placement, predicted; milliseconds are its own estimates, not times\n\n" + summary(r);
+  for (const PackageReport& p : r.packages)
+    for (const FunctionReport& f : p.functions) out += function_text(p, f, options.verbose);
+  for (const Level level : {Level::error, Level::warning, Level::hint}) {
+    const std::vector<Group> groups = grouped(r, level);
+    if (groups.empty()) continue;
+    out += fmt::format("\n{}s\n", level_name(level));
+    for (const Group& g : groups) out += finding_text(g, r, options);
+  }
+  const int errors = r.count(Level::error), warnings = r.count(Level::warning), hints = r.count(Level::hint);
+  out += fmt::format("\n{}: {}\n",
+                     r.failed(options.strict) ? "failed"
+                     : warnings > 0           ? "passed"
+                                              : "clean",
+                     counts_text(errors, warnings, hints));
+  return out;
+}
+
+}  // namespace anemone

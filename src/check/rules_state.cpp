@@ -1,0 +1,218 @@
+// K: states and the KV cache.
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "check/rule.h"
+
+namespace anemone {
+namespace {
+
+using placement::OpView;
+using placement::Tensor;
+
+std::vector<const Value*> states(const Function& f) {
+  std::vector<const Value*> out;
+  for (const auto& input : f.inputs)
+    if (input->type.kind == Type::Kind::state) out.push_back(input.get());
+  return out;
+}
+
+bool has_states(const FunctionSubject& s) { return !states(s.function).empty(); }
+
+void states_at_all(const PackageSubject& s, Findings& out) {
+  size_t most = 0;
+  for (const FunctionSubject* f : s.functions) most = std::max(most, states(f->function).size());
+  if (most > 0)
+    out.add(
+        Level::hint,
+        fmt::format("{} states; convert --kv io writes a twin without, for systems that refuse them", most));
+}
+
+void many_states(const FunctionSubject& s, Findings& out) {
+  const size_t count = states(s.function).size();
+  const Target& target = s.package.bundle.target;
+  if (count > 2 && target.phone())
+    out.add(Level::error, fmt::format("{} states, and this is for an {}", count, device_name(target.device)));
+}
+
+void state_types(const FunctionSubject& s, Findings& out) {
+  for (const Value* state : states(s.function))
+    if (state->type.dtype != DType::fp16)
+      out.add(Level::error, fmt::format("the state '{}' is {}", state->name, state->type.text()));
+}
+
+// What a state is written with: through the one operation in front of it.
+const Operation* writer(const Operation& op) {
+  if (op.type != "write_state" && op.type != "coreml_update_state") return nullptr;
+  const Value* data = op.value(op.type == "write_state" ? "data" : "value");
+  return data ? data->producer : nullptr;
+}
+
+// concat(slice(cache), new): the cache moves along.
+void shifting(const FunctionSubject& s, Findings& out) {
+  for (const auto& op : s.plan.ops) {
+    const Operation* by = writer(*op.op);
+    const Input* values = by && by->type == "concat" ? by->input("values") : nullptr;
+    if (!values || values->bindings.size() != 2) continue;
+    for (const Binding& binding : values->bindings) {
+      const Operation* slice = binding.value ? binding.value->producer : nullptr;
+      const Value* cache = slice && slice->type.starts_with("slice_by") ? slice->value("x") : nullptr;
+      if (!cache || !cache->producer || cache->producer->type != "read_state") continue;
+      out.add(Level::warning, *by, "shifts the cache: concat of the rest of the state and the new rows");
+      break;
+    }
+  }
+}
+
+// old · keep + new: every row is written again.
+void blending(const FunctionSubject& s, Findings& out) {
+  int count = 0;
+  double bytes = 0;
+  for (const auto& op : s.plan.ops) {
+    const Operation* by = writer(*op.op);
+    if (!by || by->type != "add") continue;
+    ++count;
+    bytes += OpView(*by).results()[0].bytes();
+  }
+  if (count > 0)
+    out.add(Level::hint, fmt::format("{} states are blended by a mask: {:.1f} MB read and written a call",
+                                     count, 2 * bytes / 1e6));
+}
+
+void one_length(const BundleSubject& s, Findings& out) {
+  if (!s.info) return;
+  std::set<int64_t> lengths;
+  for (const Stage& stage : s.info->stages)
+    for (const StageFunction& f : stage.functions)
+      if (f.context > 0) lengths.insert(f.context);
+  if (lengths.size() == 1 && *lengths.begin() >= 1024)
+    out.add(Level::hint,
+            fmt::format("compiled for {} positions only: attention costs that much from the first token on",
+                        *lengths.begin()));
+}
+
+void flexible_states(const FunctionSubject& s, Findings& out) {
+  if (!s.flexible || !has_states(s)) return;
+  bool enumerated = false;
+  for (const Feature& f : s.package.package.description.interface(s.function.name).inputs)
+    enumerated = enumerated || !f.type.array.enumerated.empty();
+  if (enumerated)
+    out.add(Level::error, "enumerated shapes and states in one function");
+  else
+    out.add(Level::warning, "a range of shapes and states in one function");
+}
+
+constexpr Rule kRules[] = {
+    {.id = "K01",
+     .grade = Grade::X,
+     .level = Level::hint,
+     .title = "States run on the engine in many published models, but not in all shapes and systems",
+     .why = "40 of 40 shards of one author and whole apps run; other builds answered -14 at load. It depends "
+            "on the "
+            "number of states, their alignment, how they are written, and the system (K02 to K04, S04).",
+     .cost = "-14 at load where refused",
+     .fix = "Keep a twin without states (--kv io) and choose at load.",
+     .sources = "AB e30; AN; JR MLSTATE_PATTERN; against: JR EXPERIMENTS, ct#2325, ct#2553",
+     .targets = "iOS 18, macOS 15 and later",
+     .in_package = states_at_all},
+    {.id = "K02",
+     .grade = Grade::B,
+     .level = Level::error,
+     .title = "An iPhone takes one or two states a package",
+     .why = "Three and more fail at predict (0x1d), and the CPU's output is garbage. Macs take them.",
+     .cost = "the package does not run",
+     .fix = "Pack the keys and values of all layers: --kv packed, [2L, heads, S, d].",
+     .sources = "JR MLSTATE_PATTERN",
+     .targets = "iPhone, iPad",
+     .in_function = many_states},
+    {.id = "K03",
+     .grade = Grade::A,
+     .level = Level::error,
+     .title = "States must be fp16",
+     .why = "Other types fail at load; and their last axis is a multiple of 32 (S04).",
+     .cost = "load failure",
+     .fix = "fp16.",
+     .sources = "ct#2631; kasper0406/stablehlo-coreml#76",
+     .in_function = state_types},
+    {.id = "K04",
+     .grade = Grade::B,
+     .level = Level::warning,
+     .title = "The cache should be written by slice_update or a masked blend, not shifted",
+     .why = "concat(cache[1:], new) gets -14 with tied embeddings and a state.",
+     .cost = "-14",
+     .fix = "slice_update first, the masked blend otherwise; a ring position pos mod W for windows.",
+     .sources = "JR DECODE_STATE 3; AB e26",
+     .in_function = shifting},
+    {.id = "K05",
+     .grade = Grade::C,
+     .level = Level::hint,
+     .title = "A masked blend rewrites the whole cache each token",
+     .why = "It reads and writes every row. slice_update writes one, but takes its place from an int32 "
+            "(D02), and "
+            "not every system keeps it on the engine.",
+     .cost = "2 to 4 times the cost of attention",
+     .fix = "--kv-write slice, where it was seen to stay on the engine.",
+     .sources = "derived from published runs; JR Bonsai",
+     .in_function = blending},
+    {.id = "K06",
+     .grade = Grade::A,
+     .level = Level::hint,
+     .title = "Attention costs what it was compiled for, not what is filled",
+     .why = "Masked positions are computed all the same.",
+     .cost = "4.4 times slower at 2K in one ladder",
+     .fix = "Several lengths that share weights: --context 512,2048.",
+     .sources = "AM; JR; CAD",
+     .in_bundle = one_length},
+    {.id = "K07",
+     .grade = Grade::B,
+     .level = Level::hint,
+     .title = "Rejected draft tokens need no rollback",
+     .why = "Slots behind the accepted prefix stay masked and are written over.",
+     .cost = "",
+     .fix = "Verify drafts with a function of several tokens.",
+     .sources = "AB e26"},
+    {.id = "K08",
+     .grade = Grade::A,
+     .level = Level::hint,
+     .title = "With several tokens attention's result is permuted to [head, dim, token] before it is folded",
+     .why = "Otherwise one token is right and several are wrong.",
+     .cost = "wrong numbers",
+     .fix = "Test parity at one token and at the most.",
+     .sources = "AB e26"},
+    {.id = "K09",
+     .grade = Grade::B,
+     .level = Level::error,
+     .title = "With states, shapes must be fixed: several functions, no ranges, no enumerated shapes",
+     .why = "A range is specialised at first use (112 + 133 s for 3.8 B on M4 Max); enumerated shapes with a "
+            "state are "
+            "std::bad_cast.",
+     .cost = "minutes at first use, or a crash",
+     .fix = "Functions with fixed shapes in one package.",
+     .sources = "AB e26; ct#2730; ct#1909",
+     .in_function = flexible_states},
+    {.id = "K10",
+     .grade = Grade::A,
+     .level = Level::hint,
+     .title = "Core AI on the engine has no states",
+     .why = "The cache is a read-only input and new rows are outputs; keys are kept after RoPE.",
+     .cost = "",
+     .fix = "The same graph as --kv io.",
+     .sources = "AP",
+     .targets = "Core AI"},
+    {.id = "K11",
+     .grade = Grade::B,
+     .level = Level::hint,
+     .title = "A query of one or two positions can fail in Core AI's static exports",
+     .why = "0xe00002c2; four and eight positions run at the same speed.",
+     .cost = "a crash",
+     .fix = "Decode with four positions, padded.",
+     .sources = "CAD",
+     .targets = "Core AI"},
+};
+
+}  // namespace
+
+std::span<const Rule> state_rules() { return kRules; }
+
+}  // namespace anemone

@@ -1,0 +1,206 @@
+// H: what the model's side can do.
+#include <algorithm>
+
+#include "base/error.h"
+#include "check/rule.h"
+
+namespace anemone {
+namespace {
+
+using placement::OpView;
+using placement::Tensor;
+
+constexpr double kOperandBytes = 2 << 20;
+constexpr int64_t kHeadRows = 16384;
+
+void linears(const FunctionSubject& s, Findings& out) {
+  int count = 0;
+  double ms = 0;
+  for (const auto& op : s.plan.ops) {
+    const Value* w = op.op->type == "linear" ? op.op->value("weight") : nullptr;
+    if (!w || !placement::is_constant(*w)) continue;
+    ++count;
+    ms += op.cost[placement::Backend::ane].ms;
+  }
+  if (count > 0)
+    out.add(Level::hint,
+            fmt::format(
+                "{} linear operations, {:.3f} ms by Core ML's count; it thinks better of 1x1 convolutions",
+                count, ms));
+}
+
+void large_operands(const FunctionSubject& s, Findings& out) {
+  int count = 0;
+  double most = 0;
+  for (const auto& op : s.plan.ops) {
+    if (op.op->type != "matmul") continue;
+    const OpView view(*op.op);
+    for (const Tensor& t : view.operands()) {
+      if (t.constant || t.bytes() <= kOperandBytes) continue;
+      ++count;
+      most = std::max(most, t.bytes());
+    }
+  }
+  if (count > 0)
+    out.add(Level::hint,
+            fmt::format("{} operands of matmuls are above 2 MiB, {:.1f} MB at most", count, most / 1e6));
+}
+
+// mean(x · x) of an x that nothing has made small.
+void plain_norms(const FunctionSubject& s, Findings& out) {
+  for (const auto& op : s.plan.ops) {
+    const bool squared = op.op->type == "square" || (op.op->type == "mul" && op.op->value("x") &&
+                                                     op.op->value("x") == op.op->value("y"));
+    if (!squared && op.op->type != "reduce_sum_square") continue;
+    const Value* x = computed_operand(*op.op, "x");
+    if (!x || x->type.dtype != DType::fp16) continue;
+    const Operation* made = x->producer;
+    if (made && (made->type == "real_div" || made->type == "tanh" || made->type == "sigmoid")) continue;
+    const Operation* sum = squared ? s.index.only_user(*op.op) : op.op;
+    if (!sum || !sum->type.starts_with("reduce_")) continue;
+    // A factor in front is how others keep the sum small: x · 1/√d.
+    if (made && made->type == "mul" && (scalar_constant(*made, "x") || scalar_constant(*made, "y"))) continue;
+    bool root = false;
+    const Operation* next = sum;
+    for (int steps = 0; steps < 4 && next && !root; ++steps) {
+      next = s.index.only_user(*next);
+      root = next && (next->type == "rsqrt" || next->type == "sqrt" || next->type == "pow");
+    }
+    if (root) out.add(Level::warning, *sum, "a norm whose sum of squares leaves fp16 when values pass 256");
+  }
+}
+
+void rope_inside(const FunctionSubject& s, Findings& out) {
+  int count = 0;
+  for (const auto& op : s.plan.ops) count += op.op->type == "sin" || op.op->type == "cos";
+  if (count > 0) out.add(Level::hint, fmt::format("{} sin and cos operations inside", count));
+}
+
+void wide_heads(const FunctionSubject& s, Findings& out) {
+  if (s.package.bundle.target.chip->generation >= 16) return;
+  for (const auto& op : s.plan.ops) {
+    const Value* w = op.op->type == "conv" ? op.op->value("weight") : nullptr;
+    if (w && !w->type.shape.empty() && w->type.shape[0].known() && w->type.shape[0].size() > kHeadRows)
+      out.add(Level::hint, *op.op,
+              fmt::format("{} output channels in one convolution", w->type.shape[0].size()));
+  }
+}
+
+void no_prefill(const PackageSubject& s, Findings& out) {
+  if (s.bundle.info) return;  // D11 says it for bundles
+  int64_t most = 0;
+  bool states = false;
+  for (const FunctionSubject* f : s.functions) {
+    most = std::max(most, f->tokens);
+    for (const auto& input : f->function.inputs) states = states || input->type.kind == Type::Kind::state;
+  }
+  if (states && most == 1) out.add(Level::hint, "no function takes more than one token");
+}
+
+constexpr Rule kRules[] = {
+    {.id = "H01",
+     .grade = Grade::A,
+     .level = Level::hint,
+     .title = "Linear layers should be 1x1 convolutions",
+     .why = "[O, I] becomes [O, I, 1, 1]; Core ML's cost model favours it by far.",
+     .cost = "one token, 4096 by 4096: 0.31 ms as linear, 0.071 as convolution (extrapolated)",
+     .fix = "Rewrite; fuse QKV and gate with up where limits allow.",
+     .sources = "AP; AB; AN",
+     .in_function = linears},
+    {.id = "H02",
+     .grade = Grade::B,
+     .level = Level::hint,
+     .title = "Attention should have operands that stay below 2 MiB",
+     .why = "One operand of up to 2 MiB stays on chip; softmax over channels is the friendlier axis.",
+     .cost = "speed only",
+     .fix = "Split heads, or compile a shorter length (K06).",
+     .sources = "AP",
+     .in_function = large_operands},
+    {.id = "H03",
+     .grade = Grade::A,
+     .level = Level::warning,
+     .title = "RMSNorm should have a form whose squares cannot overflow",
+     .why = "The sum of squares leaves fp16 as soon as values pass 256.",
+     .cost = "inf, then NaN",
+     .fix =
+         "Divide by the token's largest value first, or layer_norm of concat(x, -x), or divide by √d first.",
+     .sources = "AN; AB e27; JR",
+     .in_function = plain_norms},
+    {.id = "H04",
+     .grade = Grade::B,
+     .level = Level::hint,
+     .title = "Gemma: the gain is 1 + γ, the embedding is scaled by √d, soft caps have their places",
+     .why = "A cosine of 0.92 to 0.97 a layer means a convention is wrong; 0.999 and more is int8's noise.",
+     .cost = "",
+     .fix = "anemone verify.",
+     .sources = "AB ch3"},
+    {.id = "H05",
+     .grade = Grade::A,
+     .level = Level::hint,
+     .title = "cos and sin of RoPE should be inputs",
+     .why = "The host computes them once a token; models that rotate a part only (96 of 128) must stay so.",
+     .cost = "",
+     .fix = "4-D inputs.",
+     .sources = "AP; AB j100",
+     .in_function = rope_inside},
+    {.id = "H06",
+     .grade = Grade::B,
+     .level = Level::hint,
+     .title = "Norms of q and k per head: split the channels, mean over the head's, tokens untouched",
+     .why = "",
+     .cost = "",
+     .fix = "",
+     .sources = "AB e28"},
+    {.id = "H07",
+     .grade = Grade::X,
+     .level = Level::hint,
+     .title = "The LM head is cut at 16384 rows for old chips; new ones gain nothing from it",
+     .why = "One project cuts in 8 or 16; on M4 Max 3, 4 and 8 shards were equal; on A19 Pro one convolution "
+            "of 262144 "
+            "beat 16 by 4.6%.",
+     .cost = "",
+     .fix = "--head-rows.",
+     .sources = "AN; AB j048, j073; JR",
+     .targets = "a hint before M4 and A17",
+     .in_function = wide_heads},
+    {.id = "H08",
+     .grade = Grade::A,
+     .level = Level::hint,
+     .title = "The embedding on the host",
+     .why = "A row of a mapped table costs nothing; a gather inside is a CPU operation (O03).",
+     .cost = "",
+     .fix = "What convert does.",
+     .sources = "all"},
+    {.id = "H09",
+     .grade = Grade::B,
+     .level = Level::hint,
+     .title = "Experts: soft routing reads them all; packages per expert, called by the host, were 15 times "
+              "the CPU",
+     .why = "A static graph reads every expert's weights.",
+     .cost = "2.75 ms a layer with 1,033 packages",
+     .fix = "",
+     .sources = "AB ch7"},
+    {.id = "H10",
+     .grade = Grade::B,
+     .level = Level::hint,
+     .title = "Windowed layers: a cache of W slots, a ring position, two masks a step",
+     .why = "",
+     .cost = "",
+     .fix = "",
+     .sources = "JR; AN"},
+    {.id = "H11",
+     .grade = Grade::A,
+     .level = Level::hint,
+     .title = "There should be a prefill function of 64 to 128 tokens over the same weights",
+     .why = "A prompt goes through many tokens a call.",
+     .cost = "",
+     .fix = "--tokens 1,64.",
+     .sources = "AP; AN; M6 14.3",
+     .in_package = no_prefill},
+};
+
+}  // namespace
+
+std::span<const Rule> trick_rules() { return kRules; }
+
+}  // namespace anemone

@@ -1,0 +1,133 @@
+#include "check/subject.h"
+
+#include <algorithm>
+
+#include "mil/stored.h"
+#include "placement/support.h"
+
+namespace anemone {
+namespace {
+
+// The operation is one for the engine: it is taken there, and it is no mere keeper of a state.
+bool engine_work(const placement::PlannedOp& op) {
+  return op.cost[placement::Backend::ane].supported && !placement::is_state_op(*op.op) &&
+         op.op->type != "cast" && op.op->type != "identity";
+}
+
+bool readable(const Constant& c) {
+  if (!c.type.is_tensor() || !c.type.fixed() || c.type.dtype == DType::string || c.is_strings()) return false;
+  if (const auto* blob = std::get_if<Blob>(&c.data)) return blob->file != nullptr;
+  return std::holds_alternative<Constant::Bytes>(c.data);
+}
+
+// Names of our own cache operations: "k_12_old". Others count what they call k and v.
+bool cache_word(std::string_view rest) {
+  for (const char* word : {"old", "kept", "placed", "full", "write", "padded", "layer"})
+    if (rest == word) return true;
+  return false;
+}
+
+bool number_token(std::string_view token) {
+  return !token.empty() && token.size() <= 4 &&
+         token.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
+FunctionIndex::FunctionIndex(const Function& function, const placement::FunctionPlan& plan)
+    : outputs_(function.body.outputs.begin(), function.body.outputs.end()) {
+  for_each_op(function.body, [&](const Operation& op) {
+    for (const Input& input : op.inputs)
+      for (const Binding& binding : input.bindings)
+        if (binding.value) users_[binding.value].push_back(&op);
+  });
+  std::unordered_map<const Operation*, const placement::PlannedOp*> planned;
+  for (const placement::PlannedOp& op : plan.ops) planned[op.op] = &op;
+  for (const placement::PlannedOp& op : plan.ops) {
+    Around& here = around_[op.op];
+    for (const Input& input : op.op->inputs)
+      for (const Binding& binding : input.bindings) {
+        if (!binding.value || !binding.value->producer) continue;
+        const auto before = planned.find(binding.value->producer);
+        if (before == planned.end()) continue;
+        here.before = here.before || engine_work(*before->second) || around_[before->first].before;
+      }
+  }
+  for (size_t i = plan.ops.size(); i-- > 0;) {
+    const placement::PlannedOp& op = plan.ops[i];
+    bool behind = false;
+    for (const auto& output : op.op->outputs)
+      for (const Operation* user : users(output.get())) {
+        const auto it = planned.find(user);
+        if (it != planned.end()) behind = behind || engine_work(*it->second) || around_[user].behind;
+      }
+    around_[op.op].behind = behind;
+  }
+}
+
+const std::vector<const Operation*>& FunctionIndex::users(const Value* value) const {
+  static const std::vector<const Operation*> kNone;
+  const auto it = users_.find(value);
+  return it == users_.end() ? kNone : it->second;
+}
+
+const Operation* FunctionIndex::only_user(const Operation& op) const {
+  if (op.outputs.empty()) return nullptr;
+  const auto& all = users(op.outputs[0].get());
+  return all.size() == 1 ? all[0] : nullptr;
+}
+
+bool FunctionIndex::in_the_middle(const Operation& op) const {
+  const auto it = around_.find(&op);
+  return it != around_.end() && it->second.before && it->second.behind;
+}
+
+bool FunctionIndex::is_output(const Value* value) const {
+  return std::find(outputs_.begin(), outputs_.end(), value) != outputs_.end();
+}
+
+bool small_model(const PackageSubject& package) {
+  constexpr uint64_t kFloor = 14'000'000;
+  return std::max(package.bundle.weight_bytes, package.weight_bytes) < kFloor;
+}
+
+int layer_of(std::string_view name) {
+  std::string_view before;
+  while (!name.empty()) {
+    const size_t end = name.find_first_of("_./");
+    const std::string_view token = name.substr(0, end);
+    const std::string_view rest = end == std::string_view::npos ? "" : name.substr(end + 1);
+    const bool named = before == "layer" || before == "layers" || before == "block" || before == "blocks" ||
+                       before == "blk" || before == "h" ||
+                       ((before == "k" || before == "v") && cache_word(rest));
+    if (named && number_token(token)) return std::stoi(std::string(token));
+    if (token.size() > 1 && token[0] == 'l' && number_token(token.substr(1)))
+      return std::stoi(std::string(token.substr(1)));
+    before = token;
+    name = rest;
+  }
+  return -1;
+}
+
+const Value* computed_operand(const Operation& op, std::string_view param) {
+  const Value* value = op.value(param);
+  return value && !placement::is_constant(*value) ? value : nullptr;
+}
+
+std::vector<float> constant_values(const Constant* constant, int64_t most) {
+  if (!constant || !readable(*constant) || constant->type.size() > most) return {};
+  const auto stored = stored_constant(*constant);
+  if (constant->type.is_float()) return decode_floats(*stored);
+  const std::vector<int32_t> ints = decode_ints(*stored);
+  return {ints.begin(), ints.end()};
+}
+
+std::optional<double> scalar_constant(const Operation& op, std::string_view param) {
+  const Input* input = op.input(param);
+  if (!input || input->bindings.size() != 1) return std::nullopt;
+  const std::vector<float> values = constant_values(input->bindings[0].constant(), 1);
+  if (values.size() != 1) return std::nullopt;
+  return values[0];
+}
+
+}  // namespace anemone

@@ -1,0 +1,284 @@
+// `anemone chat`: a conversation with a bundle.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/staged.h"
+#include "cli/command.h"
+#include "cli/format.h"
+#include "cli/generation.h"
+#include "cli/line_reader.h"
+#include "runtime/prompt.h"
+
+namespace anemone::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Args {
+  std::string bundle, system, load;
+  GenerationFlags flags;
+};
+
+constexpr std::string_view kHelp =
+    "/help           this list\n"
+    "/reset          forget the conversation\n"
+    "/undo           take back the last question and its answer\n"
+    "/system TEXT    what the model is told before the conversation; without TEXT: nothing\n"
+    "/history        the conversation so far\n"
+    "/save FILE      write the conversation, as JSON messages\n"
+    "/load FILE      go on with a conversation that was saved\n"
+    "/stats          the figures of the last answer\n"
+    "/quit           leave (so does Ctrl-D)\n"
+    "A line that ends with \\ goes on in the next. Ctrl-C stops an answer.\n";
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C sets a flag while this lives. Without SA_RESTART, so that it also ends the reading of a line.
+class Interrupts {
+ public:
+  Interrupts() { ::sigaction(SIGINT, nullptr, &before_); }
+  // Again after each line: a line editor may set it to what it thinks it was.
+  void arm() const {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    sigemptyset(&action.sa_mask);
+    ::sigaction(SIGINT, &action, nullptr);
+  }
+  ~Interrupts() { ::sigaction(SIGINT, &before_, nullptr); }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+Json to_json(const std::vector<Message>& messages) {
+  Json out = Json::array();
+  for (const Message& m : messages) out.push_back({{"role", m.role}, {"content", m.content}});
+  return out;
+}
+
+std::vector<Message> read_messages(const std::string& path) {
+  std::vector<Message> out;
+  try {
+    for (const Json& m : Json::parse(read_text(path)))
+      out.push_back({m.at("role").get<std::string>(), m.at("content").get<std::string>()});
+  } catch (const Json::exception& e) {
+    throw Error("is not a conversation")
+        .at(path)
+        .found(e.what())
+        .expected("a JSON list of {\"role\", \"content\"}");
+  }
+  return out;
+}
+
+class Chat {
+ public:
+  Chat(const Args& args, const Common& common)
+      : args_(args),
+        common_(common),
+        model_(open_model(args.bundle, args.flags, common)),
+        format_(model_.tokenizer, model_.chat_template),
+        generator_(model_.tokenizer, options()),
+        session_(model_.bundle) {
+    if (!args.load.empty()) messages_ = read_messages(args.load);
+    if (!args.system.empty()) set_system(args.system);
+  }
+
+  int run() {
+    const Interrupts interrupts;
+    leave_interrupts_to_this_thread();
+    if (reader_.terminal() && !common_.quiet)
+      fmt::print(stderr, "{}, context {}. /help shows what there is.\n",
+                 model_.bundle->info().name.empty() ? args_.bundle : model_.bundle->info().name,
+                 session_.capacity());
+    if (!format_.has_turns() && !common_.quiet)
+      fmt::print(stderr, "note: the model has no chat template: what you type is continued as one text\n");
+    while (std::optional<std::string> line = next_line(interrupts)) {
+      try {
+        if (line->starts_with('/')) {
+          if (!command(*line)) break;
+        } else if (line->find_first_not_of(" \t") != std::string::npos) {
+          answer(*line);
+        }
+      } catch (const Error& e) {  // a wrong line does not end the conversation
+        std::fflush(stdout);
+        fmt::print(stderr, "error: {}\n", e.what());
+      }
+    }
+    if (reader_.terminal()) fmt::print("\n");
+    return 0;
+  }
+
+ private:
+  GenerateOptions options() const {
+    GenerateOptions o = args_.flags.options();
+    o.keep_going = [] { return interrupted == 0; };
+    o.on_prefill = prefill_progress(common_);
+    if (!common_.json)
+      o.on_text = [](std::string_view piece) {
+        fmt::print("{}", piece);
+        std::fflush(stdout);
+      };
+    return o;
+  }
+
+  std::optional<std::string> next_line(const Interrupts& interrupts) {
+    std::string whole;
+    while (true) {
+      interrupts.arm();
+      const std::optional<std::string> line = reader_.read(whole.empty() ? "> " : "… ");
+      interrupts.arm();
+      if (reader_.interrupted()) {
+        fmt::print("\n");
+        if (!common_.quiet) fmt::print(stderr, "(/quit or Ctrl-D leaves)\n");
+        whole.clear();
+        continue;
+      }
+      if (!line) return whole.empty() ? std::nullopt : std::optional(whole);
+      interrupted = 0;
+      if (!line->ends_with('\\')) return whole + *line;
+      whole += line->substr(0, line->size() - 1) + "\n";
+    }
+  }
+
+  // The tokens of the conversation. Too long: with --slide the oldest turns go, else the last question does.
+  std::vector<int32_t> prompt() {
+    const int64_t room = session_.capacity() - std::min(args_.flags.max_new, session_.capacity() / 4);
+    while (true) {
+      std::vector<int32_t> ids = format_.conversation(messages_);
+      if (static_cast<int64_t>(ids.size()) <= (args_.flags.slide ? room : session_.capacity() - 1))
+        return ids;
+      const auto first = std::find_if(messages_.begin(), messages_.end(),
+                                      [](const Message& m) { return m.role != "system"; });
+      if (!args_.flags.slide || messages_.end() - first < 3)
+        throw errorf("the conversation has {} tokens, and the context holds {}", ids.size(),
+                     session_.capacity())
+            .hint("/undo or /reset, or chat with --slide");
+      messages_.erase(first, first + 2);
+      if (!common_.quiet) fmt::print(stderr, "note: the context is full; the oldest question is forgotten\n");
+    }
+  }
+
+  void answer(const std::string& question) {
+    const std::vector<Message> before = messages_;
+    messages_.push_back({"user", question});
+    Generation g;
+    try {
+      g = generator_.run(session_, prompt());
+    } catch (const Error&) {
+      messages_ = before;
+      throw;
+    }
+    messages_.push_back({"assistant", g.text});
+    if (common_.json) {
+      fmt::print("{}\n", figures_json(g, session_).dump(-1, ' ', false, Json::error_handler_t::replace));
+    } else {
+      fmt::print("\n");
+    }
+    std::fflush(stdout);
+    if (!common_.quiet) {
+      if (g.why == StopReason::cancelled) fmt::print(stderr, "[stopped]\n");
+      if (g.why == StopReason::length)
+        fmt::print(stderr, "[cut off after {} tokens: --max-new]\n", g.ids.size());
+      if (g.why == StopReason::context)
+        fmt::print(stderr, "[the context is full: /undo, /reset or --slide]\n");
+      if (args_.flags.stats) fmt::print(stderr, "{}", figures_table(g, session_));
+    }
+    interrupted = 0;
+    last_ = std::move(g);
+  }
+
+  void set_system(const std::string& text) {
+    std::erase_if(messages_, [](const Message& m) { return m.role == "system"; });
+    if (text.empty()) return;
+    if (!format_.has_turns()) throw errorf("the model has no chat template, so there is no place for it");
+    messages_.insert(messages_.begin(), {"system", text});
+  }
+
+  void undo() {
+    const auto last =
+        std::find_if(messages_.rbegin(), messages_.rend(), [](const Message& m) { return m.role == "user"; });
+    if (last == messages_.rend()) throw errorf("there is nothing to take back");
+    messages_.erase(last.base() - 1, messages_.end());
+  }
+
+  void save(const std::string& file) {
+    if (file.empty()) throw errorf("/save takes the name of a file");
+    std::ofstream out(file, std::ios::binary);
+    out << to_json(messages_).dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+    if (!out.flush()) throw errorf("cannot be written").at(file);
+    say(fmt::format("saved {} messages", messages_.size()));
+  }
+
+  void say(const std::string& text) const {
+    if (!common_.quiet) fmt::print(stderr, "{}\n", text);
+  }
+
+  // False: leave.
+  bool command(const std::string& line) {
+    const size_t space = std::min(line.find_first_of(" \t"), line.size());
+    const std::string verb = line.substr(0, space);
+    const size_t start = std::min(line.find_first_not_of(" \t", space), line.size());
+    const std::string rest = line.substr(start, line.find_last_not_of(" \t") + 1 - start);
+    if (verb == "/quit" || verb == "/exit") return false;
+    if (verb == "/help") {
+      fmt::print("{}", kHelp);
+    } else if (verb == "/reset") {
+      std::erase_if(messages_, [](const Message& m) { return m.role != "system"; });
+      say("forgotten");
+    } else if (verb == "/undo") {
+      undo();
+    } else if (verb == "/system") {
+      set_system(rest);
+    } else if (verb == "/history") {
+      for (const Message& m : messages_) fmt::print("{}: {}\n", m.role, m.content);
+    } else if (verb == "/save") {
+      save(rest);
+    } else if (verb == "/load") {
+      messages_ = read_messages(rest);
+      say(fmt::format("loaded {} messages", messages_.size()));
+    } else if (verb == "/stats") {
+      if (!last_) throw errorf("there is no answer yet");
+      fmt::print("{}", figures_table(*last_, session_));
+    } else {
+      throw errorf("there is no command '{}'", verb).hint("/help shows what there is");
+    }
+    std::fflush(stdout);
+    return true;
+  }
+
+  const Args& args_;
+  const Common& common_;
+  OpenModel model_;
+  PromptFormat format_;
+  Generator generator_;
+  Session session_;
+  LineReader reader_;
+  std::vector<Message> messages_;
+  std::optional<Generation> last_;
+};
+
+constexpr std::string_view kExamples =
+    "  anemone chat smollm2\n"
+    "  anemone chat smollm2 --system \"Answer in one sentence.\" --temperature 0.7";
+
+}  // namespace
+
+extern const Command kChat{
+    "chat", "Talk with a bundle", kExamples, [](Options& o) -> Action {
+      auto args = std::make_shared<Args>();
+      args->flags.max_new = 512;
+      o.positional("BUNDLE", args->bundle, "what convert wrote");
+      o.text("--system", "TEXT", args->system, "what the model is told before the conversation");
+      o.text("--load", "FILE", args->load, "go on with a conversation that /save wrote");
+      args->flags.declare(o);
+      return [args](const Common& common) { return Chat(*args, common).run(); };
+    }};
+
+}  // namespace anemone::cli

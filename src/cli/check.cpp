@@ -1,0 +1,94 @@
+// `anemone check`: will it stay on the Neural Engine?
+#include <fmt/core.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/staged.h"
+#include "check/check.h"
+#include "check/report.h"
+#include "cli/command.h"
+
+namespace anemone::cli {
+namespace {
+
+struct Args {
+  std::string path, target, html, golden, explain, explain_op;
+  int64_t os = 0;
+  bool strict = false;
+};
+
+int explain(const std::string& id) {
+  if (const Rule* rule = find_rule(id)) {
+    fmt::print("{}", explain_rule(*rule));
+    return 0;
+  }
+  std::string known;
+  for (const auto& group : rule_groups())
+    if (!group.empty())
+      known += fmt::format("{}{} to {}", known.empty() ? "" : ", ", group.front().id, group.back().id);
+  throw errorf("there is no such rule").found("'" + id + "'").expected(known);
+}
+
+void write_page(const std::filesystem::path& path, const std::string& page) {
+  StagedOutput out(path, true);
+  std::ofstream file(out.path(), std::ios::binary);
+  file.write(page.data(), static_cast<std::streamsize>(page.size()));
+  file.close();
+  if (!file) throw errorf("the page cannot be written").at(path.string());
+  out.commit();
+}
+
+int run_check(const Args& args, const Common& common) {
+  if (!args.explain.empty()) return explain(args.explain);
+  if (args.path.empty())
+    throw errorf("nothing to check")
+        .hint("anemone check BUNDLE, or --explain RULE; 'anemone check --help' shows more");
+  if (args.os < 0 || args.os > 99)
+    throw errorf("--os takes a major version, such as 18").found(fmt::format("{}", args.os));
+  NamedArrays golden;
+  CheckOptions options{.target = args.target, .os = static_cast<int>(args.os)};
+  if (!args.golden.empty()) {
+    golden = read_npz(args.golden);
+    options.golden = &golden;
+  }
+  const CheckReport report = check(args.path, options);
+  if (!args.explain_op.empty()) {
+    fmt::print("{}", explain_op(report, args.explain_op));
+    return 0;
+  }
+  if (!args.html.empty()) {
+    write_page(args.html, report_html(report, args.strict));
+    if (!common.quiet) fmt::print(stderr, "{} written\n", args.html);
+  }
+  if (common.json)
+    fmt::print("{}", report_json(report, args.strict));
+  else if (!common.quiet)
+    fmt::print("{}", report_text(report, {.verbose = common.verbose, .strict = args.strict}));
+  return report.failed(args.strict) ? 1 : 0;
+}
+
+constexpr std::string_view kExamples =
+    "  anemone check smollm2 --target iphone --html report.html\n"
+    "  anemone check --explain Q02";
+
+}  // namespace
+
+extern const Command kCheck{
+    "check", "Predict what stays on the Neural Engine, and what does not and why", kExamples,
+    [](Options& o) -> Action {
+      auto args = std::make_shared<Args>();
+      o.positional("PACKAGE|BUNDLE", args->path, "an .mlpackage, .mlmodelc, .mlmodel or bundle", false);
+      o.text("--target", "CHIP", args->target,
+             "m1, m4-max, a17, \"iPhone 15 Pro\", ios18, macos15 … (a bundle's own target, or m4)");
+      o.integer("--os", "N", args->os, "version of its system: 18 is iOS 18 and macOS 15");
+      o.flag("--strict", args->strict, "warnings fail too");
+      o.text("--html", "FILE", args->html, "write the report as one page, too");
+      o.text("--golden", "NPZ", args->golden, "values of a golden run: rules about numbers look at them");
+      o.text("--explain", "RULE", args->explain, "print a rule with its evidence and sources");
+      o.text("--explain-op", "NAME", args->explain_op,
+             "why an operation is where it is, and what would move it");
+      return [args](const Common& common) { return run_check(*args, common); };
+    }};
+
+}  // namespace anemone::cli

@@ -1,0 +1,67 @@
+// `anemone compress`: a package or bundle with smaller weights.
+#include "compress/compress.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/compress_flags.h"
+#include "cli/version.h"
+
+namespace anemone::cli {
+namespace {
+
+struct Args {
+  std::string input, output;
+  bool overwrite = false;
+  CompressFlags flags;
+};
+
+int run_compress(const Args& args, const Common& common) {
+  if (!args.flags.any())
+    throw errorf("there is nothing to do")
+        .hint("give one of --palettize, --quantize, --prune, --decompress, --recipe");
+  CompressOptions options;
+  options.recipe = args.flags.recipe_of();
+  options.threads = common.threads;
+  options.overwrite = args.overwrite;
+  options.tool = std::string("anemone ") + kVersion;
+  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
+    options.progress = [](int64_t done, int64_t total, const std::string& what) {
+      fmt::print(stderr, "\r\x1b[K{:3}%  {}{}", 100 * done / total, what, done == total ? "\r\x1b[K" : "");
+      std::fflush(stderr);
+      return true;
+    };
+  const auto start = std::chrono::steady_clock::now();
+  const CompressReport report = compress(args.input, args.output, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (common.json)
+    fmt::print("{}\n", report_json(report));
+  else if (!common.quiet) {
+    print_report(report, common.verbose);
+    fmt::print("{} written in {:.2f} s\n", args.output, seconds);
+  }
+  return 0;
+}
+
+constexpr std::string_view kExamples =
+    "  anemone compress model.mlpackage -o small.mlpackage --palettize 4 --group 16\n"
+    "  anemone compress bundle -o bundle-int8 --quantize int8 --skip 'head_*/*'";
+
+}  // namespace
+
+extern const Command kCompress{"compress", "Store the weights of a package or bundle in fewer bits",
+                               kExamples, [](Options& o) -> Action {
+                                 auto args = std::make_shared<Args>();
+                                 o.positional("INPUT", args->input, "an .mlpackage, or a bundle");
+                                 o.required_text("-o,--output", "OUTPUT", args->output,
+                                                 "the package or bundle to write");
+                                 args->flags.declare(o);
+                                 o.flag("--overwrite", args->overwrite, "replace the output if it exists");
+                                 return [args](const Common& common) { return run_compress(*args, common); };
+                               }};
+
+}  // namespace anemone::cli

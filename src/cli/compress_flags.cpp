@@ -1,0 +1,194 @@
+#include "cli/compress_flags.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/npy.h"
+#include "base/shape.h"
+#include "cli/format.h"
+
+namespace anemone::cli {
+namespace {
+
+std::vector<float> read_table(const std::string& text) {
+  if (text.ends_with(".npy")) return read_npy(text).to_float();
+  std::vector<float> out;
+  for (size_t at = 0; at < text.size();) {
+    char* end = nullptr;
+    out.push_back(std::strtof(text.c_str() + at, &end));
+    const auto next = static_cast<size_t>(end - text.c_str());
+    if (next == at || (next < text.size() && text[next] != ','))
+      throw errorf("--lut takes an .npy file or numbers with commas between them").found(text.substr(0, 40));
+    at = next + 1;
+  }
+  return out;
+}
+
+std::string decibel_text(double db) { return std::isinf(db) ? "exact" : fmt::format("{:.1f}", db); }
+
+}  // namespace
+
+void CompressFlags::declare(Options& o) {
+  o.integer("--palettize", "BITS", bits, "tables of 2^BITS values: 1, 2, 3, 4, 6 or 8");
+  o.integer("--group", "N", group, "a table for every N output channels (one for the weight)");
+  o.flag("--per-channel-scale", per_channel_scale, "scale each output channel before its table is looked up");
+  o.integer("--vector", "D", vector, "entries of D neighbouring output channels (1)");
+  o.text("--mode", "MODE", mode, "kmeans (the true optimum, default), uniform, unique",
+         {"kmeans", "uniform", "unique"});
+  o.text("--lut", "TABLE", lut, "a table of your own: an .npy file, or numbers with commas");
+  o.flag("--int8-lut", int8_lut, "store the tables as int8 with a scale each");
+  o.flag("--fast", fast, "a local optimum in a few steps instead of the true one");
+  o.text("--quantize", "TYPE", quantize, "integers: int8, uint8, int4 or uint4, a scale per output channel",
+         {"int8", "uint8", "int4", "uint4"});
+  o.flag("--per-tensor", per_tensor, "one scale for the weight");
+  o.integer("--block", "N", block, "a scale for every N input channels of an output channel");
+  o.flag("--asymmetric", asymmetric, "integers with an offset");
+  o.flag("--prune", prune, "set small values to zero and store the others, with one of the next three");
+  o.real("--sparsity", "X", sparsity, "this share of the values, the smallest: 0.4");
+  o.text("--nm", "N:M", nm, "of every M values along the input channels the N smallest: 2:4");
+  o.real("--threshold", "X", threshold, "values of at most this magnitude");
+  o.flag("--decompress", decompress, "back to plain values");
+  o.texts("--skip", "PATTERN", skip, "leave weights out: a name with * and ?, package/name, or op:KIND");
+  o.texts("--only", "PATTERN", only, "only these weights");
+  o.integer("--min-size", "N", min_size, "only weights of N elements or more (2048)");
+  o.text("--recipe", "FILE", recipe, "rules in JSON, so that weights can differ");
+}
+
+bool CompressFlags::any() const {
+  return bits != 0 || !lut.empty() || !quantize.empty() || prune || sparsity >= 0 || threshold >= 0 ||
+         !nm.empty() || decompress || !recipe.empty() || mode == "unique";
+}
+
+Recipe CompressFlags::recipe_of() const {
+  const bool prunes = prune || sparsity >= 0 || threshold >= 0 || !nm.empty();
+  const bool forms =
+      bits != 0 || !lut.empty() || !quantize.empty() || prunes || decompress || mode == "unique";
+  if (!recipe.empty()) {
+    if (forms)
+      throw errorf("--recipe says what becomes of each weight").hint("put the other flags into its rules");
+    Recipe r = read_recipe(recipe);
+    r.skip.insert(r.skip.end(), skip.begin(), skip.end());
+    r.only.insert(r.only.end(), only.begin(), only.end());
+    return r;
+  }
+  Recipe r;
+  r.skip = skip;
+  r.only = only;
+  r.min_size = min_size;
+  Rule rule;
+  if (bits != 0 || !lut.empty() || mode == "unique") {
+    PaletteForm p;
+    p.bits = bits ? static_cast<int>(std::min<int64_t>(bits, 64)) : 8;
+    p.group = group;
+    p.vector = vector;
+    p.channel_scale = per_channel_scale;
+    p.int8_table = int8_lut;
+    p.fast = fast;
+    p.mode = mode == "uniform"  ? PaletteForm::Mode::uniform
+             : mode == "unique" ? PaletteForm::Mode::unique
+                                : PaletteForm::Mode::kmeans;
+    if (!lut.empty()) {
+      p.mode = PaletteForm::Mode::given;
+      p.table = read_table(lut);
+      if (bits == 0)
+        for (p.bits = 1; p.bits < 8 && (size_t{1} << p.bits) * static_cast<size_t>(vector) < p.table.size();)
+          ++p.bits;
+    }
+    rule.form.palette = p;
+  } else if (group || per_channel_scale || vector != 1 || int8_lut || fast) {
+    throw errorf("--group, --per-channel-scale, --vector, --int8-lut and --fast belong to --palettize")
+        .hint("add --palettize BITS");
+  }
+  if (!quantize.empty()) {
+    IntegerForm q;
+    q.dtype = dtype_from_name(quantize);
+    if (per_tensor && block)
+      throw errorf("--per-tensor and --block do not go together").hint("use one of them");
+    q.per = per_tensor ? IntegerForm::Per::tensor
+            : block    ? IntegerForm::Per::block
+                       : IntegerForm::Per::channel;
+    q.block = block;
+    q.symmetric = !asymmetric;
+    rule.form.integers = q;
+  } else if (per_tensor || block || asymmetric) {
+    throw errorf("--per-tensor, --block and --asymmetric belong to --quantize").hint("add --quantize int8");
+  }
+  if (prunes) {
+    PruneForm p;
+    if (sparsity >= 0) p.sparsity = sparsity;
+    if (threshold >= 0) p.threshold = threshold;
+    if (!nm.empty()) {
+      char* end = nullptr;
+      p.n = std::strtoll(nm.c_str(), &end, 10);
+      p.m = *end == ':' ? std::strtoll(end + 1, &end, 10) : 0;
+      if (*end != 0) throw errorf("--nm takes two numbers, such as 2:4").found(nm);
+    }
+    rule.form.prune = p;
+  }
+  rule.form.dense = decompress;
+  r.rules.push_back(rule);
+  check_recipe(r);
+  return r;
+}
+
+void print_report(const CompressReport& report, bool all_rows) {
+  constexpr size_t kMostRows = 40;
+  size_t width = 6;
+  for (const auto& row : report.rows) width = std::max(width, std::min<size_t>(44, row.weight.size()));
+  if (!report.rows.empty())
+    fmt::print("  {:<{}}  {:<20} {:>6} {:>10} {:>10} {:>8}  {}\n", "weight", width, "shape", "bits", "before",
+               "after", "SQNR dB", "form");
+  std::string package;
+  size_t shown = 0;
+  for (const auto& row : report.rows) {
+    if (!all_rows && shown == kMostRows) {
+      fmt::print("  … and {} more (--verbose shows all)\n", report.rows.size() - shown);
+      break;
+    }
+    if (row.package != package) fmt::print("  {}\n", package = row.package);
+    fmt::print("  {:<{}}  {:<20} {:>6.2f} {:>10} {:>10} {:>8}  {}\n", one_line(row.weight, 44), width,
+               shape_text(row.dims), row.bits, size_text(row.bytes_before), size_text(row.bytes_after),
+               decibel_text(row.sqnr_db), row.form);
+    ++shown;
+  }
+  fmt::print("\n{} weights changed, {} left as they are: {} → {}", report.rows.size(), report.untouched,
+             size_text(report.bytes_before), size_text(report.bytes_after));
+  if (report.signal > 0) fmt::print(", SQNR {} dB", decibel_text(report.sqnr_db()));
+  fmt::print("\n");
+  for (const std::string& kept : report.kept) fmt::print("kept: {}\n", kept);
+  for (const auto& w : report.warnings)
+    fmt::print("warning {}: {} ({} weight{})\n", w.rule, w.text, w.weights, w.weights == 1 ? "" : "s");
+}
+
+std::string report_json(const CompressReport& report) {
+  nlohmann::ordered_json out = {{"bytes_before", report.bytes_before},
+                                {"bytes_after", report.bytes_after},
+                                {"untouched", report.untouched}};
+  const auto db = [](double v) {
+    return std::isinf(v) ? nlohmann::ordered_json() : nlohmann::ordered_json(v);
+  };
+  if (report.signal > 0) out["sqnr_db"] = db(report.sqnr_db());
+  out["weights"] = nlohmann::ordered_json::array();
+  for (const auto& row : report.rows)
+    out["weights"].push_back({{"package", row.package},
+                              {"name", row.weight},
+                              {"shape", row.dims},
+                              {"form", row.form},
+                              {"bits", row.bits},
+                              {"bytes_before", row.bytes_before},
+                              {"bytes_after", row.bytes_after},
+                              {"sqnr_db", db(row.sqnr_db)},
+                              {"sparsity", row.sparsity},
+                              {"functions", row.functions}});
+  out["kept"] = report.kept;
+  out["warnings"] = nlohmann::ordered_json::array();
+  for (const auto& w : report.warnings)
+    out["warnings"].push_back({{"rule", w.rule}, {"text", w.text}, {"weights", w.weights}});
+  return out.dump(2);
+}
+
+}  // namespace anemone::cli

@@ -1,0 +1,30 @@
+// The flags that say how weights are compressed, the same in `compress` and `convert`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "compress/compress.h"
+
+namespace anemone::cli {
+
+struct CompressFlags {
+  int64_t bits = 0, group = 0, vector = 1, block = 0, min_size = 2048;
+  std::string mode = "kmeans", lut, quantize, nm, recipe;
+  bool per_channel_scale = false, int8_lut = false, fast = false, per_tensor = false, asymmetric = false;
+  bool prune = false, decompress = false;
+  double sparsity = -1, threshold = -1;
+  std::vector<std::string> skip, only;
+
+  void declare(Options& o);
+  // One of the flags that name a form was given.
+  bool any() const;
+  Recipe recipe_of() const;
+};
+
+// The table of weights, the total and the warnings.
+void print_report(const CompressReport& report, bool all_rows);
+std::string report_json(const CompressReport& report);
+
+}  // namespace anemone::cli

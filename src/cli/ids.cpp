@@ -1,0 +1,41 @@
+#include "cli/ids.h"
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/npy.h"
+#include "runtime/bundle_info.h"
+
+namespace anemone::cli {
+
+bool is_bundle(const std::filesystem::path& path) { return std::filesystem::exists(path / kBundleFile); }
+
+std::vector<int32_t> read_ids(const std::filesystem::path& path) {
+  const Array array = read_npy(path);
+  std::vector<int32_t> out;
+  for (const int64_t id : array.to_int()) {
+    if (id < 0 || id > INT32_MAX)
+      throw errorf("a token id is outside the vocabulary").at(path.string()).found(fmt::format("{}", id));
+    out.push_back(static_cast<int32_t>(id));
+  }
+  if (out.empty()) throw errorf("there are no ids").at(path.string());
+  return out;
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& source) {
+  if (!is_bundle(source)) return Tokenizer::load(source);
+  const BundleInfo info = BundleInfo::read(source);
+  if (info.tokenizer.empty())
+    throw errorf("has no tokenizer")
+        .at(source.string())
+        .hint("convert a checkpoint that comes with one, or give token ids");
+  return Tokenizer::load(source / info.tokenizer);
+}
+
+std::vector<int32_t> text_ids(const std::filesystem::path& source, const std::filesystem::path& file) {
+  const auto text = MappedFile::open(file);
+  std::vector<int32_t> ids = tokenizer_of(source)->encode(text->text(), {.add_special = true});
+  if (ids.empty()) throw errorf("the text has no tokens").at(file.string());
+  return ids;
+}
+
+}  // namespace anemone::cli

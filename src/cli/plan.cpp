@@ -1,0 +1,263 @@
+// `anemone plan`: sizes, shards and expected speed of a model before anything is converted.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/format.h"
+#include "plan/page.h"
+#include "plan/planner.h"
+#include "plan/report.h"
+
+namespace anemone::cli {
+namespace {
+
+struct Args {
+  std::string model, chip = "m4", precision, kv_write = "mask", html;
+  int64_t context = 2048, head_rows = 16384;
+  double shard_mb = 250;
+  bool matrix = false;
+};
+
+std::vector<StoredForm> forms_of(const std::string& text) {
+  std::vector<StoredForm> out;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) out.push_back(StoredForm::parse(part));
+  return out;
+}
+
+PlanOptions options_of(const Args& args) {
+  PlanOptions o;
+  o.target = find_target(args.chip);
+  if (args.context < 2 || args.context > 1 << 24)
+    throw errorf("--context must be 2 to {}", 1 << 24).found(fmt::format("{}", args.context));
+  o.context = args.context;
+  o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
+  if (!(args.shard_mb > 0 && args.shard_mb < 1e9)) throw errorf("--shard-mb must be above zero");
+  o.limits.bytes = static_cast<uint64_t>(args.shard_mb * 1e6);
+  if (args.head_rows < 1 || args.head_rows > 65536)
+    throw errorf("--head-rows must be 1 to 65536").found(fmt::format("{}", args.head_rows));
+  o.limits.head_rows = args.head_rows;
+  return o;
+}
+
+std::string parameters_text(uint64_t count) {
+  const auto n = static_cast<double>(count);
+  return n < 1e9 ? fmt::format("{:.1f} M", n / 1e6) : fmt::format("{:.2f} B", n / 1e9);
+}
+
+std::string number(double value) { return fmt::format("{:.{}f}", value, value < 9.95 ? 1 : 0); }
+std::string range_text(const Plan& p) { return number(p.slowest()) + "–" + number(p.fastest()); }
+
+void print_model(const PlanSource& source, const Planner& planner) {
+  const Model& m = planner.model();
+  fmt::print("{} ({}, from {}): {} parameters\n", m.name.empty() ? m.family : m.name, m.family, source.origin,
+             parameters_text(planner.parameters()));
+  fmt::print("{} layers, hidden {}, {} heads and {} of keys of {}, MLP {}, vocabulary {}{}\n\n",
+             m.layers.size(), m.hidden, m.heads, m.kv_heads, m.head_dim, m.intermediate, m.vocab,
+             m.tied_head ? " (tied)" : "");
+}
+
+void print_sizes(const Planner& planner, PlanOptions o, const std::vector<StoredForm>& forms) {
+  const Chip& chip = *o.target.chip;
+  fmt::print("Sizes, and speed predicted for {} at context {}\n", chip.name, o.context);
+  fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", "precision", "layers", "head", "packages",
+             "bundle", "memory", "calls", "tok/s");
+  for (const StoredForm& form : forms) {
+    o.form = form;
+    const Plan p = planner.plan(o);
+    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", form.name(), size_text(p.layer_weights),
+               size_text(p.head_weights), size_text(p.package_bytes), size_text(p.bundle_bytes),
+               size_text(p.memory_bytes), fmt::format("{}+{}", p.shards.layers.size(), p.shards.heads.size()),
+               range_text(p));
+  }
+  fmt::print("\n");
+}
+
+void print_parts(const Plan& p, const Model& m) {
+  const Chip& chip = *p.options.target.chip;
+  const CostConstants& c = calibration().constants;
+  const bool slice = p.options.kv_write == lower::KvWrite::slice;
+  fmt::print("A token's time at {}: {:.1f} ms\n", p.options.form.name(), p.cost.total_ms());
+  fmt::print("  weights  {:>8.2f} ms   {} read at {} GB/s ({}{}){}\n", p.cost.weights_ms,
+             size_text(p.read_bytes), chip.weight_read.mid(),
+             chip.weight_read.measured ? "measured: " : "assumed: ", chip.weight_read.origin,
+             p.options.form.efficiency() < 1 ? fmt::format(" x {}", p.options.form.efficiency()) : "");
+  fmt::print("  cache    {:>8.2f} ms   {} {} at {:.1f} GB/s (fitted)\n", p.cost.kv_ms, size_text(p.kv_bytes),
+             slice ? "read once" : "read and rewritten through the mask", c.activation_gbps);
+  fmt::print("  calls    {:>8.2f} ms   {} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
+             p.cost.calls_ms, p.calls(), call_floor_us(chip), m.hidden, c.us_per_channel);
+}
+
+void print_contexts(const Planner& planner, PlanOptions o) {
+  fmt::print("Cache: {} a position\n", size_text(planner.kv_bytes_per_position()));
+  std::set<int64_t> contexts = {o.context};
+  for (const int64_t n : {512, 2048, 4096, 8192, 32768})
+    if (n <= planner.model().context) contexts.insert(n);
+  fmt::print("  {:>9} {:>9} {:>9}  {}\n", "context", "cache", "memory", "tok/s");
+  for (const int64_t n : contexts) {
+    o.context = n;
+    const Plan p = planner.plan(o);
+    fmt::print("  {:>9} {:>9} {:>9}  {}\n", n, size_text(p.kv_bytes), size_text(p.memory_bytes),
+               range_text(p));
+  }
+  fmt::print("\n");
+}
+
+void print_shards(const Planner& planner, PlanOptions o) {
+  fmt::print("Shards: the fewest packages below a limit; the default is what stays on every device\n");
+  std::set<uint64_t> limits = {o.limits.bytes};
+  for (const uint64_t mb : {250, 500, 1000, 2000})
+    if (mb * 1'000'000 <= most_shard_bytes(o.target.device)) limits.insert(mb * 1'000'000);
+  size_t before = 0;
+  for (const uint64_t limit : limits) {
+    o.limits.bytes = limit;
+    const Plan p = planner.plan(o);
+    if (p.calls() == before) continue;
+    before = p.calls();
+    uint64_t largest = 0;
+    for (const auto* list : {&p.shards.layers, &p.shards.heads})
+      for (const Shard& s : *list) largest = std::max(largest, s.bytes);
+    fmt::print("  --shard-mb {:<5} {:>3} calls, largest {:>8}, {} tok/s{}\n", limit / 1'000'000, p.calls(),
+               size_text(largest), range_text(p),
+               largest > kSafeShardBytes ? "  (some devices refuse packages above 250 MB)" : "");
+  }
+  fmt::print("\n");
+}
+
+void print_fit(const Plan& p) {
+  const Chip& chip = *p.options.target.chip;
+  fmt::print("Fits\n  an iPhone app (at most 4 GB): {}, {}\n", p.fit.app ? "yes" : "no",
+             size_text(p.bundle_bytes));
+  fmt::print("  iPhones, half of the memory for one app: {}\n",
+             p.fit.phone_gb ? fmt::format("{} GB and up", p.fit.phone_gb) : "none up to 12 GB");
+  if (!p.options.target.phone())
+    fmt::print("  {}, three quarters for one process: {}\n", chip.name,
+               p.fit.smallest_gb ? fmt::format("{} GB and up", p.fit.smallest_gb) : "none");
+  if (!p.fit.resident)
+    fmt::print("  note: above 3 GB of weights one process has been refused more (rule Z04, seen once)\n");
+  if (!p.fit.context)
+    fmt::print("  note: attention over more than {} rows leaves the {}'s engine\n", longest_context(chip),
+               chip.name);
+  if (p.options.form.bits < 4)
+    fmt::print("  note: two bits a weight spoil most models that were not trained for them\n");
+  fmt::print("\n");
+}
+
+void print_honesty(const Plan& p) {
+  const Calibration& c = calibration();
+  fmt::print(
+      "Sizes are computed; tok/s are predictions, shown as ±{:.0f}% of the time. Fitted to {} published "
+      "runs: mean "
+      "error\n{:.1f}%, {:.1f}% when the run is left out of the fit, {:.1f}% when its whole model is; "
+      "{:.1f}% on {} runs it never saw.\n",
+      100 * p.spread, std::ranges::count(calibration_points(), true, &CalibrationPoint::fitted),
+      100 * c.in_sample.mean, 100 * c.left_out.mean, 100 * c.model_out.mean, 100 * c.unseen.mean,
+      std::ranges::count(calibration_points(), false, &CalibrationPoint::fitted));
+}
+
+void print_matrix(const Planner& planner, PlanOptions o, const std::vector<StoredForm>& forms) {
+  fmt::print("Predicted tok/s at context {} (±25%, ±40% where the read rate is assumed: *)\n", o.context);
+  fmt::print("  {:<10} {:>5}", "chip", "GB/s");
+  for (const StoredForm& form : forms) fmt::print(" {:>9}", form.name());
+  fmt::print("\n");
+  for (const Chip& chip : all_chips()) {
+    o.target = find_target(chip.id);
+    fmt::print("  {:<10} {:>4.0f}{}", chip.id, chip.weight_read.mid(), chip.weight_read.measured ? " " : "*");
+    for (const StoredForm& form : forms) {
+      o.form = form;
+      const Plan p = planner.plan(o);
+      fmt::print(" {:>9}", p.fit.smallest_gb ? number(p.tokens_per_second()) : "too big");
+    }
+    fmt::print("\n");
+  }
+  fmt::print("\n");
+}
+
+nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, PlanOptions o,
+                              const std::vector<StoredForm>& forms, bool matrix) {
+  nlohmann::ordered_json out = {{"model", model_json(source, planner)},
+                                {"plans", nlohmann::ordered_json::array()}};
+  std::vector<Target> targets = {o.target};
+  if (matrix) {
+    targets.clear();
+    for (const Chip& chip : all_chips()) targets.push_back(find_target(chip.id));
+  }
+  for (const Target& target : targets)
+    for (const StoredForm& form : forms) {
+      o.target = target;
+      o.form = form;
+      out["plans"].push_back(plan_json(planner.plan(o)));
+    }
+  out["calibration"] = calibration_json();
+  return out;
+}
+
+int run_plan(const Args& args, const Common& common) {
+  PlanOptions o = options_of(args);
+  std::vector<StoredForm> forms = forms_of(args.precision);
+  o.form = forms.empty() ? StoredForm{} : forms.front();
+  if (forms.empty()) forms.assign(all_forms().begin(), all_forms().end());
+  if (args.model.empty() && args.html.empty())
+    throw errorf("a model is missing")
+        .hint("name a checkpoint, a config.json or a known model such as qwen3-0.6b");
+  if (args.model.empty()) {
+    write_plan_page(args.html, nullptr, o);
+    if (!common.quiet) fmt::print("{} written\n", args.html);
+    return 0;
+  }
+  const PlanSource source = open_plan_source(args.model);
+  const Planner planner(source.model, source.tokenizer_bytes);
+  if (!args.html.empty()) write_plan_page(args.html, &planner, o);
+  if (common.json) {
+    fmt::print("{}\n", report(source, planner, o, forms, args.matrix).dump(2));
+    return 0;
+  }
+  if (common.quiet) return 0;
+  print_model(source, planner);
+  const Plan plan = planner.plan(o);
+  if (args.matrix) {
+    print_matrix(planner, o, forms);
+  } else {
+    print_sizes(planner, o, forms);
+    print_parts(plan, planner.model());
+    print_contexts(planner, o);
+    print_shards(planner, o);
+    print_fit(plan);
+  }
+  if (o.context > planner.model().context)
+    fmt::print("note: the model was made for {} positions at most\n", planner.model().context);
+  print_honesty(plan);
+  if (!args.html.empty()) fmt::print("{} written: open it in a browser\n", args.html);
+  return 0;
+}
+
+constexpr std::string_view kExamples =
+    "  anemone plan qwen3-0.6b --chip \"iPhone 15 Pro\"\n"
+    "  anemone plan model.gguf --chip m4-max --precision int8,lut4 --context 4096 --html plan.html";
+
+}  // namespace
+
+extern const Command kPlan{
+    "plan", "Sizes, shards and expected speed, before converting anything", kExamples,
+    [](Options& o) -> Action {
+      auto args = std::make_shared<Args>();
+      o.positional("MODEL", args->model,
+                   "a checkpoint, a config.json (or its folder), or a known model such as qwen3-0.6b", false);
+      o.text("--chip", "NAME", args->chip, "m1 … m6, a14 … a19-pro, or a device: \"iPhone 15 Pro\" (m4)");
+      o.text("--precision", "P[,P…]", args->precision,
+             "fp16, int8, lut8, lut6, lut4, lut2, lut4-g16 …; the first is looked at closely (int8)");
+      o.integer("--context", "N", args->context, "compiled length (2048)");
+      o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice", {"mask", "slice"});
+      o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
+      o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
+      o.flag("--matrix", args->matrix, "all chips and precisions in one table");
+      o.text("--html", "FILE", args->html, "also write a page with sliders, for any browser");
+      return [args](const Common& common) { return run_plan(*args, common); };
+    }};
+
+}  // namespace anemone::cli

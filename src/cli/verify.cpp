@@ -1,0 +1,88 @@
+// `anemone verify`: the parity ladder.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/staged.h"
+#include "cli/command.h"
+#include "cli/ids.h"
+#include "verify/report.h"
+
+namespace anemone::cli {
+namespace {
+
+struct Args {
+  std::string bundle, source, golden, text, ids, html, arith = "both";
+  int64_t steps = 16;
+  double min_cosine = kMinCosine;
+};
+
+VerifyOptions options_of(const Args& args, const Common& common) {
+  VerifyOptions o;
+  if (args.source.empty() == args.golden.empty())
+    throw errorf("say what to verify against: --source MODEL, or --golden g.npz");
+  if (!args.text.empty() && !args.ids.empty()) throw errorf("give --text or --ids, not both");
+  if (!is_bundle(args.bundle))
+    throw errorf("is no bundle").at(args.bundle).expected(fmt::format("a folder with {}", kBundleFile));
+  o.source = args.source;
+  o.golden = args.golden;
+  if (!args.text.empty()) o.ids = text_ids(args.bundle, args.text);
+  if (!args.ids.empty()) o.ids = read_ids(args.ids);
+  o.steps = args.steps;
+  if (!(args.min_cosine >= 0 && args.min_cosine <= 1)) throw errorf("--min-cosine must be 0 to 1");
+  o.min_cosine = args.min_cosine;
+  if (args.arith == "fp32") o.arithmetics = {Arithmetic::fp32};
+  if (args.arith == "fp16") o.arithmetics = {Arithmetic::fp16};
+  o.threads = common.threads;
+  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
+    o.progress = [](const std::string& what) {
+      fmt::print(stderr, "\r\x1b[K{} …", what);
+      std::fflush(stderr);
+      return true;
+    };
+  return o;
+}
+
+int run_verify(const Args& args, const Common& common) {
+  const VerifyOptions options = options_of(args, common);
+  const VerifyReport report = verify(args.bundle, options);
+  if (options.progress) fmt::print(stderr, "\r\x1b[K");
+  if (!args.html.empty()) {
+    StagedOutput staged(args.html, true);
+    std::ofstream out(staged.path(), std::ios::binary);
+    out << report_html(report);
+    out.close();
+    if (!out) throw errorf("cannot be written").at(args.html);
+    staged.commit();
+  }
+  if (common.json)
+    fmt::print("{}\n", report_json(report));
+  else
+    fmt::print("{}", report_text(report, common.verbose, common.quiet));
+  return report.passed() ? 0 : 1;
+}
+
+constexpr std::string_view kExamples =
+    "  anemone verify bundle --source model.gguf --html report.html\n"
+    "  anemone verify bundle --golden g.npz --min-cosine 0.99 --json";
+
+}  // namespace
+
+extern const Command kVerify{
+    "verify", "Prove a bundle against its model, rung by rung", kExamples, [](Options& o) -> Action {
+      auto args = std::make_shared<Args>();
+      o.positional("BUNDLE", args->bundle, "what convert wrote");
+      o.text("--source", "MODEL", args->source, "the .gguf file or safetensors folder that it was made from");
+      o.text("--golden", "FILE", args->golden, "or an .npz with what a trusted model computes");
+      o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default");
+      o.text("--ids", "FILE", args->ids, "token ids instead, .npy");
+      o.integer("--steps", "N", args->steps, "tokens to decode after the prompt (16)");
+      o.real("--min-cosine", "X", args->min_cosine, "the least cosine of stream and logits (0.97)");
+      o.text("--arith", "MODE", args->arith, "fp32, fp16 or both (default)", {"fp32", "fp16", "both"});
+      o.text("--html", "FILE", args->html, "write the report as a page, too");
+      return [args](const Common& common) { return run_verify(*args, common); };
+    }};
+
+}  // namespace anemone::cli

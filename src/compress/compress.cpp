@@ -1,0 +1,269 @@
+#include "compress/compress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "anemone/package.h"
+#include "base/error.h"
+#include "base/staged.h"
+#include "base/thread_pool.h"
+#include "compress/find.h"
+#include "compress/rewrite.h"
+#include "convert/files.h"
+#include "package/package.h"
+#include "runtime/bundle_info.h"
+
+namespace anemone {
+namespace {
+
+namespace fs = std::filesystem;
+
+double decibels(double signal, double noise) {
+  return noise > 0 ? 10 * std::log10(signal / noise) : std::numeric_limits<double>::infinity();
+}
+
+uint64_t folder_bytes(const fs::path& folder) {
+  uint64_t out = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) out += entry.file_size();
+  return out;
+}
+
+// Signal, noise and zeros of a weight against what it was.
+struct Measured {
+  double signal = 0, noise = 0;
+  int64_t zeros = 0;
+};
+
+Measured measure(const Weight& before, const Weight& after, ThreadPool& pool) {
+  constexpr int64_t kPart = 1 << 16;
+  const int64_t count = before.type.size(), parts = (count + kPart - 1) / kPart;
+  std::vector<Measured> found(static_cast<size_t>(parts));
+  pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> a(kPart), b(kPart);
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t first = p * kPart, n = std::min(kPart, count - first);
+      before.stored->read(first, first + n, a.data());
+      after.stored->read(first, first + n, b.data());
+      Measured& m = found[static_cast<size_t>(p)];
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+        const double v = static_cast<double>(a[i]), d = static_cast<double>(b[i]) - v;
+        m.signal += v * v;
+        m.noise += d * d;
+        m.zeros += b[i] == 0;
+      }
+    }
+  });
+  Measured out;
+  for (const Measured& m : found) {
+    out.signal += m.signal;
+    out.noise += m.noise;
+    out.zeros += m.zeros;
+  }
+  for (const Weight* w : {&before, &after})
+    if (w->file) w->file->release(0, w->file->size());
+  return out;
+}
+
+class Compressor {
+ public:
+  Compressor(const CompressOptions& options) : options_(options), pool_(options.threads) {}
+
+  ThreadPool& pool() { return pool_; }
+  CompressReport& report() { return report_; }
+
+  void package(const fs::path& in, const fs::path& out, bool overwrite) {
+    const std::shared_ptr<const Package> opened = open_package(in);
+    const Package& original = *opened;
+    const std::string stem = (in.has_filename() ? in : in.parent_path()).stem().string();
+    const FoundWeights found(original.program);
+    check_opsets(original.program, found, stem);
+    const Replacements replacements = encode_all(found, stem);
+    Package written;
+    written.path = original.path;
+    written.spec_version = original.spec_version;
+    written.description = original.description;
+    written.items = original.items;
+    written.extra = original.extra;
+    written.program = rewrite(original.program, replacements);
+    if (written.description.metadata)
+      written.description.metadata->user["anemone.compress"] = options_.recipe.text();
+    const WriteReport write = write_package(written, out, {.overwrite = overwrite, .pool = &pool_});
+    report_.bytes_after += write.weight_bytes;
+    report_.bytes_before += weight_file_bytes(original);
+    report_on(found, replacements, stem, out);
+  }
+
+ private:
+  // The opset is checked before any work is done.
+  void check_opsets(const Program& program, const FoundWeights& found, const std::string& stem) const {
+    Opset oldest = Opset::ios26;
+    for (const auto& function : program.functions) oldest = std::min(oldest, function->opset);
+    for (const FoundWeight& w : found.weights()) check_opset(options_.recipe.form_of(stem, w.weight), oldest);
+  }
+
+  Replacements encode_all(const FoundWeights& found, const std::string& stem) {
+    std::vector<const FoundWeight*> chosen;
+    for (const FoundWeight& w : found.weights()) {
+      const Form& form = options_.recipe.form_of(stem, w.weight);
+      if (form.keep || (form.dense && w.weight.plain))
+        ++report_.untouched;
+      else
+        chosen.push_back(&w);
+    }
+    if (chosen.empty()) return {};
+    std::vector<std::shared_ptr<const Encoded>> encoded(chosen.size());
+    // Many weights: one to a core. Few: all cores on each.
+    const auto one = [&](size_t i) {
+      const FoundWeight& w = *chosen[i];
+      try {
+        encoded[i] = encode(w.weight, options_.recipe.form_of(stem, w.weight), pool_);
+      } catch (Error& e) {
+        if (e.message().find(w.weight.name) == std::string::npos)
+          e.within(fmt::format("weight '{}'", w.weight.name));
+        throw;
+      }
+    };
+    const auto count = static_cast<int64_t>(chosen.size());
+    const int64_t batch = 2 * pool_.threads();
+    for (int64_t at = 0; at < count; at += batch) {
+      const int64_t n = std::min(batch, count - at);
+      if (n < pool_.threads())
+        for (int64_t i = 0; i < n; ++i) one(static_cast<size_t>(at + i));
+      else
+        pool_.parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) one(static_cast<size_t>(at + i));
+        });
+      if (options_.progress && !options_.progress(at + n, count, stem)) throw errorf("cancelled");
+    }
+    Replacements out;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (!encoded[i]) {
+        report_.kept.push_back(
+            fmt::format("{}/{} has more than {} different values", stem, chosen[i]->weight.name,
+                        1 << options_.recipe.form_of(stem, chosen[i]->weight).palette->bits));
+        continue;
+      }
+      forms_[&chosen[i]->weight] = encoded[i]->form;
+      const auto sources = std::make_shared<Sources>(encoded[i]);
+      for (const WeightUse& use : chosen[i]->uses) out[{use.function, use.value}] = sources;
+    }
+    return out;
+  }
+
+  static uint64_t weight_file_bytes(const Package& package) {
+    std::map<const MappedFile*, uint64_t> files;
+    for (const auto& function : package.program.functions)
+      for_each_op(std::as_const(function->body), [&](const Operation& op) {
+        const auto see = [&](const Constant& c) {
+          if (const auto* blob = std::get_if<Blob>(&c.data); blob && blob->file)
+            files[blob->file.get()] = blob->file->size();
+        };
+        for (const auto& [name, c] : op.attributes) see(c);
+        for (const Input& input : op.inputs)
+          for (const Binding& b : input.bindings)
+            if (b.literal) see(*b.literal);
+      });
+    uint64_t out = 0;
+    for (const auto& [file, bytes] : files) out += bytes;
+    return out;
+  }
+
+  void report_on(const FoundWeights& before, const Replacements& replacements, const std::string& stem,
+                 const fs::path& out) {
+    const Package written = read_package(out);
+    const FoundWeights after(written.program);
+    for (const FoundWeight& w : before.weights()) {
+      const WeightUse& use = w.uses[0];
+      const auto form = forms_.find(&w.weight);
+      if (!replacements.contains({use.function, use.value}) || form == forms_.end()) continue;
+      const FoundWeight* now = after.find(use.function, use.value);
+      if (!now)
+        throw errorf("the weight '{}' is not in the package that was written", use.value).at(out.string());
+      const Measured m = measure(w.weight, now->weight, pool_);
+      const auto count = static_cast<double>(w.weight.type.size());
+      CompressReport::Row row;
+      row.package = stem;
+      row.weight = w.weight.name;
+      row.dims = w.weight.dims();
+      row.form = form->second.text();
+      row.bytes_before = w.weight.stored_bytes;
+      row.bytes_after = now->weight.stored_bytes;
+      row.bits = 8 * static_cast<double>(row.bytes_after) / count;
+      row.sqnr_db = decibels(m.signal, m.noise);
+      row.sparsity = static_cast<double>(m.zeros) / count;
+      row.functions = w.uses.size();
+      report_.rows.push_back(std::move(row));
+      report_.signal += m.signal;
+      report_.noise += m.noise;
+      for (const Advice& a : advice_for(form->second, w.weight)) warn(a);
+    }
+  }
+
+  void warn(const Advice& advice) {
+    for (auto& w : report_.warnings)
+      if (w.rule == advice.rule) {
+        ++w.weights;
+        return;
+      }
+    report_.warnings.push_back({advice.rule, advice.text, 1});
+  }
+
+  const CompressOptions& options_;
+  ThreadPool pool_;
+  CompressReport report_;
+  std::map<const Weight*, Form> forms_;
+};
+
+// Packages are compressed one by one, everything else is copied; bundle.json gets the new sizes and hashes.
+void compress_bundle(Compressor& c, const fs::path& in, const fs::path& out, const CompressOptions& options) {
+  const BundleInfo info = BundleInfo::read(in);
+  StagedOutput staged(out, options.overwrite);
+  fs::create_directories(staged.path());
+  std::vector<std::string> packages;
+  for (const Stage& stage : info.stages)
+    if (std::find(packages.begin(), packages.end(), stage.package) == packages.end())
+      packages.push_back(stage.package);
+  for (const auto& entry : fs::directory_iterator(in)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kBundleFile || std::find(packages.begin(), packages.end(), name) != packages.end()) continue;
+    fs::copy(entry.path(), staged.path() / name, fs::copy_options::recursive);
+  }
+  for (const std::string& package : packages) c.package(in / package, staged.path() / package, false);
+  auto json = nlohmann::ordered_json::parse(MappedFile::open(in / kBundleFile)->text());
+  json["choices"]["precision"] = options.recipe.text();
+  json["tool"] = options.tool;
+  json["files"] = nlohmann::ordered_json::array();
+  for (const BundleFile& f : hash_files(staged.path(), c.pool()))
+    json["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
+  write_text(staged.path() / kBundleFile, json.dump(1) + "\n");
+  c.report().bytes_before = folder_bytes(in);
+  c.report().bytes_after = folder_bytes(staged.path());
+  staged.commit();
+}
+
+}  // namespace
+
+double CompressReport::sqnr_db() const { return decibels(signal, noise); }
+
+CompressReport compress(const fs::path& in, const fs::path& out, const CompressOptions& options) {
+  check_recipe(options.recipe);
+  if (!fs::exists(in)) throw Error("is not there").at(in.string());
+  if (fs::exists(out) && fs::equivalent(in, out))
+    throw Error("the output is the input itself").at(out.string()).hint("give another name with -o");
+  Compressor c(options);
+  try {
+    if (fs::exists(in / kBundleFile))
+      compress_bundle(c, in, out, options);
+    else
+      c.package(in, out, options.overwrite);
+  } catch (const fs::filesystem_error& e) {
+    throw errorf("cannot be written: {}", e.code().message()).at(e.path1().string());
+  }
+  return std::move(c.report());
+}
+
+}  // namespace anemone

@@ -1,0 +1,59 @@
+// Compress: a package or a bundle with its weights in another form.
+//     Recipe recipe;  recipe.rules.push_back({.form = …});
+//     CompressReport r = compress("in.mlpackage", "out.mlpackage", {.recipe = recipe});
+// Weights flow: a first pass fits tables and scales, a second one makes codes while the package is written, on
+// all cores, a few rows at a time. The output is staged and appears when it is whole. What a form costs is
+// measured on the written file, decoded as any reader would.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compress/advice.h"
+#include "compress/recipe.h"
+
+namespace anemone {
+
+struct CompressOptions {
+  Recipe recipe;
+  int threads = 0;
+  bool overwrite = false;
+  std::string tool = "anemone";
+  // Called with weights done and weights in all; false cancels.
+  std::function<bool(int64_t done, int64_t total, const std::string& what)> progress;
+};
+
+struct CompressReport {
+  struct Row {
+    std::string package, weight;  // package: its name without ".mlpackage"
+    std::vector<int64_t> dims;
+    std::string form;
+    uint64_t bytes_before = 0, bytes_after = 0;  // tables, scales and masks included
+    double bits = 0;                             // stored, per element
+    double sqnr_db = 0;                          // infinite where nothing was lost
+    double sparsity = 0;                         // share of zeros
+    size_t functions = 1;                        // that use it
+  };
+  struct Warning {
+    std::string rule, text;
+    int64_t weights = 0;
+  };
+  std::vector<Row> rows;  // weights that were changed
+  std::vector<std::string>
+      kept;               // weights that the rules would change and that could not be, with the reason
+  int64_t untouched = 0;  // weights that no rule names
+  std::vector<Warning> warnings;
+  uint64_t bytes_before = 0, bytes_after = 0;  // of all weight files; of a bundle: of all its files
+  double signal = 0, noise = 0;                // of the changed weights together
+
+  double sqnr_db() const;
+};
+
+// `in`: a package, or a folder with bundle.json.
+CompressReport compress(const std::filesystem::path& in, const std::filesystem::path& out,
+                        const CompressOptions& options);
+
+}  // namespace anemone

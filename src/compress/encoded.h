@@ -1,0 +1,65 @@
+// Encoded: a weight in its new form. The tables and scales are there; codes and masks are made by rows while
+// the package is written, so that nothing as large as the weight is ever held.
+//     Sources sources(encode(weight, form, pool));       // compress/sources.h
+//     Value* v = build_encoded(builder, sources, "w");   // compress/build.h
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "compress/form.h"
+#include "compress/weight.h"
+
+namespace anemone {
+
+class ThreadPool;
+
+// One byte for each element of the rows [begin, end) of the first dimension. Safe from any thread.
+using RowCodes = std::function<void(int64_t begin, int64_t end, uint8_t* out)>;
+
+// Which elements a pruned weight keeps.
+struct Mask {
+  RowCodes rows;                // 1: kept
+  std::vector<int64_t> before;  // kept elements before each row, and in all
+  int64_t kept() const { return before.back(); }
+};
+
+struct Encoded {
+  Form form;
+  std::vector<int64_t> dims;       // of the weight
+  DType dtype = DType::fp16;       // of its values
+  std::vector<int64_t> code_dims;  // as `dims`, but for vectors
+  DType code_dtype = DType::none;
+  RowCodes codes;
+  std::shared_ptr<const Mask> mask;            // pruned weights
+  std::shared_ptr<const WeightValues> values;  // of dense and merely pruned weights
+
+  // Palettes: tables one after the other, shaped by table_dims (rank + 2).
+  std::vector<float> tables;
+  std::vector<int8_t> int8_tables;  // instead of `tables`, with `scales` of the shape scale_dims
+  std::vector<int64_t> table_dims;
+  int vector_axis = -1;
+  // Integers, and tables that are scaled.
+  std::vector<float> scales;
+  std::vector<int32_t> offsets;  // empty: none
+  std::vector<int64_t> scale_dims;
+};
+
+// Fits tables or scales in a first pass over the weight. Error, saying what would work, where the form does
+// not fit the weight's shape. Empty when a palette of mode unique has too few entries for the weight.
+std::shared_ptr<const Encoded> encode(const Weight& weight, const Form& form, ThreadPool& pool);
+
+// Parts of encode(), a file each.
+std::shared_ptr<const Mask> prune(const Weight& weight, const PruneForm& form, ThreadPool& pool);
+// The mask of a weight that is stored sparse: what is not zero.
+std::shared_ptr<const Mask> mask_of(const Weight& weight, ThreadPool& pool);
+bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool);
+void encode_vectors(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool);
+void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, ThreadPool& pool);
+
+// Codes of `bits` each, packed, element 0 in the lowest bits of the first byte.
+void pack_codes(const uint8_t* codes, int64_t count, int bits, std::byte* out);
+
+}  // namespace anemone

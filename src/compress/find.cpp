@@ -1,0 +1,142 @@
+#include "compress/find.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/shape.h"
+#include "engine/function_info.h"
+
+namespace anemone {
+namespace {
+
+struct Consumer {
+  const Operation* op;
+  std::string param;
+};
+using Consumers = std::unordered_map<const Value*, std::vector<Consumer>>;
+
+bool is_constexpr(const Operation& op) { return op.type.starts_with("constexpr_"); }
+
+Consumers consumers_of(const Function& function) {
+  Consumers out;
+  for_each_op(std::as_const(function.body), [&](const Operation& op) {
+    for (const Input& input : op.inputs)
+      for (const Binding& b : input.bindings)
+        if (b.value) out[b.value].push_back({&op, input.name});
+  });
+  return out;
+}
+
+bool flag_of(const Operation& op, const char* name) {
+  const Input* input = op.input(name);
+  if (!input || input->bindings.size() != 1) return false;
+  const Constant* c = input->bindings[0].constant();
+  return c && c->type.dtype == DType::boolean && !c->bytes().empty() && c->bytes()[0] != std::byte{0};
+}
+
+// Output and input channels, by what uses the weight.
+std::pair<int, int> axes_for(const Consumer& use, int rank) {
+  if (use.op->type == "conv_transpose") return {1, 0};
+  if (use.op->type == "matmul") {
+    const bool y = use.param == "y", turned = flag_of(*use.op, y ? "transpose_y" : "transpose_x");
+    return y != turned ? std::pair{rank - 1, rank - 2} : std::pair{rank - 2, rank - 1};
+  }
+  return {0, 1};
+}
+
+// All constants behind a value: what it is made of.
+void constants_of(const Value& value, std::vector<const Constant*>& out) {
+  if (const Constant* c = value.constant()) {
+    out.push_back(c);
+    return;
+  }
+  for (const Input& input : value.producer->inputs)
+    for (const Binding& b : input.bindings) {
+      if (b.literal)
+        out.push_back(b.literal.get());
+      else if (b.value && b.value->producer)
+        constants_of(*b.value, out);
+    }
+  for (const auto& [name, c] : value.producer->attributes)
+    if (name != "name") out.push_back(&c);
+}
+
+const void* origin(const Constant& c) {
+  if (const auto* blob = std::get_if<Blob>(&c.data); blob && blob->file) return c.bytes().data();
+  if (const auto* bytes = std::get_if<Constant::Bytes>(&c.data)) return bytes->data();
+  return &c;
+}
+
+}  // namespace
+
+FoundWeights::FoundWeights(const Program& program) {
+  for (const auto& function : program.functions) {
+    infos_.push_back(std::make_unique<FunctionInfo>(*function));
+    add(*function, *infos_.back());
+  }
+}
+
+FoundWeights::~FoundWeights() = default;
+
+const FoundWeight* FoundWeights::find(const std::string& function, const std::string& value) const {
+  for (const FoundWeight& w : weights_)
+    for (const WeightUse& use : w.uses)
+      if (use.function == function && use.value == value) return &w;
+  return nullptr;
+}
+
+void FoundWeights::add(const Function& function, const FunctionInfo& info) {
+  const Consumers consumers = consumers_of(function);
+  for_each_op(std::as_const(function.body), [&](const Operation& op) {
+    if ((op.type != "const" && !is_constexpr(op)) || op.outputs.size() != 1) return;
+    const Value& value = *op.outputs[0];
+    const auto uses = consumers.find(&value);
+    if (uses == consumers.end() || !value.type.is_tensor() || !value.type.fixed() || value.type.rank() < 2)
+      return;
+    if (value.type.dtype != DType::fp16 && value.type.dtype != DType::fp32) return;
+    if (value.type.size() == 0) return;
+    FoundWeight found;
+    Weight& w = found.weight;
+    std::set<std::string> kinds;
+    std::set<std::pair<int, int>> axes;
+    for (const Consumer& use : uses->second) {
+      if (is_constexpr(*use.op)) return;  // part of another weight
+      kinds.insert(use.op->type);
+      axes.insert(axes_for(use, value.type.rank()));
+    }
+    // Uses that disagree get the usual axes: every form is still right, only the groups may be less apt.
+    if (axes.size() == 1) std::tie(w.output_axis, w.input_axis) = *axes.begin();
+    w.name = value.name;
+    w.kinds.assign(kinds.begin(), kinds.end());
+    w.type = value.type;
+    w.plain = op.type == "const";
+    w.sparse = op.type == "constexpr_sparse_to_dense";
+    std::vector<const Constant*> parts;
+    constants_of(value, parts);
+    std::vector<const void*> key;
+    std::set<const void*> counted;
+    for (const Constant* c : parts) {
+      if (!c->type.is_tensor() || c->type.dtype == DType::string) continue;
+      key.push_back(origin(*c));
+      if (counted.insert(key.back()).second)
+        w.stored_bytes += packed_bytes(c->type.size(), dtype_bits(c->type.dtype));
+      if (const auto* blob = std::get_if<Blob>(&c->data); blob && blob->file) w.file = blob->file;
+    }
+    const auto same = std::find_if(weights_.begin(), weights_.end(), [&](const FoundWeight& other) {
+      return other.weight.type == w.type && other.parts == key && other.weight.output_axis == w.output_axis;
+    });
+    if (same != weights_.end()) {
+      same->uses.push_back({function.name, value.name});
+      return;
+    }
+    w.stored = info.stored(info.id(&value));
+    found.parts = std::move(key);
+    found.uses.push_back({function.name, value.name});
+    weights_.push_back(std::move(found));
+  });
+}
+
+}  // namespace anemone

@@ -1,0 +1,226 @@
+// Weights as small integers: value = scale * (q - offset), with one scale per tensor, channel or block.
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "base/thread_pool.h"
+#include "compress/encoded.h"
+#include "mil/stored_blocks.h"
+
+namespace anemone {
+namespace {
+
+constexpr int64_t kChunk = 1 << 14;  // elements decoded at once: they stay in the first cache
+
+// Adding and taking away 1.5 * 2^23 rounds to an integer, without a call.
+constexpr float kMagic = 12582912.0f;
+constexpr int kShrinks = 9;       // ranges that are tried beside the full one,
+constexpr double kShrink = 0.04;  // each that much narrower
+
+// Of one block: value = scale * (q - zero).
+struct Step {
+  float scale = 1;
+  int zero = 0;
+};
+
+struct Range {
+  float low = 0, high = 0;  // with zero between them
+};
+
+void widen(Range& r, const float* v, int64_t count) {
+  float low = r.low, high = r.high;
+  float odd = 0;  // becomes NaN with a value that is not finite
+  for (int64_t i = 0; i < count; ++i) {
+    low = std::min(low, v[i]);
+    high = std::max(high, v[i]);
+    odd += v[i] * 0.0f;
+  }
+  if (!(odd == 0)) throw errorf("a weight is not finite");
+  r = {low, high};
+}
+
+class IntegerFit {
+ public:
+  IntegerFit(const Weight& weight, const IntegerForm& form, std::vector<int64_t> parts)
+      : form_(form),
+        values_(weight),
+        dims_(weight.dims()),
+        parts_(std::move(parts)),
+        blocks_(dims_, parts_),
+        row_(values_.size() / std::max<int64_t>(1, dims_[0])) {
+    const int bits = dtype_bits(form.dtype), half_range = 1 << (bits - 1);
+    const bool is_signed = dtype_is_signed(form.dtype);
+    low_ = is_signed ? -half_range : 0;
+    high_ = low_ + 2 * half_range - 1;
+    if (form.symmetric) is_signed ? ++low_ : --high_;
+  }
+
+  void fit(Encoded& e, ThreadPool& pool) {
+    std::vector<Range> ranges(static_cast<size_t>(blocks_.count()));
+    const bool rows_apart = parts_[0] == dims_[0];  // no block spans two rows
+    std::mutex mutex;
+    pool.parallel_for(dims_[0], 8, [&](int64_t begin, int64_t end) {
+      std::vector<Range> own(rows_apart ? 0 : ranges.size());
+      std::vector<Range>& into = rows_apart ? ranges : own;
+      std::vector<float> room;
+      for (int64_t at = begin * row_; at < end * row_; at += kChunk) {
+        const int64_t stop = std::min(end * row_, at + kChunk);
+        const float* v = values_.floats(at, stop, room);
+        blocks_.runs(at, stop, [&](int64_t b, int64_t f, int64_t block) {
+          widen(into[static_cast<size_t>(block)], v + (b - at), f - b);
+        });
+      }
+      values_.release(begin * row_, end * row_);
+      if (rows_apart) return;
+      std::lock_guard lock(mutex);
+      for (size_t i = 0; i < own.size(); ++i)
+        ranges[i] = {std::min(ranges[i].low, own[i].low), std::max(ranges[i].high, own[i].high)};
+    });
+    const std::vector<Step> steps = refine(ranges, rows_apart, pool);
+    for (const Step& step : steps) {
+      e.scales.push_back(step.scale);
+      if (!form_.symmetric || !dtype_is_signed(form_.dtype)) e.offsets.push_back(step.zero);
+    }
+    steps_ = steps;
+  }
+
+  void codes(int64_t begin, int64_t end, uint8_t* out) const {
+    std::vector<float> room;
+    const auto low = static_cast<float>(low_), high = static_cast<float>(high_);
+    for (int64_t at = begin * row_; at < end * row_; at += kChunk) {
+      const int64_t stop = std::min(end * row_, at + kChunk);
+      const float* values = values_.floats(at, stop, room);
+      blocks_.runs(at, stop, [&](int64_t b, int64_t e, int64_t block) {
+        const float* v = values + (b - at);
+        const Step& step = steps_[static_cast<size_t>(block)];
+        const float inverse = 1.0f / step.scale, zero = static_cast<float>(step.zero);
+        const float least = low - zero, most = high - zero;
+        for (int64_t i = 0; i < e - b; ++i) {
+          const float clipped = std::min(most, std::max(least, v[i] * inverse));
+          const float rounded = (clipped + kMagic) - kMagic;
+          out[i] = static_cast<uint8_t>(static_cast<int32_t>(rounded + zero));
+        }
+        out += e - b;
+      });
+    }
+    values_.release(begin * row_, end * row_);
+  }
+
+ private:
+  // A scale as it is stored: integers are made with that, so that rounding it costs nothing. A block of zeros
+  // gets the scale 1: nothing is divided by zero.
+  float stored_scale(double scale) const {
+    const bool half = values_.half();
+    auto out = static_cast<float>(scale);
+    if (half) out = round_to_half(out);
+    if (out == 0 || std::isinf(1.0f / out)) out = scale > 0 ? (half ? 0x1p-24f : 0x1p-126f) : 1.0f;
+    return out;
+  }
+
+  // The steps to choose from: the range of the values first.
+  std::vector<Step> candidates(Range r) const {
+    std::vector<Step> out;
+    const double high = static_cast<double>(r.high), low = static_cast<double>(r.low);
+    const double span = form_.symmetric ? 2 * std::max(high, -low) : high - low;
+    if (form_.symmetric) {
+      const int zero = dtype_is_signed(form_.dtype) ? 0 : high_ / 2;
+      out.push_back({stored_scale(span / (high_ - low_)), zero});
+      for (int k = 1; searches() && k <= kShrinks; ++k)
+        out.push_back({stored_scale(span * (1 - kShrink * k) / (high_ - low_)), zero});
+      return out;
+    }
+    const double zero = span > 0 ? (low_ * high - high_ * low) / span : 0;
+    // Both neighbours of the zero point; and the span rounded to fp16 first, as coremltools does.
+    const double rounded = static_cast<double>(round_to_half(static_cast<float>(span)));
+    for (const double s : {span, values_.half() ? rounded : span})
+      for (const double z : {std::nearbyint(zero), std::floor(zero), std::ceil(zero)})
+        add(out, s / (high_ - low_), z);
+    for (int k = 1; searches() && k <= kShrinks; ++k)
+      for (const double z : {std::floor(zero), std::ceil(zero)})
+        add(out, span * (1 - kShrink * k) / (high_ - low_), z);
+    return out;
+  }
+
+  void add(std::vector<Step>& out, double scale, double zero) const {
+    const Step step{stored_scale(scale), std::clamp(static_cast<int>(zero), low_, high_)};
+    for (const Step& other : out)
+      if (other.scale == step.scale && other.zero == step.zero) return;
+    out.push_back(step);
+  }
+
+  // With 16 levels, cutting the largest values off pays: their loss is less than what finer steps give all
+  // others.
+  bool searches() const { return dtype_bits(form_.dtype) == 4; }
+
+  double error(const Step& step, const float* v, int64_t count) const {
+    const float inverse = 1.0f / step.scale;
+    const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
+    float sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const float q = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
+      const float d = v[i] - step.scale * q;
+      sum += d * d;
+    }
+    return static_cast<double>(sum);
+  }
+
+  // The best candidate of each block, by the error over its values.
+  std::vector<Step> refine(const std::vector<Range>& ranges, bool rows_apart, ThreadPool& pool) const {
+    std::vector<std::vector<Step>> choices;
+    bool any = false;
+    for (const Range& r : ranges) {
+      choices.push_back(candidates(r));
+      any = any || choices.back().size() > 1;
+    }
+    std::vector<std::vector<double>> errors(ranges.size());
+    for (size_t b = 0; b < errors.size(); ++b) errors[b].resize(choices[b].size());
+    const auto rows = [&](int64_t begin, int64_t end) {
+      std::vector<float> room;
+      for (int64_t at = begin * row_; at < end * row_; at += kChunk) {
+        const int64_t stop = std::min(end * row_, at + kChunk);
+        const float* v = values_.floats(at, stop, room);
+        blocks_.runs(at, stop, [&](int64_t b, int64_t f, int64_t block) {
+          const auto i = static_cast<size_t>(block);
+          for (size_t c = 0; c < choices[i].size(); ++c)
+            errors[i][c] += error(choices[i][c], v + (b - at), f - b);
+        });
+      }
+      values_.release(begin * row_, end * row_);
+    };
+    // Sums that cross rows are made in one order, so that the threads have no say in them.
+    if (any && rows_apart) pool.parallel_for(dims_[0], 8, rows);
+    if (any && !rows_apart) rows(0, dims_[0]);
+    std::vector<Step> out;
+    for (size_t b = 0; b < choices.size(); ++b)
+      out.push_back(choices[b][static_cast<size_t>(std::min_element(errors[b].begin(), errors[b].end()) -
+                                                   errors[b].begin())]);
+    return out;
+  }
+
+  IntegerForm form_;
+  WeightValues values_;
+  std::vector<int64_t> dims_, parts_;
+  Blocks blocks_;
+  int64_t row_;
+  int low_, high_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, ThreadPool& pool) {
+  std::vector<int64_t> parts(e.dims.size(), 1);
+  const auto out = static_cast<size_t>(weight.output_axis), in = static_cast<size_t>(weight.input_axis);
+  if (form.per != IntegerForm::Per::tensor) parts[out] = e.dims[out];
+  if (form.per == IntegerForm::Per::block) parts[in] = e.dims[in] / form.block;
+  auto fit = std::make_shared<IntegerFit>(weight, form, parts);
+  fit->fit(e, pool);
+  e.scale_dims = parts;
+  e.code_dims = e.dims;
+  e.code_dtype = form.dtype;
+  e.codes = [fit](int64_t begin, int64_t end, uint8_t* codes) { fit->codes(begin, end, codes); };
+}
+
+}  // namespace anemone

@@ -1,0 +1,56 @@
+// Recipe: which weights get which form: rules, of which the first that matches a weight decides.
+//     Recipe r = read_recipe("r.json");
+//     const Form& form = r.form_of("layers_00", weight);
+//
+//     { "min_size": 2048,                       weights of fewer elements are kept
+//       "skip": ["*norm*", "op:gather"],        and so are those that match one of these
+//       "rules": [
+//         {"match": "head_*/*", "quantize": "int8"},
+//         {"match": "*_down*", "palettize": {"bits": 6}},
+//         {"op": "conv", "palettize": {"bits": 4, "group": 16}, "prune": 0.4},
+//         {"keep": true} ] }
+//
+// A pattern is a weight's name with * and ?; with a slash it is compared with "package/name", and "op:conv"
+// names the operations that use the weight.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compress/form.h"
+#include "compress/weight.h"
+
+namespace anemone {
+
+struct Rule {
+  std::string match = "*";
+  std::string op;        // empty: any
+  int64_t min_size = 0;  // elements
+  Form form;
+};
+
+struct Recipe {
+  std::vector<std::string> skip, only;  // only: empty means all
+  int64_t min_size = 2048;
+  std::vector<Rule> rules;
+
+  // The form of a weight of the package `package` (its name without ".mlpackage").
+  const Form& form_of(std::string_view package, const Weight& weight) const;
+  // What the rules do, for people: "4-bit palette, groups of 16"; "mixed" where they differ.
+  std::string text() const;
+};
+
+// Error, naming the rule and the key, for what is not understood.
+Recipe read_recipe(const std::filesystem::path& path);
+Recipe parse_recipe(std::string_view json);
+
+// Checks every rule's form.
+void check_recipe(const Recipe& recipe);
+
+// `pattern` with * (any text) and ? (any character).
+bool matches(std::string_view pattern, std::string_view text);
+
+}  // namespace anemone

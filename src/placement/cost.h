@@ -1,0 +1,45 @@
+// Cost: what Core ML's segmenter would think of one operation: which back ends take it, and its estimate in ms
+// on each. Nothing is timed: the estimates are formulas over shapes, and only they decide the placement.
+//     OpCost c = estimate(op, *find_target("m4").chip);
+//     c[Backend::ane].ms;                             // 0.0047
+//     c[Backend::ane].why;                            // the refusal, where it is not offered
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "mil/program.h"
+#include "target/chips.h"
+
+namespace anemone::placement {
+
+enum class Backend : uint8_t { ane, classic_cpu, bnns };
+inline constexpr std::array kBackends = {Backend::ane, Backend::classic_cpu, Backend::bnns};
+std::string_view backend_name(Backend backend);
+// Users meet two devices: the engine, and the CPU whichever library it runs.
+std::string_view device_of(Backend backend);  // "ANE", "CPU"
+
+struct Offer {
+  bool supported = false;
+  double ms = 0;
+  std::string why;        // of a refusal
+  std::string_view rule;  // of a refusal: "D02"
+};
+
+struct OpCost {
+  std::array<Offer, 3> offers;  // by Backend
+  std::string formula;          // in words: "conv tree, slow leaf: 0.8 flop/byte"
+  std::string extrapolated;     // why the estimate lies outside what was probed; empty when it does not
+
+  const Offer& operator[](Backend b) const { return offers[static_cast<size_t>(b)]; }
+  Offer& operator[](Backend b) { return offers[static_cast<size_t>(b)]; }
+  // The cheaper of the two CPU back ends.
+  double cpu_ms() const;
+};
+
+// Not for const and constexpr operations: they are data and go nowhere.
+OpCost estimate(const Operation& op, const Chip& chip);
+
+}  // namespace anemone::placement

@@ -1,0 +1,57 @@
+// FunctionPlan: a function as Core ML would lay it over the devices: for every operation who takes it, what it is
+// thought to cost there, where it goes; the segments; what would be different.
+//     FunctionPlan plan = plan_function(function, *find_target("m4").chip);
+//     fmt::print("{} of {} on the ANE", plan.ane_ops, plan.ops.size());
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "placement/cost.h"
+#include "placement/segment.h"
+
+namespace anemone::placement {
+
+struct PlannedOp {
+  const Operation* op = nullptr;
+  OpCost cost;
+  Backend chosen = Backend::classic_cpu;
+  int segment = 0;
+
+  bool on_ane() const { return chosen == Backend::ane; }
+};
+
+// Neighbours on one device.
+struct Segment {
+  bool ane = false;
+  size_t first = 0, last = 0;  // operations [first, last)
+  double ms = 0;
+};
+
+struct FunctionPlan {
+  std::vector<PlannedOp> ops;  // those that are placed: no const, no constexpr
+  std::vector<Segment> segments;
+  int switches = 0;               // changes of device, the way in and the way out included
+  double ms = 0;                  // estimated, with switches
+  double ane_ms = 0, cpu_ms = 0;  // of the operations alone
+  size_t ane_ops = 0, extrapolated = 0;
+
+  double ane_share() const { return ane_ms + cpu_ms > 0 ? ane_ms / (ane_ms + cpu_ms) : 0; }
+  const PlannedOp* find(std::string_view name) const;
+};
+
+FunctionPlan plan_function(const Function& function, const Chip& chip);
+
+// How many more milliseconds the whole would take with that operation on the other device; empty when the other
+// device refuses it.
+std::optional<double> price_of_moving(const FunctionPlan& plan, size_t op);
+// How many milliseconds of savings are missing before any operation goes to the engine; empty when one is
+// there, or when none can be.
+std::optional<double> missing_savings(const FunctionPlan& plan);
+
+// Gives the inputs these shapes and infers the types behind them again; sizes that stay unknown stay so.
+void fix_shapes(Function& function, const std::map<std::string, std::vector<int64_t>>& inputs);
+
+}  // namespace anemone::placement

@@ -1,0 +1,77 @@
+#include "placement/segment.h"
+
+#include <limits>
+
+namespace anemone::placement {
+namespace {
+
+// Credited per operation on the engine, so that a tie ends there. Far below any difference of estimates.
+constexpr double kTie = 1e-9;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// A state of the search: the back end of the last operation, and whether the engine was used so far.
+constexpr size_t kStates = 6;
+constexpr size_t state_of(Backend backend, bool used) { return static_cast<size_t>(backend) * 2 + used; }
+
+struct Step {
+  double cost = kNever;
+  uint8_t from = 0;
+};
+
+double enter(const Step& before, size_t state, Backend to) {
+  const auto from = static_cast<Backend>(state / 2);
+  return before.cost + (from == to ? 0 : kSwitchMs);
+}
+
+bool allowed(const PathRule& rule, size_t op, Backend backend) {
+  return rule.op != op || rule.on_ane == (backend == Backend::ane);
+}
+
+}  // namespace
+
+std::vector<Backend> cheapest_path(std::span<const OpCost> costs, const PathRule& rule) {
+  std::vector<std::array<Step, kStates>> steps(costs.size() + 1);
+  // Before the first operation the program is on the CPU, whichever library.
+  steps[0][state_of(Backend::classic_cpu, false)].cost = 0;
+  steps[0][state_of(Backend::bnns, false)].cost = 0;
+  for (size_t i = 0; i < costs.size(); ++i)
+    for (const Backend to : kBackends) {
+      const Offer& offer = costs[i][to];
+      if (!offer.supported || !allowed(rule, i, to)) continue;
+      for (size_t s = 0; s < kStates; ++s) {
+        if (steps[i][s].cost == kNever) continue;
+        const double cost = enter(steps[i][s], s, to) + offer.ms - (to == Backend::ane ? kTie : 0);
+        Step& best = steps[i + 1][state_of(to, s % 2 || to == Backend::ane)];
+        if (cost < best.cost) best = {cost, static_cast<uint8_t>(s)};
+      }
+    }
+  size_t state = kStates;
+  double least = kNever;
+  for (size_t s = 0; s < kStates; ++s) {
+    const bool on_ane = static_cast<Backend>(s / 2) == Backend::ane;
+    const double cost = steps.back()[s].cost + (on_ane ? kSwitchMs : 0);
+    if (cost < least && (s % 2 || !rule.some_ane)) {
+      least = cost;
+      state = s;
+    }
+  }
+  if (state == kStates) return {};
+  std::vector<Backend> path(costs.size());
+  for (size_t i = costs.size(); i-- > 0;) {
+    path[i] = static_cast<Backend>(state / 2);
+    state = steps[i + 1][state].from;
+  }
+  return path;
+}
+
+double path_cost(std::span<const OpCost> costs, std::span<const Backend> path) {
+  double total = 0;
+  for (size_t i = 0; i < path.size(); ++i) {
+    total += costs[i][path[i]].ms;
+    const bool first = i == 0;
+    if (first ? path[i] == Backend::ane : path[i] != path[i - 1]) total += kSwitchMs;
+  }
+  return total + (!path.empty() && path.back() == Backend::ane ? kSwitchMs : 0);
+}
+
+}  // namespace anemone::placement

@@ -1,0 +1,189 @@
+#include "placement/support.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/shape.h"
+#include "placement/weight_form.h"
+
+namespace anemone::placement {
+namespace {
+
+struct Never {
+  std::string_view op, rule;
+};
+
+// "Unsupported MIL operation" and its like: no shape or type helps.
+constexpr Never kNever[] = {
+    {"asin", "O01"},
+    {"acos", "O01"},
+    {"tan", "O01"},
+    {"sinh", "O01"},
+    {"cosh", "O01"},
+    {"atanh", "O01"},
+    {"mod", "O01"},
+    {"reduce_prod", "O01"},
+    {"cumsum", "O01"},
+    {"lstm", "O02"},
+    {"gru", "O02"},
+    {"rnn", "O02"},
+    {"band_part", "O02"},
+    {"one_hot", "O02"},
+    {"non_zero", "O02"},
+    {"range_1d", "O02"},
+    {"random_normal", "O02"},
+    {"random_uniform", "O02"},
+    {"random_bernoulli", "O02"},
+    {"random_categorical", "O02"},
+    {"sliding_windows", "O02"},
+    {"crop_resize", "O02"},
+    {"cond", "O02"},
+    {"while_loop", "O02"},
+    {"make_list", "O02"},
+    {"list_read", "O02"},
+    {"list_write", "O02"},
+    {"list_gather", "O02"},
+    {"list_scatter", "O02"},
+    {"list_length", "O02"},
+    {"non_maximum_suppression", "O02"},
+    {"classify", "O02"},
+    {"scatter", "O03"},
+    {"scatter_nd", "O03"},
+    {"scatter_along_axis", "O03"},
+    {"reduce_argmax", "O05"},
+    {"reduce_argmin", "O05"},
+    {"argsort", "O05"},
+};
+
+std::optional<Refusal> by_kind(const OpView& v) {
+  for (const Never& never : kNever)
+    if (never.op == v.type()) {
+      if (never.op == "scatter")
+        return Refusal{never.rule, "scatter MIL op is currently only supported on uANE targets"};
+      if (never.rule == "O05") return Refusal{never.rule, "Output type int32 is not supported."};
+      return Refusal{never.rule, fmt::format("Unsupported MIL operation \"{}\".", v.type())};
+    }
+  return std::nullopt;
+}
+
+bool computed(const Tensor* t) { return t && !t->constant; }
+
+std::optional<Refusal> by_index(const OpView& v) {
+  const Tensor* indices = v.find("indices");
+  if (v.type() == "gather" && computed(indices)) return Refusal{"O03", "Unsupported gather index type"};
+  if (v.type().starts_with("gather") && computed(indices) && indices->dtype == DType::int32)
+    return Refusal{"O03", "Unsupported tensor data type: int32"};
+  if (v.type() == "slice_by_index" || v.type() == "slice_by_size")
+    for (const char* param : {"begin", "end", "size", "stride"})
+      if (computed(v.find(param)))
+        return Refusal{"O04", fmt::format("invalid live-in: '{}' is known only at run time", param)};
+  return std::nullopt;
+}
+
+// slice_update takes its place from integers that are computed, and is published on the engine all the same.
+bool may_be_integer(const OpView& v, const Tensor& t) {
+  return v.type() == "slice_update" && t.param != "x" && t.param != "update";
+}
+
+std::optional<Refusal> by_dtype(const OpView& v) {
+  for (const auto* list : {&v.operands(), &v.results()})
+    for (const Tensor& t : *list) {
+      if (t.constant || may_be_integer(v, t)) continue;
+      if (t.dtype == DType::fp32 && v.type() != "cast")
+        return Refusal{"D01", "computes in fp32; the engine computes in fp16"};
+      if (t.dtype == DType::int32 || t.dtype == DType::uint32 || t.dtype == DType::int64 ||
+          t.dtype == DType::uint64 || t.dtype == DType::fp64 || t.dtype == DType::string)
+        return Refusal{"D02", fmt::format("Unsupported tensor data type: {}", dtype_name(t.dtype))};
+    }
+  return std::nullopt;
+}
+
+// The size of one dimension: N, C and then D, H, W; a tensor of one or two dimensions has no spatial ones.
+std::optional<Refusal> by_size(const OpView& v, const AneLimits& limits) {
+  for (const auto* list : {&v.operands(), &v.results()})
+    for (const Tensor& t : *list) {
+      if (t.constant) continue;
+      if (t.rank() > 5)
+        return Refusal{"S01",
+                       fmt::format("a tensor has rank {}: {}", t.rank(), shape_text(to_shape(t.dims)))};
+      for (size_t i = 0; i < t.dims.size(); ++i) {
+        const int64_t most = i == 0 ? limits.batch : i == 1 ? limits.channels : limits.spatial;
+        if (t.dims[i] > most)
+          return Refusal{
+              t.dims[i] > AneLimits{}.spatial ? "S05" : "S06",
+              fmt::format("Tensor dimensions {} are not within supported range, [1-{}] for dimension {}",
+                          shape_text(to_shape(t.dims)), most, i)};
+      }
+    }
+  if (v.type() == "matmul") {
+    const Tensor* x = v.find("x");
+    if (x && x->rank() >= 2) {
+      const int64_t inner = x->dims[x->dims.size() - (v.flag("transpose_x") ? 2 : 1)];
+      if (inner > limits.inner)
+        return Refusal{"S07", fmt::format("the inner dimension {} can not fit the Kmem ({} at most)", inner,
+                                          limits.inner)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> by_kernel(const OpView& v, const Chip& chip) {
+  if (v.type() == "conv") {
+    const Tensor* w = v.find("weight");
+    if (!w || w->rank() != 4) return std::nullopt;
+    const int64_t height = w->dims[2], width = w->dims[3], widest = chip.generation <= 13 ? 13 : 15;
+    const bool square = height == 16 && width == 16 && chip.generation > 13;
+    if (!square && (width > widest || height > 31))
+      return Refusal{"O07",
+                     fmt::format("conv with large kernel ({} x {}) does not meet decomposition preconditions",
+                                 height, width)};
+  }
+  if (v.type() == "max_pool") {
+    const std::vector<int64_t> kernel = v.integers("kernel_sizes");
+    if (!kernel.empty() && kernel.back() > 8 && kernel.back() != 32)
+      return Refusal{"O08",
+                     fmt::format("Invalid Pool kernel width ({}), must be [1-8] or 32.", kernel.back())};
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> by_weight(const OpView& v) {
+  if (v.type() != "conv" && v.type() != "linear" && v.type() != "matmul" && v.type() != "conv_transpose")
+    return std::nullopt;
+  for (const Tensor& t : v.operands()) {
+    if (!t.constant || !t.maker || t.maker->type == "const") continue;
+    const WeightForm form = weight_form(*t.maker);
+    const int axis = output_axis(v.op(), t.param);
+    if (form.kind == WeightForm::Kind::integer && form.split_along_inputs(axis))
+      return Refusal{"Q02", "ANE only support per-cout/per-tensor quantization: " + form.text()};
+    if (form.kind == WeightForm::Kind::palette && form.vector > 1)
+      return Refusal{"Q06", "a palette of vectors: " + form.text()};
+    if (form.kind == WeightForm::Kind::palette && form.split_along_inputs(axis))
+      return Refusal{"Q05", "palettes along more than the output channels: " + form.text()};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_state_op(const Operation& op) {
+  return op.type == "read_state" || op.type == "write_state" || op.type == "coreml_update_state";
+}
+
+std::optional<Refusal> ane_refuses(const OpView& view, const Chip& chip) {
+  if (is_state_op(view.op())) return std::nullopt;
+  if (auto r = by_kind(view)) return r;
+  if (auto r = by_index(view)) return r;
+  if (auto r = by_dtype(view)) return r;
+  if (auto r = by_size(view, chip.limits())) return r;
+  if (auto r = by_kernel(view, chip)) return r;
+  return by_weight(view);
+}
+
+std::optional<Refusal> bnns_refuses(const OpView& view) {
+  if (view.type() == "matmul" && !view.results().empty() && view.results()[0].dtype == DType::int32)
+    return Refusal{"D02", "matmul takes FP16, BF16 or FP32"};
+  return std::nullopt;
+}
+
+}  // namespace anemone::placement

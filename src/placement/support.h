@@ -1,0 +1,26 @@
+// What a back end refuses, in the segmenter's own words where they are known, and the rule behind it.
+//     if (auto refusal = ane_refuses(view, *target.chip)) fmt::print("{}: {}", refusal->rule, refusal->message);
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "placement/op_view.h"
+#include "target/chips.h"
+
+namespace anemone::placement {
+
+struct Refusal {
+  std::string_view rule;  // "O01"; `anemone check --explain O01` says the rest
+  std::string message;
+};
+
+std::optional<Refusal> ane_refuses(const OpView& view, const Chip& chip);
+// BNNS, the faster of the two CPU back ends.
+std::optional<Refusal> bnns_refuses(const OpView& view);
+
+// Operations that keep or pass a state: they cost nothing and go wherever their neighbours are.
+bool is_state_op(const Operation& op);
+
+}  // namespace anemone::placement

@@ -1,0 +1,92 @@
+#include "plan/graph_bytes.h"
+
+#include <unordered_map>
+
+#include "package/description.h"
+#include "package/mil_codec.h"
+
+namespace anemone {
+namespace {
+
+// Says what it would hold; nobody asks for it.
+class Hollow : public WeightSource {
+ public:
+  explicit Hollow(Type type) : type_(std::move(type)) {}
+  const Type& type() const override { return type_; }
+  void rows(int64_t, int64_t, std::span<std::byte>) const override {}
+
+ private:
+  Type type_;
+};
+
+Constant hollow(DType dtype, Shape shape) {
+  return Constant::from_source(std::make_shared<Hollow>(Type::tensor(dtype, std::move(shape))));
+}
+
+class HollowWeights : public lower::Weights {
+ public:
+  explicit HollowWeights(bool packed) : packed_(packed) {}
+
+  Value* projection(Builder& b, const WeightRef& ref, double, std::string_view name) override {
+    const Shape shape = {ref.rows(), ref.columns, 1, 1};
+    if (!packed_) return b.constant(hollow(DType::fp16, shape), name);
+    return b.op("constexpr_blockwise_shift_scale",
+                {{"data", hollow(DType::int8, shape)}, {"scale", hollow(DType::fp16, {ref.rows(), 1, 1, 1})}},
+                name);
+  }
+
+  Value* vector(Builder& b, const WeightRef&, Shape shape, double, double, std::string_view name) override {
+    return b.constant(hollow(DType::fp16, std::move(shape)), name);
+  }
+
+ private:
+  bool packed_;
+};
+
+uint64_t encoded(const Program& program) {
+  // Constants lie somewhere in a weight file; offsets of real size, for the bytes that they take.
+  const uint64_t somewhere = uint64_t{1} << 24;
+  const auto place = [&](const Constant& c) -> std::optional<uint64_t> {
+    if (!std::holds_alternative<Constant::Source>(c.data)) return std::nullopt;
+    return somewhere;
+  };
+  return encode_program(program, place).size() + encode_description(describe(program)).size();
+}
+
+uint64_t layers_bytes(const Model& model, bool packed, size_t layers) {
+  Program program;
+  HollowWeights weights(packed);
+  lower::LayersSpec spec;
+  spec.last = layers;
+  spec.final_norm = true;
+  lower::build_layers(program, "main", model, weights, spec);
+  return encoded(program);
+}
+
+uint64_t head_bytes(const Model& model, bool packed, int64_t pieces) {
+  Program program;
+  HollowWeights weights(packed);
+  lower::HeadSpec spec;
+  spec.piece_rows = std::max<int64_t>(1, model.vocab / pieces);
+  spec.last_row = spec.piece_rows * pieces;
+  lower::build_head(program, "main", model, weights, spec);
+  return encoded(program);
+}
+
+}  // namespace
+
+GraphBytes graph_bytes(const Model& model, bool packed) {
+  GraphBytes g;
+  // Layers may differ (windows): the slope is taken over all of them where they are few, else over the first ones.
+  const size_t most = std::min<size_t>(model.layers.size(), 12);
+  const uint64_t one = layers_bytes(model, packed, 1), many = layers_bytes(model, packed, most);
+  g.layer = most > 1 ? (many - one) / (most - 1) : one;
+  g.layers = one - std::min(one, g.layer);
+  const uint64_t head1 = head_bytes(model, packed, 1),
+                 head2 = head_bytes(model, packed, model.vocab > 1 ? 2 : 1);
+  g.piece = head2 > head1 ? head2 - head1 : head1;
+  g.head = head1 - std::min(head1, g.piece);
+  return g;
+}
+
+}  // namespace anemone

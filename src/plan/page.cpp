@@ -1,0 +1,129 @@
+#include "plan/page.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/staged.h"
+#include "plan/known_models.h"
+#include "plan/report.h"
+
+namespace anemone {
+
+extern const char* const kPlanPageText;  // page/plan.html, made into a source by CMake
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json graph_json(const GraphBytes& g) { return {g.layers, g.layer, g.head, g.piece}; }
+
+Json shape_json(const Planner& planner, const std::string& id) {
+  const Model& m = planner.model();
+  const StoredForm half = StoredForm::parse("fp16"), packed = StoredForm::parse("int8");
+  return {
+      {"id", id},
+      {"name", m.name.empty() ? m.family : m.name},
+      {"family", m.family},
+      {"parameters", planner.parameters()},
+      {"hidden", m.hidden},
+      {"layers", m.layers.size()},
+      {"heads", m.heads},
+      {"kvHeads", m.kv_heads},
+      {"headDim", m.head_dim},
+      {"cacheWidth", lower::cache_width(m)},
+      {"intermediate", m.intermediate},
+      {"vocab", m.vocab},
+      {"context", m.context},
+      {"tied", m.tied_head},
+      {"vectors", planner.vectors()},
+      {"tokenizer", planner.tokenizer_bytes()},
+      {"graph", {{"half", graph_json(planner.graph(half))}, {"packed", graph_json(planner.graph(packed))}}}};
+}
+
+Json chip_json(const Chip& c) {
+  return {{"id", c.id},
+          {"name", c.name},
+          {"device", device_name(c.device)},
+          {"phone", c.phone()},
+          {"gbps", c.weight_read.mid()},
+          {"measured", c.weight_read.measured},
+          {"origin", c.weight_read.origin},
+          {"floorUs", call_floor_us(c)},
+          {"int8Streams", c.streams().int8},
+          {"memory", std::vector<int>(c.memory_gb.begin(), c.memory_gb.end())},
+          {"share", usable_memory_share(c.device)},
+          {"mostShard", most_shard_bytes(c.device)},
+          {"mostContext", longest_context(c)}};
+}
+
+Json form_json(const StoredForm& f) {
+  const char* kinds[] = {"fp16", "int8", "int8-tensor", "palette"};
+  return {{"name", f.name()},
+          {"kind", kinds[static_cast<int>(f.kind)]},
+          {"bits", f.bits},
+          {"group", f.group_rows},
+          {"efficiency", f.efficiency()}};
+}
+
+Json page_data(const Planner* own, const PlanOptions& o) {
+  Json data;
+  data["chips"] = Json::array();
+  for (const Chip& chip : all_chips()) data["chips"].push_back(chip_json(chip));
+  data["forms"] = Json::array();
+  bool offered = false;
+  for (const StoredForm& form : all_forms()) {
+    data["forms"].push_back(form_json(form));
+    offered = offered || form == o.form;
+  }
+  if (!offered) data["forms"].push_back(form_json(o.form));
+  data["models"] = Json::array();
+  if (own) data["models"].push_back(shape_json(*own, "own"));
+  for (const KnownModel& known : known_models())
+    data["models"].push_back(shape_json(Planner(describe(known)), std::string(known.id)));
+  const Calibration& c = calibration();
+  data["constants"] = {{"activationGbps", c.constants.activation_gbps},
+                       {"usPerChannel", c.constants.us_per_channel}};
+  data["limits"] = {{"app", kAppBytes},
+                    {"resident", kResidentBytes},
+                    {"process", kProcessBytes},
+                    {"safeShard", kSafeShardBytes},
+                    {"headRows", o.limits.head_rows},
+                    {"manifest", PackageOverhead::manifest},
+                    {"weightHeader", PackageOverhead::weight_header},
+                    {"bundleJson", PackageOverhead::bundle_json}};
+  data["calibration"] = calibration_json();
+  data["start"] = {{"model", own ? "own" : "qwen3-0.6b"},
+                   {"chip", o.target.chip->id},
+                   {"form", o.form.name()},
+                   {"context", o.context},
+                   {"slice", o.kv_write == lower::KvWrite::slice},
+                   {"shardBytes", o.limits.bytes}};
+  return data;
+}
+
+}  // namespace
+
+std::string plan_page(const Planner* own, const PlanOptions& options) {
+  constexpr std::string_view kSlot = "/*DATA*/null";
+  std::string page = kPlanPageText;
+  const size_t at = page.find(kSlot);
+  ANEMONE_CHECK(at != std::string::npos);
+  std::string data = page_data(own, options).dump(-1, ' ', true, Json::error_handler_t::replace);
+  // A name from a checkpoint must not end the script.
+  for (size_t i = data.find('<'); i != std::string::npos; i = data.find('<', i))
+    data.replace(i, 1, "\\u003c");
+  return page.replace(at, kSlot.size(), data);
+}
+
+void write_plan_page(const std::filesystem::path& path, const Planner* own, const PlanOptions& options) {
+  const std::string page = plan_page(own, options);
+  StagedOutput staged(path, true);
+  std::ofstream out(staged.path(), std::ios::binary);
+  out << page;
+  out.close();
+  if (!out) throw errorf("cannot be written").at(path.string());
+  staged.commit();
+}
+
+}  // namespace anemone

@@ -1,0 +1,153 @@
+#include "plan/planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "plan/graph_bytes.h"
+
+namespace anemone {
+namespace {
+
+constexpr WeightRef Layer::*kProjections[] = {&Layer::q,    &Layer::k,  &Layer::v,   &Layer::o,
+                                              &Layer::gate, &Layer::up, &Layer::down};
+constexpr WeightRef Layer::*kVectors[] = {&Layer::attention_norm,
+                                          &Layer::q_bias,
+                                          &Layer::k_bias,
+                                          &Layer::v_bias,
+                                          &Layer::o_bias,
+                                          &Layer::q_norm,
+                                          &Layer::k_norm,
+                                          &Layer::mlp_norm,
+                                          &Layer::gate_bias,
+                                          &Layer::up_bias,
+                                          &Layer::down_bias,
+                                          &Layer::post_mlp_norm,
+                                          &Layer::post_attention_norm};
+
+double elements(const WeightRef& ref) {
+  return static_cast<double>(ref.rows()) * static_cast<double>(std::max<int64_t>(1, ref.columns));
+}
+
+// Counted in floating point first: a configuration alone may say anything.
+double count_parameters(const Model& m) {
+  double total = elements(m.embedding) + elements(m.final_norm) + (m.tied_head ? 0 : elements(m.lm_head));
+  for (const Layer& layer : m.layers) {
+    for (const auto ref : kProjections) total += elements(layer.*ref);
+    for (const auto ref : kVectors)
+      if (layer.*ref) total += elements(layer.*ref);
+  }
+  return total;
+}
+
+int64_t pieces_of(const Shard& shard, int64_t head_rows) {
+  return (static_cast<int64_t>(shard.last - shard.first) + head_rows - 1) / head_rows;
+}
+
+constexpr int kPhoneMemory[] = {4, 6, 8, 12};
+
+int smallest_memory(uint64_t bytes, std::span<const int> sizes, DeviceClass device) {
+  for (const int gb : sizes)
+    if (static_cast<double>(bytes) <= gb * 1e9 * usable_memory_share(device)) return gb;
+  return 0;
+}
+
+}  // namespace
+
+double usable_memory_share(DeviceClass device) { return device == DeviceClass::mac ? 0.75 : 0.5; }
+
+int64_t longest_context(const Chip& chip) { return std::min(chip.limits().spatial, chip.limits().inner); }
+
+Planner::Planner(Model model, uint64_t tokenizer_bytes)
+    : model_(std::move(model)), tokenizer_bytes_(tokenizer_bytes) {
+  const double parameters = count_parameters(model_);
+  const double cache = static_cast<double>(model_.layers.size()) * static_cast<double>(model_.kv_heads) *
+                       static_cast<double>(lower::cache_width(model_)) * 4;
+  if (!(parameters < 1e13 && cache < 1e10 && model_.vocab <= 1 << 24))
+    throw errorf("the model's sizes are beyond reason")
+        .found(fmt::format("{:.3g} parameters, a vocabulary of {}, {:.3g} bytes of cache a position",
+                           parameters, model_.vocab, cache))
+        .expected("below 1e13, 16777216 and 1e10");
+  parameters_ = static_cast<uint64_t>(parameters);
+  for (const auto ref : kVectors)
+    if (model_.layers[0].*ref) vectors_.push_back((model_.layers[0].*ref).rows());
+  half_ = graph_bytes(model_, false);
+  packed_ = graph_bytes(model_, true);
+}
+
+const GraphBytes& Planner::graph(const StoredForm& form) const {
+  return form.kind == StoredForm::Kind::fp16 ? half_ : packed_;
+}
+
+uint64_t Planner::kv_bytes_per_position() const {
+  const auto width = static_cast<uint64_t>(lower::cache_width(model_));
+  return model_.layers.size() * static_cast<uint64_t>(model_.kv_heads) * width * 2 * 2;
+}
+
+uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) const {
+  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).layers;
+  for (size_t i = shard.first; i < shard.last; ++i) {
+    for (const auto ref : kProjections) {
+      const WeightRef& w = model_.layers[i].*ref;
+      bytes += form.file_bytes(w.rows(), w.columns);
+    }
+    for (const int64_t size : vectors_) bytes += vector_file_bytes(size);
+    bytes += graph(form).layer;
+  }
+  if (shard.last == model_.layers.size()) bytes += vector_file_bytes(model_.hidden);  // the final norm
+  return bytes;
+}
+
+uint64_t Planner::head_package(const Shard& shard, const StoredForm& form, int64_t head_rows) const {
+  const int64_t pieces = pieces_of(shard, head_rows);
+  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).head +
+                   static_cast<uint64_t>(pieces) * graph(form).piece;
+  for (auto row = static_cast<int64_t>(shard.first); row < static_cast<int64_t>(shard.last); row += head_rows)
+    bytes += form.file_bytes(std::min(head_rows, static_cast<int64_t>(shard.last) - row), model_.hidden);
+  return bytes;
+}
+
+Plan Planner::plan(const PlanOptions& o) const {
+  const StoredForm& form = o.form;
+  const Chip& chip = *o.target.chip;
+  Plan p;
+  p.options = o;
+  p.shards = plan_shards(
+      model_, 0, model_.layers.size(), [&](const WeightRef& w) { return form.bytes(w.rows(), w.columns); },
+      o.limits);
+  for (const Shard& shard : p.shards.layers) {
+    p.layer_weights += shard.bytes;
+    p.package_bytes += layers_package(shard, form);
+    for (size_t i = shard.first; i < shard.last; ++i)
+      for (const auto ref : kProjections) {
+        const WeightRef& w = model_.layers[i].*ref;
+        p.read_bytes += form.read_bytes(w.rows(), w.columns, chip);
+      }
+  }
+  for (const Shard& shard : p.shards.heads) {
+    p.head_weights += shard.bytes;
+    p.package_bytes += head_package(shard, form, o.limits.head_rows);
+    p.read_bytes += form.read_bytes(static_cast<int64_t>(shard.last - shard.first), model_.hidden, chip);
+  }
+  const auto vocab = static_cast<uint64_t>(model_.vocab), hidden = static_cast<uint64_t>(model_.hidden);
+  p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
+  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json;
+  p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
+  p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
+  p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
+                       .efficiency = form.efficiency(),
+                       .kv_bytes = static_cast<double>(p.kv_bytes),
+                       .kv_factor = o.kv_write == lower::KvWrite::slice ? 1.0 : 2.0,
+                       .calls = static_cast<double>(p.calls()),
+                       .hidden = static_cast<double>(model_.hidden)},
+                      chip, calibration().constants);
+  p.spread = chip.weight_read.measured ? 0.25 : 0.4;
+  p.fit.app = p.bundle_bytes <= kAppBytes;
+  p.fit.resident = p.read_bytes <= kResidentBytes;
+  p.fit.context = o.context <= longest_context(chip);
+  p.fit.smallest_gb = smallest_memory(p.memory_bytes, chip.memory_gb, o.target.device);
+  p.fit.phone_gb = smallest_memory(p.memory_bytes, kPhoneMemory, DeviceClass::iphone);
+  return p;
+}
+
+}  // namespace anemone

@@ -1,0 +1,75 @@
+#include "plan/shards.h"
+
+#include <algorithm>
+
+namespace anemone {
+namespace {
+
+// Filled from the front; an item above the limit stands alone.
+std::vector<Shard> fill(std::span<const uint64_t> items, uint64_t limit) {
+  std::vector<Shard> out;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (out.empty() || items[i] > limit || out.back().bytes > limit - items[i]) out.push_back({i, i, 0});
+    out.back().last = i + 1;
+    out.back().bytes += items[i];
+  }
+  return out;
+}
+
+}  // namespace
+
+uint64_t ShardPlan::bytes() const {
+  uint64_t total = 0;
+  for (const auto* list : {&layers, &heads})
+    for (const Shard& shard : *list) total += shard.bytes;
+  return total;
+}
+
+std::vector<Shard> cut_evenly(std::span<const uint64_t> items, uint64_t limit) {
+  const size_t fewest = fill(items, limit).size();
+  // The smallest limit that needs no more packages. Items above the limit stand alone at any of these.
+  uint64_t low = 0, high = limit;
+  for (const uint64_t item : items)
+    if (item <= limit) low = std::max(low, item);
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (fill(items, middle).size() <= fewest)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return fill(items, high);
+}
+
+ShardPlan plan_shards(const Model& model, size_t first, size_t last, const WeightBytes& bytes,
+                      const ShardLimits& limits) {
+  const uint64_t limit = limits.whole ? UINT64_MAX : limits.bytes;
+  std::vector<uint64_t> items;
+  for (size_t i = first; i < last; ++i) {
+    const Layer& l = model.layers[i];
+    uint64_t total = 0;
+    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) total += bytes(*ref);
+    items.push_back(total);
+  }
+  ShardPlan plan;
+  plan.layers = cut_evenly(items, limit);
+  for (Shard& shard : plan.layers) {
+    shard.first += first;
+    shard.last += first;
+  }
+  items.clear();
+  for (int64_t row = 0; row < model.vocab; row += limits.head_rows) {
+    WeightRef piece = model.lm_head;
+    piece.row_end = piece.row_begin + std::min(limits.head_rows, model.vocab - row);
+    items.push_back(bytes(piece));
+  }
+  plan.heads = cut_evenly(items, limit);
+  for (Shard& shard : plan.heads) {
+    shard.first *= static_cast<size_t>(limits.head_rows);
+    shard.last =
+        std::min(static_cast<size_t>(model.vocab), shard.last * static_cast<size_t>(limits.head_rows));
+  }
+  return plan;
+}
+
+}  // namespace anemone

@@ -1,0 +1,98 @@
+// Generator: the loop from a prompt to an answer: prefill, pick, feed back, until something ends it.
+//     Generator generator(tokenizer, {.max_new = 200, .stops = {"\n\n"}, .on_text = show});
+//     Generation g = generator.run(session, prompt_ids);
+//     if (g.why == StopReason::context) …
+// It prints nothing: text goes to on_text as soon as it is certain. What the session has seen of the prompt
+// already is not computed again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/sampler.h"
+#include "runtime/session.h"
+#include "text/tokenizer.h"
+
+namespace anemone {
+
+enum class StopReason {
+  length,       // max_new tokens
+  end_of_text,  // the model ended it
+  stop_text,    // one of `stops`
+  repetition,   // stop_ngram
+  context,      // the context is full, and sliding is off
+  cancelled,    // keep_going said no
+};
+std::string_view stop_reason_text(StopReason why);  // "length", "end of text", …
+
+struct GenerateOptions {
+  int64_t max_new = 128;
+  SamplerOptions sampling;
+  std::vector<std::string> stops;  // texts that end the answer; they and what follows are not given out
+  bool ignore_eos = false;
+  int64_t stop_ngram = 0;  // ends when the last that many new tokens stand earlier in the answer; 0: off
+
+  // Drafts of up to this many tokens, looked up in the text so far and checked by one call of the bundle. The
+  // tokens are always those of greedy decoding without it. Greedy only; the bundle must give logits and take
+  // several tokens at once (fewer than this + 1: shorter drafts).
+  int64_t speculate = 0;
+
+  // At the context's end: keep the first slide_first tokens and the latest half of the rest, and go on.
+  bool slide = false;
+  int64_t slide_first = 4;
+
+  std::function<void(std::string_view piece)> on_text;          // whole characters
+  std::function<void(int64_t done, int64_t total)> on_prefill;  // tokens of the prompt
+  std::function<bool()> keep_going;                             // asked before each chunk and token
+};
+
+struct GenerateStats {
+  int64_t prompt_tokens = 0;
+  int64_t reused_tokens = 0;  // of the prompt: the session knew them
+  int64_t new_tokens = 0;
+  double first_seconds = 0;   // until the first new token was known
+  double decode_seconds = 0;  // for those after the first
+  int64_t calls = 0;          // of the bundle after the prompt
+  bool speculated = false;    // drafts were asked for
+  int64_t drafted = 0, accepted = 0;
+  int64_t replayed = 0;  // tokens computed once more, one by one, because a choice was close
+  int64_t slides = 0;
+
+  double prefill_speed() const;  // tokens a second; 0 when nothing was measured
+  double decode_speed() const;
+  double acceptance() const;  // of the drafted tokens, 0 to 1
+};
+
+struct Generation {
+  std::string text;
+  std::vector<int32_t> ids;  // new ones, an end token not included
+  StopReason why = StopReason::length;
+  std::string stop;  // the stop string that was met
+  GenerateStats stats;
+};
+
+class Generator {
+ public:
+  // Without a tokenizer there are ids and no text. Error for options that contradict each other.
+  Generator(std::shared_ptr<const Tokenizer> tokenizer, GenerateOptions options);
+
+  // Afterwards the session has seen the prompt and the new tokens but the last. Error when the prompt is
+  // longer than the context, or when the bundle cannot do what the options want.
+  Generation run(Session& session, std::span<const int32_t> prompt) const;
+
+  const GenerateOptions& options() const { return options_; }
+
+ private:
+  void check(const Session& session, std::span<const int32_t> prompt) const;
+
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  GenerateOptions options_;
+};
+
+}  // namespace anemone

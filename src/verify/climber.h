@@ -1,0 +1,64 @@
+// The state of a climb, shared by the files that hold the rungs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "families/model.h"
+#include "reference/reference.h"
+#include "text/tokenizer.h"
+#include "verify/ladder.h"
+#include "verify/stepper.h"
+
+namespace anemone {
+
+struct Climber {
+  const VerifyOptions& options;
+  std::filesystem::path path;
+  std::shared_ptr<const Bundle> bundle;          // in fp32 arithmetic
+  std::shared_ptr<const Checkpoint> checkpoint;  // with a source
+  Model model;                                   // with a source; as the checkpoint describes it
+  std::unique_ptr<Reference> reference;          // with a source; of the bundle's layers alone
+  std::shared_ptr<const Tokenizer> tokenizer;    // may be absent
+  Golden truth;
+  int64_t tokens = 0;   // of the truth that are looked at
+  int64_t context = 0;  // of the tier in use
+  int least_bits = 16;  // of the packages' weights
+  int64_t first_layer = 0;
+  mutable bool cancelled = false;
+  VerifyReport report;
+
+  bool half_weights() const { return least_bits >= 16; }
+  // The bars for the stream and logits, and for what stands inside a layer.
+  double stream_bar(Arithmetic arithmetic) const;
+  double piece_bar(Arithmetic arithmetic) const;
+  void say(const std::string& what) const;
+  StepperOptions stepper_options(Arithmetic arithmetic, bool taps) const;
+  // What a row of logits is held to; empty when it is fine.
+  std::string logit_problem(const FigureRow& row) const;
+};
+
+const char* arithmetic_name(Arithmetic arithmetic);
+
+// Logits of several positions as one row of figures.
+class LogitTally {
+ public:
+  LogitTally(std::string what, Arithmetic arithmetic);
+  void add(std::span<const float> got, std::span<const float> expected);
+  void add_best(int64_t got, std::span<const float> expected);  // where only the choice is known
+  bool empty() const { return row_.positions == 0; }
+  FigureRow row() const;
+
+ private:
+  FigureRow row_;  // sums, until row() divides them
+};
+
+Rung check_weights_rung(Climber& c);
+Rung check_reference(Climber& c);
+Rung check_stateless(Climber& c);
+Rung check_stateful(Climber& c);
+Rung check_runtime(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made);
+Rung check_text(Climber& c, const std::map<Arithmetic, std::vector<int32_t>>& made);
+
+}  // namespace anemone

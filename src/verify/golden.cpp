@@ -1,0 +1,236 @@
+#include "verify/golden.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/npy.h"
+#include "base/staged.h"
+#include "verify/figures.h"
+#include "verify/stepper.h"
+
+namespace anemone {
+namespace {
+
+constexpr const char* kIdNames[] = {"input_ids", "ids", "tokens"};
+constexpr const char* kInner[] = {"embed_out", "final_norm"};
+constexpr const char* kInnerOfLayer[] = {"layer_out_", "attn_out_", "mlp_out_", "q_", "k_", "v_"};
+
+// The number behind a prefix, or -1.
+int64_t number_after(const std::string& name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || name.size() == prefix.size() || name.size() > prefix.size() + 6) return -1;
+  int64_t n = 0;
+  for (const char c : name.substr(prefix.size())) {
+    if (c < '0' || c > '9') return -1;
+    n = n * 10 + (c - '0');
+  }
+  return n;
+}
+
+std::vector<int32_t> ids_of(const Array& array, const std::string& name) {
+  std::vector<int32_t> out;
+  for (const int64_t id : array.to_int()) {
+    if (id < 0 || id > INT32_MAX)
+      throw errorf("'{}' holds what is no token id", name).found(fmt::format("{}", id));
+    out.push_back(static_cast<int32_t>(id));
+  }
+  return out;
+}
+
+// [1, R, …] or [R, …] as rows of one width.
+Golden::Rows rows_of(const Array& array, const std::string& name) {
+  std::vector<int64_t> shape = array.shape();
+  if (shape.size() >= 3 && shape[0] == 1) shape.erase(shape.begin());
+  if (shape.size() < 2) throw errorf("'{}' has too few axes", name).expected("[tokens, values]");
+  Golden::Rows out;
+  out.rows = shape[0];
+  out.width = out.rows > 0 ? array.size() / out.rows : 0;
+  if (out.rows < 1 || out.width < 1) throw errorf("'{}' is empty", name);
+  out.values = array.to_float();
+  return out;
+}
+
+bool is_inner(const std::string& name) {
+  return std::find(std::begin(kInner), std::end(kInner), name) != std::end(kInner) ||
+         std::any_of(std::begin(kInnerOfLayer), std::end(kInnerOfLayer),
+                     [&](const char* prefix) { return number_after(name, prefix) >= 0; });
+}
+
+// transformers counts the embedding as the first, and gives the last after the final norm.
+void take_hidden_states(const std::map<std::string, Array>& arrays, Golden& g) {
+  int64_t last = -1;
+  for (const auto& [name, array] : arrays) last = std::max(last, number_after(name, "hidden_states_"));
+  for (const auto& [name, array] : arrays) {
+    const int64_t i = number_after(name, "hidden_states_");
+    if (i < 0 || (i == last && i > 0)) continue;
+    g.inner.try_emplace(i == 0 ? "embed_out" : fmt::format("layer_out_{}", i - 1), rows_of(array, name));
+  }
+}
+
+void take_logits(const std::map<std::string, Array>& arrays, Golden& g) {
+  if (const auto it = arrays.find("logits"); it != arrays.end()) {
+    g.logits = rows_of(it->second, "logits");
+    if (g.logits.rows < g.prompt)
+      throw errorf("'logits' has fewer rows than the prompt has tokens")
+          .found(fmt::format("{}", g.logits.rows))
+          .expected(fmt::format("{}", g.prompt));
+  } else if (const auto last = arrays.find("logits_last"); last != arrays.end()) {
+    g.logits.values = last->second.to_float();
+    g.logits.rows = 1;
+    g.logits.width = static_cast<int64_t>(g.logits.values.size());
+    g.logits.first = g.prompt - 1;
+  } else {
+    throw errorf("there is no array 'logits'").expected("input_ids and logits, as docs/verify.md says");
+  }
+  g.vocab = g.logits.width;
+}
+
+Golden parse(const std::map<std::string, Array>& arrays) {
+  Golden g;
+  for (const char* name : kIdNames)
+    if (const auto it = arrays.find(name); it != arrays.end() && g.ids.empty())
+      g.ids = ids_of(it->second, name);
+  if (g.ids.empty()) throw errorf("there is no array 'input_ids', or it is empty");
+  g.prompt = static_cast<int64_t>(g.ids.size());
+  if (const auto it = arrays.find("greedy_ids"); it != arrays.end()) {
+    const std::vector<int32_t> more = ids_of(it->second, "greedy_ids");
+    g.ids.insert(g.ids.end(), more.begin(), more.end());
+  }
+  take_logits(arrays, g);
+  for (const auto& [name, array] : arrays)
+    if (is_inner(name)) g.inner.emplace(name, rows_of(array, name));
+  take_hidden_states(arrays, g);
+  for (const int32_t id : g.ids)
+    if (id >= g.vocab)
+      throw errorf("a token id is outside the golden's own vocabulary")
+          .found(fmt::format("{}", id))
+          .expected(fmt::format("0 to {}", g.vocab - 1));
+  return g;
+}
+
+void append(Golden::Rows& rows, std::span<const float> values, int64_t tokens) {
+  rows.values.insert(rows.values.end(), values.begin(), values.end());
+  rows.rows += tokens;
+  rows.width = static_cast<int64_t>(values.size()) / tokens;
+}
+
+// Feeds the prompt and then, `steps` times, the best token; step(ids) gives the logits of all of them.
+Golden feed(std::span<const int32_t> prompt, int64_t steps, int64_t vocab,
+            const std::function<std::vector<float>(std::span<const int32_t>)>& step, Golden g = {}) {
+  g.ids.assign(prompt.begin(), prompt.end());
+  g.prompt = static_cast<int64_t>(prompt.size());
+  g.vocab = vocab;
+  append(g.logits, step(prompt), g.prompt);
+  for (int64_t i = 0; i < steps; ++i) {
+    const auto next = static_cast<int32_t>(best_of(g.logits.row(g.logits.rows - 1)));
+    g.ids.push_back(next);
+    append(g.logits, step(std::span(&next, 1)), 1);
+  }
+  return g;
+}
+
+}  // namespace
+
+std::span<const float> Golden::Rows::row(int64_t token) const {
+  if (!has(token)) throw errorf("the golden has no row for token {}", token);
+  return std::span(values).subspan(static_cast<size_t>((token - first) * width), static_cast<size_t>(width));
+}
+
+const Golden::Rows* Golden::find(const std::string& name) const {
+  const auto it = inner.find(name);
+  return it == inner.end() ? nullptr : &it->second;
+}
+
+const Golden::Rows* Golden::find(const std::string& name, int64_t layer) const {
+  return find(fmt::format("{}_{}", name, layer));
+}
+
+Golden Golden::read(const std::filesystem::path& path) {
+  try {
+    std::map<std::string, Array> arrays;
+    for (auto& [name, array] : read_npz(path)) arrays.insert_or_assign(name, std::move(array));
+    Golden g = parse(arrays);
+    g.origin = path.filename().string();
+    return g;
+  } catch (Error& e) {
+    if (e.where().find(path.string()) == std::string::npos) e.within(path.string());
+    throw;
+  }
+}
+
+void Golden::write(const std::filesystem::path& path) const {
+  StagedOutput staged(path, true);
+  NpzWriter out(staged.path());
+  const auto numbers = [&](const std::string& name, std::span<const int32_t> values) {
+    Array array(DType::int32, {static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), array.values<int32_t>().begin());
+    out.add(name, array);
+  };
+  const auto rows = [&](const std::string& name, const Rows& r) {
+    Array array(DType::fp32, {r.rows, r.width});
+    std::copy(r.values.begin(), r.values.end(), array.values<float>().begin());
+    out.add(name, array);
+  };
+  numbers("input_ids", std::span(ids).first(static_cast<size_t>(prompt)));
+  if (static_cast<size_t>(prompt) < ids.size())
+    numbers("greedy_ids", std::span(ids).subspan(static_cast<size_t>(prompt)));
+  rows("logits", logits);
+  for (const auto& [name, r] : inner) rows(name, r);
+  out.finish();
+  staged.commit();
+}
+
+Golden capture(const Reference& reference, std::span<const int32_t> prompt, const CaptureOptions& options) {
+  if (prompt.empty()) throw errorf("there are no tokens");
+  Golden g;
+  ReferenceOptions o;
+  o.positions = options.positions ? options.positions : static_cast<int64_t>(prompt.size()) + options.steps;
+  int64_t tokens = 0;
+  if (options.layers)
+    o.tap = [&](std::string_view name, int64_t layer, std::span<const float> values) {
+      if (name == "embed_out") tokens = static_cast<int64_t>(values.size()) / reference.model().hidden;
+      const std::string full = layer < 0 ? std::string(name) : fmt::format("{}_{}", name, layer);
+      if (is_inner(full)) append(g.inner[full], values, tokens);
+    };
+  ReferenceSession session(reference, o);
+  Golden out = feed(prompt, options.steps, reference.model().vocab,
+                    [&](std::span<const int32_t> ids) { return session.step(ids); });
+  out.inner = std::move(g.inner);
+  return out;
+}
+
+Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> prompt,
+               const CaptureOptions& options) {
+  if (prompt.empty()) throw errorf("there are no tokens");
+  const int64_t total = static_cast<int64_t>(prompt.size()) + options.steps;
+  Stepper stepper(bundle, {.arithmetic = options.arithmetic,
+                           .threads = options.threads,
+                           .positions = options.positions ? options.positions : total,
+                           .taps = options.layers});
+  const BundleInfo& info = stepper.info();
+  if (info.argmax)
+    throw errorf("the bundle gives only the best token, not logits: there is no golden to capture")
+        .at(bundle.string())
+        .hint("convert without --argmax-output");
+  const Form form = stepper.form_for(total);
+  Caches caches = stepper.empty_caches(form);
+  std::map<std::string, Golden::Rows> inner;
+  int64_t position = 0;
+  Golden g = feed(prompt, options.steps, info.vocab, [&](std::span<const int32_t> ids) {
+    std::vector<float> logits;
+    while (!ids.empty()) {
+      const int64_t tokens = std::min<int64_t>(static_cast<int64_t>(ids.size()), form.most_tokens);
+      const StepResult step = stepper.step(form, ids.first(static_cast<size_t>(tokens)), position, caches);
+      logits.insert(logits.end(), step.logits.begin(), step.logits.end());
+      for (const auto& [name, values] : step.inner)
+        if (is_inner(name)) append(inner[name], values, tokens);
+      position += tokens;
+      ids = ids.subspan(static_cast<size_t>(tokens));
+    }
+    return logits;
+  });
+  g.inner = std::move(inner);
+  return g;
+}
+
+}  // namespace anemone

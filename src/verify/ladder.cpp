@@ -1,0 +1,254 @@
+#include "verify/ladder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "families/family.h"
+#include "package/package.h"
+#include "runtime/session.h"
+#include "verify/climber.h"
+#include "verify/package_weights.h"
+#include "verify/prompt.h"
+
+namespace anemone {
+namespace {
+
+constexpr int64_t kDefaultPrompt = 48;
+
+constexpr const char* kNames[] = {"weights", "reference", "stateless", "stateful", "runtime", "text"};
+
+int least_bits(const Bundle& bundle) {
+  int bits = 16;
+  for (const Stage& stage : bundle.info().stages) {
+    const auto package = open_package(bundle.path() / stage.package);
+    for (const auto& function : package->program.functions)
+      for_each_op(function->body, [&](const Operation& op) {
+        if (op.type.starts_with("constexpr_") && !op.outputs.empty())
+          bits = std::min(bits, form_bits(stored_form(*op.outputs[0])));
+      });
+  }
+  return bits;
+}
+
+void open_source(Climber& c) {
+  c.checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(c.options.source));
+  c.model = describe(*c.checkpoint);
+  const BundleInfo& info = c.bundle->info();
+  if (info.hidden != c.model.hidden || info.vocab != c.model.vocab ||
+      c.first_layer + info.layers > static_cast<int64_t>(c.model.layers.size()))
+    throw errorf("the bundle was made from another model than '{}'", c.options.source.string())
+        .at(c.path.string())
+        .found(fmt::format("vocabulary {}, hidden {}, {} layers", info.vocab, info.hidden, info.layers))
+        .expected(fmt::format("vocabulary {}, hidden {}, {} layers", c.model.vocab, c.model.hidden,
+                              c.model.layers.size()));
+  Model part = c.model;
+  part.layers.assign(c.model.layers.begin() + c.first_layer,
+                     c.model.layers.begin() + c.first_layer + info.layers);
+  c.reference = std::make_unique<Reference>(c.checkpoint, std::move(part), c.options.threads);
+}
+
+// The prompt, short enough for the bundle; the steps follow it.
+std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
+  const int64_t capacity = c.bundle->tiers().back();
+  steps = std::min(c.options.steps, std::max<int64_t>(0, capacity / 2));
+  const int64_t room = capacity - steps;
+  std::vector<int32_t> ids = c.options.ids;
+  if (ids.empty()) {
+    const Ordinary ordinary(c.model.vocab, c.model.hidden,
+                            [&](int64_t id, std::span<float> row) { c.bundle->embed(id, row.data()); });
+    std::vector<int64_t> special = c.model.eos;
+    for (const auto& id : {c.model.bos, c.model.pad})
+      if (id) special.push_back(*id);
+    ids = ordinary_ids(c.tokenizer.get(), c.model.vocab, ordinary, special, std::min(room, kDefaultPrompt));
+  }
+  if (static_cast<int64_t>(ids.size()) > room) ids.resize(static_cast<size_t>(room));
+  if (ids.empty()) throw errorf("there are no tokens to verify with");
+  return ids;
+}
+
+Rung climb(Climber& c, int number, const std::function<Rung()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  Rung rung;
+  try {
+    rung = body();
+  } catch (const Error& e) {
+    // What the bundle cannot compute is the bundle's fault; what we were given wrongly is not.
+    if (c.cancelled || number < 3) throw;
+    rung.verdict = Verdict::failed;
+    rung.summary = e.what();
+  }
+  rung.number = number;
+  rung.name = kNames[number - 1];
+  rung.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return rung;
+}
+
+void describe_bundle(Climber& c) {
+  const BundleInfo& info = c.bundle->info();
+  VerifyReport& r = c.report;
+  r.bundle = c.path.string();
+  r.source = (c.options.source.empty() ? c.options.golden : c.options.source).string();
+  r.name = info.name.empty() ? info.family : info.name;
+  r.precision = info.precision;
+  r.layers = info.layers;
+  r.residual_scale = info.residual_scale;
+  r.min_cosine = c.options.min_cosine;
+  r.form = fmt::format("kv {} by {}{}, {} package{}", info.kv, info.kv_write, info.argmax ? ", argmax" : "",
+                       info.stages.size(), info.stages.size() == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string_view verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed: return "passed";
+    case Verdict::warned: return "warning";
+    case Verdict::failed: return "failed";
+    case Verdict::skipped: return "skipped";
+  }
+  return "";
+}
+
+const char* arithmetic_name(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::fp16 ? "fp16" : "fp32";
+}
+
+double LayerMagnitude::half_headroom() const {
+  return value.value > 0 ? static_cast<double>(kHalfMax) / value.value : INFINITY;
+}
+
+double LayerMagnitude::accumulator_headroom() const {
+  const double most = sum.where.empty() ? value.value : sum.value;
+  return most > 0 ? kAccumulatorLimit / most : INFINITY;
+}
+
+bool VerifyReport::passed() const {
+  return std::none_of(rungs.begin(), rungs.end(), [](const Rung& r) { return r.verdict == Verdict::failed; });
+}
+
+double Climber::stream_bar(Arithmetic arithmetic) const {
+  if (options.min_cosine < kMinCosine || !half_weights() || arithmetic == Arithmetic::fp16)
+    return options.min_cosine;
+  return std::max(kHalfWeightCosine, options.min_cosine);
+}
+
+double Climber::piece_bar(Arithmetic arithmetic) const {
+  const double bar = !half_weights()                  ? kPieceCosine
+                     : arithmetic == Arithmetic::fp16 ? 0.99
+                                                      : kHalfWeightCosine;
+  return options.min_cosine < kMinCosine ? std::min(bar, options.min_cosine) : bar;
+}
+
+void Climber::say(const std::string& what) const {
+  if (!options.progress || options.progress(what)) return;
+  cancelled = true;
+  throw errorf("cancelled");
+}
+
+StepperOptions Climber::stepper_options(Arithmetic arithmetic, bool taps) const {
+  return {.arithmetic = arithmetic, .threads = options.threads, .positions = tokens, .taps = taps};
+}
+
+std::string Climber::logit_problem(const FigureRow& row) const {
+  if (!row.values) {
+    return row.same_best < (half_weights() ? 1.0 : 0.5)
+               ? fmt::format("only {:.0f}% of the best tokens are the truth's", 100 * row.same_best)
+               : "";
+  }
+  // Compressed weights are judged by the mean: a single token may be hard.
+  const double bar = stream_bar(row.arithmetic), cosine = half_weights() ? row.worst_cosine : row.cosine;
+  if (cosine >= bar) return "";
+  return fmt::format("the logits have cosine {:.5f} in {} arithmetic, below {}", cosine,
+                     arithmetic_name(row.arithmetic), bar);
+}
+
+LogitTally::LogitTally(std::string what, Arithmetic arithmetic) {
+  row_.what = std::move(what);
+  row_.arithmetic = arithmetic;
+  row_.same_best = row_.overlap = row_.cosine = 0;
+}
+
+void LogitTally::add(std::span<const float> got, std::span<const float> expected) {
+  const LogitFigures f = compare_logits(got, expected);
+  ++row_.positions;
+  row_.same_best += f.same_best() ? 1 : 0;
+  row_.overlap += f.overlap;
+  row_.cosine += f.values.cosine;
+  row_.worst_cosine = std::min(row_.worst_cosine, f.values.cosine);
+  row_.mean_abs += f.values.mean_abs;
+  row_.max_abs = std::max(row_.max_abs, f.values.max_abs);
+  row_.psnr += f.values.psnr;
+}
+
+void LogitTally::add_best(int64_t got, std::span<const float> expected) {
+  ++row_.positions;
+  row_.values = false;
+  row_.same_best += got == best_of(expected) ? 1 : 0;
+  row_.overlap += in_top(expected, got, 5) ? 1 : 0;
+}
+
+FigureRow LogitTally::row() const {
+  FigureRow out = row_;
+  const auto n = static_cast<double>(std::max<int64_t>(1, row_.positions));
+  for (double* sum : {&out.same_best, &out.overlap, &out.cosine, &out.mean_abs, &out.psnr}) *sum /= n;
+  return out;
+}
+
+VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& options) {
+  if (options.source.empty() == options.golden.empty())
+    throw errorf("give a source or a golden, one of the two");
+  if (options.steps < 1) throw errorf("--steps must be at least 1");
+  if (options.arithmetics.empty()) throw errorf("no arithmetic to verify in");
+  PredictOptions predict;
+  predict.threads = options.threads;
+  Climber c{.options = options, .path = path, .bundle = Bundle::open(path, predict)};
+  for (const Stage& stage : c.bundle->info().stages)
+    if (stage.last_layer > stage.first_layer) {
+      c.first_layer = stage.first_layer;
+      break;
+    }
+  c.least_bits = least_bits(*c.bundle);
+  const BundleInfo& info = c.bundle->info();
+  if (!info.tokenizer.empty()) c.tokenizer = Tokenizer::load(path / info.tokenizer);
+  describe_bundle(c);
+  if (!options.source.empty()) {
+    open_source(c);
+    c.truth.ids = choose_prompt(c, c.report.steps);
+    c.truth.prompt = static_cast<int64_t>(c.truth.ids.size());
+    c.truth.origin = options.source.filename().string();
+  } else {
+    if (!options.ids.empty())
+      throw errorf("a golden brings its own tokens")
+          .hint("give the text to `anemone golden`, or use --source");
+    c.truth = Golden::read(options.golden);
+    if (c.truth.vocab != info.vocab)
+      throw errorf("the golden is of another model than the bundle")
+          .at(options.golden.string())
+          .found(fmt::format("vocabulary {}", c.truth.vocab))
+          .expected(fmt::format("{}", info.vocab));
+    const int64_t capacity = c.bundle->tiers().back();
+    if (c.truth.prompt > capacity)
+      throw errorf("the golden's prompt of {} tokens does not fit the bundle's context", c.truth.prompt)
+          .at(options.golden.string())
+          .expected(fmt::format("at most {}", capacity));
+    c.truth.ids.resize(std::min(c.truth.ids.size(), static_cast<size_t>(capacity)));
+    c.report.steps = static_cast<int64_t>(c.truth.ids.size()) - c.truth.prompt;
+  }
+  c.report.prompt = c.truth.prompt;
+
+  std::map<Arithmetic, std::vector<int32_t>> made;
+  const std::function<Rung()> rungs[] = {
+      [&] { return check_weights_rung(c); },  [&] { return check_reference(c); },
+      [&] { return check_stateless(c); },     [&] { return check_stateful(c); },
+      [&] { return check_runtime(c, made); }, [&] { return check_text(c, made); }};
+  for (int number = 1; number <= 6; ++number) {
+    c.report.rungs.push_back(climb(c, number, rungs[number - 1]));
+    if (c.report.rungs.back().verdict == Verdict::failed) break;
+  }
+  return std::move(c.report);
+}
+
+}  // namespace anemone

@@ -1,0 +1,116 @@
+// The ladder: proves a bundle against what it was made from, rung by rung, and stops with a reason at the first
+// one that breaks.
+//     VerifyReport r = verify("bundle", {.source = "model.gguf"});
+//     std::cout << report_text(r);                           // verify/report.h
+//   1 weights    every tensor against its source
+//   2 reference  the truth itself is finite: the checkpoint by the fp32 reference, or a golden
+//   3 stateless  one token through the packages, layer by layer, over a cache that holds the truth's own rows:
+//                the maths of the layers, whatever they write
+//   4 stateful   the whole text one by one and in chunks, over a cache of known numbers: every row that was
+//                written is right, and no other row changed
+//   5 runtime    the runtime's own Session makes text: finite, not one token over and over, each token among the
+//                truth's five best
+//   6 text       that text is the truth's greedy text
+// Rungs 3 to 6 are climbed in fp32 arithmetic (is the graph right?) and in fp16 (does it survive half?).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "anemone/predictor.h"
+#include "reference/ranges.h"
+#include "verify/figures.h"
+#include "verify/golden.h"
+#include "verify/weights_check.h"
+
+namespace anemone {
+
+// The bars. fp16 weights in fp32 arithmetic only carry the rounding of the weights.
+inline constexpr double kMinCosine = 0.97;        // stream and logits: to pass at all
+inline constexpr double kExpectedCosine = 0.998;  // logits, 8-bit weights: a warning below
+inline constexpr double kHalfWeightCosine = 0.999;
+inline constexpr double kPieceCosine = 0.9;  // q, k, v and what the blocks give, compressed weights
+// Chunks against one by one: fp16 weights in fp32 arithmetic, compressed ones (whose products are rounded on the way
+// in one form of kernel and not in another), fp16 arithmetic.
+inline constexpr double kChunkCosine = 0.999999, kChunkCosineCompressed = 0.9999, kChunkCosineHalf = 0.999;
+inline constexpr double kWideMargin = 0.5;  // of a divergence, in standard deviations of the logits
+inline constexpr double kTieMargin = 0.05;  // the same for fp16 weights: below it is a tie, not an error
+
+struct VerifyOptions {
+  std::filesystem::path source;  // the checkpoint, or
+  std::filesystem::path golden;  // an .npz; one of the two
+  std::vector<int32_t> ids;      // the prompt; empty: ordinary text (or the golden's own)
+  int64_t steps = 16;            // tokens to decode after it
+  double min_cosine = kMinCosine;
+  std::vector<Arithmetic> arithmetics = {Arithmetic::fp32, Arithmetic::fp16};
+  int threads = 0;
+  // What is being done, for people; false cancels (an Error).
+  std::function<bool(const std::string& what)> progress;
+};
+
+enum class Verdict { passed, warned, failed, skipped };
+std::string_view verdict_name(Verdict verdict);
+
+// One line of figures of a rung.
+struct FigureRow {
+  std::string what;  // "logits, one by one"
+  Arithmetic arithmetic = Arithmetic::fp32;
+  int64_t positions = 0;                // tokens that were compared
+  double same_best = 1;                 // the part of them whose best token is the truth's
+  double overlap = 1;                   // of the five best: mean
+  double cosine = 1, worst_cosine = 1;  // mean, and of the worst token
+  double mean_abs = 0, max_abs = 0;
+  double psnr = 0;     // mean
+  bool values = true;  // false: only the best token is known
+};
+
+struct Rung {
+  int number = 0;
+  std::string name;
+  Verdict verdict = Verdict::passed;
+  std::string summary;             // one sentence: what was found, or why it broke
+  std::vector<std::string> notes;  // what else a reader should know, a sentence each
+  std::vector<FigureRow> rows;
+  double seconds = 0;
+};
+
+// One layer in one arithmetic, at the token that rung 3 looks at.
+struct LayerFigures {
+  int64_t layer = 0;
+  std::map<std::string, Figures> parts;  // q, k, v, attn_out, mlp_out, layer_out, where both sides have them
+};
+
+// How large a layer's values become in the package over the whole text, and its sums in the reference.
+struct LayerMagnitude {
+  int64_t layer = 0;
+  Peak value;
+  Peak sum;  // of the accumulator, the bundle's residual scale included; empty without a source
+  double half_headroom() const;
+  double accumulator_headroom() const;  // by the sums, or by the values where there are none
+};
+
+struct VerifyReport {
+  std::string bundle, source, precision, form, name;
+  int64_t layers = 0, prompt = 0, steps = 0;
+  double residual_scale = 1, min_cosine = kMinCosine;
+  std::vector<Rung> rungs;
+  std::vector<WeightFigures> weights;  // worst first
+  std::map<Arithmetic, std::vector<LayerFigures>> layer_figures;
+  std::vector<LayerMagnitude> magnitudes;
+  double proposed_scale = 1;        // of the residual stream, instead of the bundle's; 0: no proposal
+  std::string text, expected_text;  // rung 6, where there is a tokenizer
+
+  bool passed() const;
+};
+
+// Error for what cannot be judged (no such file, another model); a bundle that is wrong is a report that says so.
+VerifyReport verify(const std::filesystem::path& bundle, const VerifyOptions& options);
+
+}  // namespace anemone

@@ -1,0 +1,77 @@
+#include "verify/package_weights.h"
+
+#include "base/error.h"
+#include "engine/function_info.h"
+
+namespace anemone {
+namespace {
+
+const Value* find_weight(const Function& f, const std::string& name) {
+  const size_t cut = name.rfind('_');
+  const std::string user = name.substr(0, cut == std::string::npos ? 0 : cut);
+  const Value* bound = nullptr;
+  for (const auto& op : f.body.ops)
+    for (const auto& value : op->outputs) {
+      if (value->name == name) return value.get();
+      if (value->name == user)
+        for (const char* parameter : {"weight", "bias", "y"})
+          if (name.ends_with(parameter)) bound = op->value(parameter);
+    }
+  return bound;
+}
+
+std::string place_of(const Value& value, const std::string& function) {
+  std::string out;
+  const auto add = [&](const Constant* c) {
+    if (c && c->is_blob()) out += fmt::format("{};", std::get<Blob>(c->data).data_offset);
+  };
+  if (const Operation* op = value.producer) {
+    add(value.constant());
+    for (const Input& in : op->inputs)
+      for (const Binding& b : in.bindings) add(b.constant());
+  }
+  return out.empty() ? function + "/" + value.name : out;
+}
+
+}  // namespace
+
+std::string stored_form(const Value& value) {
+  const Operation* op = value.producer;
+  if (!op) return "none";
+  const auto type_of = [&](const char* name) -> std::string {
+    if (const Input* in = op->input(name); in && !in->bindings.empty())
+      return std::string(dtype_name(in->bindings[0].type().dtype));
+    if (const auto it = op->attributes.find(name); it != op->attributes.end())
+      return std::string(dtype_name(it->second.type.dtype));
+    return "";
+  };
+  const auto digits = [](const std::string& text) {
+    const size_t at = text.find_first_of("0123456789");
+    return at == std::string::npos ? std::string() : text.substr(at);
+  };
+  if (op->type == "const") return std::string(dtype_name(value.type.dtype));
+  if (op->type.starts_with("constexpr_lut")) return "lut" + digits(type_of("indices"));
+  if (op->type == "constexpr_blockwise_shift_scale") return type_of("data");
+  if (op->type == "constexpr_affine_dequantize") return type_of("quantized_data");
+  if (op->type.starts_with("constexpr_sparse")) return "sparse";
+  return op->type;
+}
+
+int form_bits(const std::string& form) {
+  const size_t at = form.find_first_of("0123456789");
+  if (form == "sparse" || at == std::string::npos) return 1;
+  return std::atoi(form.c_str() + at);
+}
+
+PackageWeights::PackageWeights(const Function& function)
+    : function_(function), info_(std::make_unique<FunctionInfo>(function)) {}
+
+PackageWeights::~PackageWeights() = default;
+
+std::optional<PackageWeights::Found> PackageWeights::find(const std::string& name) const {
+  const Value* value = find_weight(function_, name);
+  if (!value || !info_->is_constant(info_->id(value))) return std::nullopt;
+  return Found{info_->stored(info_->id(value)), stored_form(*value), place_of(*value, function_.name)};
+}
+
+}  // namespace anemone

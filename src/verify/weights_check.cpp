@@ -1,0 +1,270 @@
+#include "verify/weights_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "convert/weights.h"
+#include "lower/decoder.h"
+#include "package/package.h"
+#include "verify/package_weights.h"
+
+namespace anemone {
+namespace {
+
+constexpr double kMostDecibels = 200;
+
+// What the lowering asks for, by the name that it gives it.
+struct Asked {
+  std::string name;
+  WeightRef ref;
+  double offset = 0, factor = 1;
+};
+
+class TypeOnly : public WeightSource {
+ public:
+  explicit TypeOnly(Type type) : type_(std::move(type)) {}
+  const Type& type() const override { return type_; }
+  void rows(int64_t, int64_t, std::span<std::byte>) const override {}
+
+ private:
+  Type type_;
+};
+
+class Recorder : public lower::Weights {
+ public:
+  std::vector<Asked> asked;
+
+  Value* projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) override {
+    return note(b, ref, {ref.rows(), ref.columns, 1, 1}, 0, factor, name);
+  }
+  Value* vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
+                std::string_view name) override {
+    return note(b, ref, std::move(shape), offset, factor, name);
+  }
+
+ private:
+  Value* note(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
+              std::string_view name) {
+    auto source = std::make_shared<TypeOnly>(Type::tensor(DType::fp16, std::move(shape)));
+    Value* value = b.constant(Constant::from_source(std::move(source)), name);
+    asked.push_back({value->name, ref, offset, factor});
+    return value;
+  }
+};
+
+std::vector<Asked> asked_by(const Stage& stage, const Model& model, const BundleInfo& info, int64_t last) {
+  Recorder recorder;
+  Program scratch;
+  if (stage.last_layer > stage.first_layer) {
+    lower::LayersSpec spec;
+    spec.first = static_cast<size_t>(stage.first_layer);
+    spec.last = static_cast<size_t>(stage.last_layer);
+    spec.context = stage.functions.at(0).context;
+    spec.residual_scale = info.residual_scale;
+    spec.final_norm = stage.last_layer == last;
+    lower::build_layers(scratch, "layers", model, recorder, spec);
+  }
+  if (!stage.pieces.empty()) {
+    lower::HeadSpec spec;
+    spec.first_row = stage.pieces.front().first_row;
+    spec.last_row = stage.pieces.back().first_row + stage.pieces.back().rows;
+    spec.piece_rows = stage.pieces.front().rows;
+    lower::build_head(scratch, "head", model, recorder, spec);
+  }
+  return recorder.asked;
+}
+
+struct Sums {
+  double ww = 0, ss = 0, ws = 0, ee = 0, max_abs = 0;
+  bool rounded = true;  // every element is as near as half can be
+
+  void add(double wanted, double stored, bool half) {
+    const double e = std::abs(stored - wanted);
+    ww += wanted * wanted;
+    ss += stored * stored;
+    ws += wanted * stored;
+    ee += e * e;
+    max_abs = std::max(max_abs, e);
+    // Half an ulp of half, and the smallest number below its range; a margin for factors applied in fp32.
+    if (half && !(e <= std::abs(wanted) * 0x1.01p-11 + 0x1p-24)) rounded = false;
+  }
+};
+
+void judge(WeightFigures& w, const Sums& s) {
+  w.sqnr = s.ee > 0 ? std::min(kMostDecibels, 10 * std::log10(s.ww / s.ee)) : kMostDecibels;
+  w.gain = s.ss > 0 ? s.ws / s.ss : (s.ww > 0 ? 0 : 1);
+  w.max_abs = s.max_abs;
+  if (!std::isfinite(s.ee)) {
+    w.sqnr = -kMostDecibels;
+    w.problem = "a stored value is not finite";
+    return;
+  }
+  const double noise = s.ww > 0 && s.ss > 0 ? 1 - s.ws * s.ws / s.ww / s.ss : 0;
+  if (std::abs(w.gain - 1) > 0.005 + 2 * std::max(0.0, noise))
+    w.problem = fmt::format("is scaled: the values fit the source best when multiplied by {:.4g}", w.gain);
+  else if (w.sqnr < least_sqnr(w.form))
+    w.problem = fmt::format("differs from its source: SQNR {:.1f} dB, at least {:.0f} expected for {}",
+                            w.sqnr, least_sqnr(w.form), w.form);
+  else if (!s.rounded)
+    w.problem = fmt::format("has an element that is not its source's, rounded: off by {:.3g}", w.max_abs);
+}
+
+std::string tensor_name(const TensorReader& tensor, const WeightRef& ref) {
+  const bool part = ref.row_begin != 0 || ref.row_end != tensor.rows();
+  return part ? fmt::format("{} rows {}-{}", ref.tensor, ref.row_begin, ref.row_end - 1) : ref.tensor;
+}
+
+// Sums over rows, in an order that does not depend on the threads.
+Sums over_rows(int64_t rows, ThreadPool& pool, const std::function<void(int64_t, int64_t, Sums&)>& body) {
+  constexpr int64_t kTile = 64;
+  std::vector<Sums> tiles(static_cast<size_t>((rows + kTile - 1) / kTile));
+  pool.parallel_for(rows, kTile, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += kTile)
+      body(first, std::min(end, first + kTile), tiles[static_cast<size_t>(first / kTile)]);
+  });
+  Sums out;
+  for (const Sums& t : tiles) {
+    out.ww += t.ww;
+    out.ss += t.ss;
+    out.ws += t.ws;
+    out.ee += t.ee;
+    out.max_abs = std::max(out.max_abs, t.max_abs);
+    out.rounded = out.rounded && t.rounded;
+  }
+  return out;
+}
+
+class Checker {
+ public:
+  Checker(const Checkpoint& checkpoint, const Model& model, const Bundle& bundle, ThreadPool& pool,
+          const std::function<bool(double)>& progress)
+      : checkpoint_(checkpoint), model_(model), bundle_(bundle), pool_(pool), progress_(progress) {}
+
+  std::vector<WeightFigures> run() {
+    const BundleInfo& info = bundle_.info();
+    embedding();
+    int64_t last = 0;
+    for (const Stage& stage : info.stages) last = std::max(last, stage.last_layer);
+    if (last > static_cast<int64_t>(model_.layers.size()))
+      throw errorf("the bundle has more layers than the model")
+          .found(fmt::format("{}", last))
+          .expected(fmt::format("at most {}", model_.layers.size()));
+    for (size_t i = 0; i < info.stages.size(); ++i) {
+      stage(info.stages[i], last);
+      if (progress_ && !progress_(static_cast<double>(i + 1) / static_cast<double>(info.stages.size())))
+        throw errorf("cancelled");
+    }
+    std::stable_sort(out_.begin(), out_.end(), [](const WeightFigures& a, const WeightFigures& b) {
+      return a.problem.empty() != b.problem.empty() ? b.problem.empty() : a.sqnr < b.sqnr;
+    });
+    return std::move(out_);
+  }
+
+ private:
+  void stage(const Stage& stage, int64_t last) {
+    const auto package = open_package(bundle_.path() / stage.package);
+    const std::vector<Asked> asked = asked_by(stage, model_, bundle_.info(), last);
+    std::set<std::string> done;
+    for (const StageFunction& f : stage.functions) {
+      const Function* function = package->program.find_function(f.name);
+      if (!function)
+        throw errorf("there is no function '{}'", f.name).at((bundle_.path() / stage.package).string());
+      const PackageWeights weights(*function);
+      for (const Asked& a : asked) {
+        const auto found = weights.find(a.name);
+        if (found && !done.insert(a.name + "@" + found->place).second) continue;
+        WeightFigures w;
+        w.name = a.name;
+        w.package = stage.package;
+        w.tensor = tensor_name(checkpoint_.tensor(a.ref.tensor), a.ref);
+        compare(a, found, w);
+        out_.push_back(std::move(w));
+      }
+    }
+  }
+
+  void compare(const Asked& a, const std::optional<PackageWeights::Found>& found, WeightFigures& w) {
+    w.sqnr = -kMostDecibels;
+    if (!found) {
+      w.problem = "is not in the package";
+      return;
+    }
+    const StoredTensor& stored = *found->stored;
+    const int64_t rows = a.ref.rows(), columns = std::max<int64_t>(1, a.ref.columns);
+    w.form = found->form;
+    w.count = stored.type().size();
+    if (w.count != rows * columns) {
+      w.problem = fmt::format("has {} elements, and its source {}", w.count, rows * columns);
+      return;
+    }
+    const TensorReader& tensor = checkpoint_.tensor(a.ref.tensor);
+    const bool half = w.form == "fp16";
+    judge(w, over_rows(rows, pool_, [&](int64_t begin, int64_t end, Sums& sums) {
+            std::vector<float> want(static_cast<size_t>((end - begin) * columns)), have(want.size());
+            read_weight_rows(tensor, a.ref, begin, end, want);
+            stored.read(begin * columns, end * columns, have.data());
+            for (size_t i = 0; i < want.size(); ++i)
+              sums.add((static_cast<double>(want[i]) + a.offset) * a.factor, have[i], half);
+            if (a.ref.interleaved_head == 0)
+              tensor.release_rows(a.ref.row_begin + begin, a.ref.row_begin + end);
+          }));
+  }
+
+  void embedding() {
+    const BundleInfo& info = bundle_.info();
+    WeightFigures w;
+    w.name = "embedding";
+    w.package = info.embedding_file;
+    w.form = info.embedding_dtype;
+    const TensorReader& tensor = checkpoint_.tensor(model_.embedding.tensor);
+    w.tensor = tensor_name(tensor, model_.embedding);
+    w.count = info.vocab * info.hidden;
+    if (info.vocab != model_.vocab || info.hidden != model_.hidden)
+      throw errorf("the bundle was made from another model")
+          .at(bundle_.path().string())
+          .found(fmt::format("vocabulary {}, hidden {}", info.vocab, info.hidden))
+          .expected(fmt::format("vocabulary {}, hidden {}", model_.vocab, model_.hidden));
+    const double factor = model_.embedding_scale * info.residual_scale;
+    judge(w, over_rows(info.vocab, pool_, [&](int64_t begin, int64_t end, Sums& sums) {
+            std::vector<float> want(static_cast<size_t>((end - begin) * info.hidden));
+            std::vector<float> have(static_cast<size_t>(info.hidden));
+            read_weight_rows(tensor, model_.embedding, begin, end, want);
+            for (int64_t r = begin; r < end; ++r) {
+              bundle_.embed(r, have.data());
+              for (int64_t c = 0; c < info.hidden; ++c)
+                sums.add(
+                    static_cast<double>(want[static_cast<size_t>((r - begin) * info.hidden + c)]) * factor,
+                    have[static_cast<size_t>(c)], false);
+            }
+          }));
+    out_.push_back(std::move(w));
+  }
+
+  const Checkpoint& checkpoint_;
+  const Model& model_;
+  const Bundle& bundle_;
+  ThreadPool& pool_;
+  const std::function<bool(double)>& progress_;
+  std::vector<WeightFigures> out_;
+};
+
+}  // namespace
+
+double least_sqnr(const std::string& form) {
+  const int bits = form_bits(form);
+  if (bits >= 16) return 40;
+  if (bits >= 8) return 20;
+  if (bits >= 6) return 15;
+  if (bits >= 4) return 8;
+  return bits >= 3 ? 5 : 2;
+}
+
+std::vector<WeightFigures> check_weights(const Checkpoint& checkpoint, const Model& model,
+                                         const Bundle& bundle, ThreadPool& pool,
+                                         const std::function<bool(double)>& progress) {
+  return Checker(checkpoint, model, bundle, pool, progress).run();
+}
+
+}  // namespace anemone

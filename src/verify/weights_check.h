@@ -1,0 +1,42 @@
+// Every weight of a bundle against the checkpoint it was made from.
+//     std::vector<WeightFigures> all = check_weights(checkpoint, model, "bundle", {});
+//     for (const WeightFigures& w : all) if (!w.problem.empty()) …
+// Which weight belongs to which tensor is learnt from the lowering itself: it is run once with a recorder in the
+// place of the weights.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "checkpoint/checkpoint.h"
+#include "families/model.h"
+#include "runtime/bundle.h"
+
+namespace anemone {
+
+struct WeightFigures {
+  std::string name;     // in the package: "l0_q_weight"
+  std::string tensor;   // in the checkpoint: "blk.0.attn_q.weight", with its rows where it is a part
+  std::string package;  // the file
+  std::string form;     // how it is stored: "fp16", "int8", "lut4" …
+  int64_t count = 0;    // elements
+  double sqnr = 0;      // dB: 10 log10(sum of squares / sum of squared differences); capped at 200
+  double gain = 1;      // what the stored values must be multiplied by to fit best
+  double max_abs = 0;   // largest difference
+  std::string problem;  // empty: as it should be
+};
+
+// What is asked of a weight, by how it is stored: the least SQNR, and a gain of 1. fp16 weights are also held to
+// their rounding, element by element.
+double least_sqnr(const std::string& form);
+
+// Worst first. `progress` hears what part is done; false cancels (an Error).
+std::vector<WeightFigures> check_weights(const Checkpoint& checkpoint, const Model& model,
+                                         const Bundle& bundle, ThreadPool& pool,
+                                         const std::function<bool(double)>& progress = {});
+
+}  // namespace anemone

@@ -1,0 +1,243 @@
+// Convert with the demo model of the repository: what it chooses, what it refuses, what it leaves behind.
+#include "convert/convert.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/half.h"
+#include "base/npy.h"
+#include "convert/residual.h"
+#include "convert/target.h"
+#include "package/package.h"
+#include "runtime/session.h"
+#include "support/data.h"
+#include "support/temp_folder.h"
+
+using namespace anemone;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path demo() { return source_dir() / "examples/demo_model"; }
+
+struct Golden {
+  std::vector<std::vector<int32_t>> prompts;
+  Array logits;  // after each prompt
+};
+
+Golden golden() {
+  Golden out;
+  const auto json = nlohmann::json::parse(slurp(demo() / "golden.json"));
+  for (const auto& item : json.at("cases"))
+    out.prompts.push_back(item.at("prompt_ids").get<std::vector<int32_t>>());
+  out.logits = read_npy(demo() / "golden_logits.npy");
+  return out;
+}
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += static_cast<double>(a[i]) * b[i];
+    aa += static_cast<double>(a[i]) * a[i];
+    bb += static_cast<double>(b[i]) * b[i];
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+// The demo model with a residual stream 2^power times as large: everything that writes to it is scaled (Q8_0 has a
+// half in front of 32 integers), and the last norm takes it out again, since the head is the embedding.
+fs::path enlarged_demo(const TempFolder& folder, int power) {
+  std::string bytes = slurp(demo() / "demo.gguf");
+  const Checkpoint checkpoint = Checkpoint::open(demo() / "demo.gguf");
+  for (const TensorReader& tensor : checkpoint.tensors()) {
+    const std::string& name = tensor.name();
+    const bool writer = name.ends_with("attn_output.weight") || name.ends_with("ffn_down.weight") ||
+                        name.starts_with("token_embd");
+    if (!writer && name != "output_norm.weight") continue;
+    REQUIRE(tensor.info().name == (writer ? "Q8_0" : "F32"));
+    const auto stored = tensor.stored();
+    const size_t begin =
+        bytes.find(std::string_view(reinterpret_cast<const char*>(stored.data()), stored.size()));
+    REQUIRE(begin != std::string::npos);
+    for (size_t at = begin; at < begin + stored.size(); at += writer ? 34 : 4) {
+      if (writer) {
+        uint16_t scale;
+        std::memcpy(&scale, &bytes[at], 2);
+        scale = half_from_float(std::ldexp(half_to_float(scale), power));
+        std::memcpy(&bytes[at], &scale, 2);
+      } else {
+        float gain;
+        std::memcpy(&gain, &bytes[at], 4);
+        gain = std::ldexp(gain, -power);
+        std::memcpy(&bytes[at], &gain, 4);
+      }
+    }
+  }
+  return folder.write("enlarged.gguf", bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a residual stream that leaves fp16's range is scaled by what was measured") {
+  const TempFolder folder;
+  const fs::path model = enlarged_demo(folder, 12);
+  const Golden expected = golden();
+  const auto vocab = static_cast<size_t>(expected.logits.shape().back());
+  for (const std::optional<double> scale : {std::optional<double>(1), std::optional<double>()}) {
+    const ConvertReport report = convert(model, folder / "b",
+                                         {.context = {64},
+                                          .tokens = {{1, 1}, {8, 8}},
+                                          .precision = Precision::fp16,
+                                          .residual_scale = scale,
+                                          .overwrite = true});
+    const auto bundle = Bundle::open(folder / "b", {.arithmetic = Arithmetic::fp16});
+    size_t close = 0;
+    bool fault = false;
+    for (size_t p = 0; p < expected.prompts.size(); ++p) {
+      Session session(bundle);
+      const std::vector<float> got = session.forward(expected.prompts[p], true);
+      close +=
+          cosine(got, expected.logits.values<float>().subspan(p * vocab, vocab)) >= 0.9995;  // not of NaN
+      fault = fault || session.fault();
+    }
+    CAPTURE(close);
+    if (scale) {
+      CHECK(fault);
+      CHECK(close < expected.prompts.size());
+    } else {
+      CHECK(!fault);
+      CHECK(close == expected.prompts.size());
+      CHECK(report.info.residual_scale < 0.5);
+      CHECK(std::exp2(std::round(std::log2(report.info.residual_scale))) == report.info.residual_scale);
+      REQUIRE(report.notes.size() == 1);
+      CHECK(report.notes[0].find("the residual stream reaches") == 0);
+    }
+  }
+}
+
+TEST_CASE("a whole bundle is one package whose functions share weights and give the logits of a cut one") {
+  const TempFolder folder;
+  ConvertOptions options{
+      .context = {32, 64}, .tokens = {{1, 1}, {4, 4}}, .shard_bytes = 1'000'000, .head_rows = 700};
+  convert(demo() / "demo.gguf", folder / "cut", options);
+  options.whole = true;
+  convert(demo() / "demo.gguf", folder / "whole", options);
+  const BundleInfo info = BundleInfo::read(folder / "whole");
+  REQUIRE(info.stages.size() == 1);
+  CHECK(info.stages[0].kind == Stage::Kind::whole);
+  CHECK(info.stages[0].functions.size() == 4);
+  CHECK(info.stages[0].pieces.size() == 3);
+  CHECK(BundleInfo::read(folder / "cut").stages.size() > 4);
+  const auto ids = golden().prompts[0];
+  const std::vector<float> cut = Session(Bundle::open(folder / "cut", {})).forward(ids),
+                           whole = Session(Bundle::open(folder / "whole", {})).forward(ids);
+  CHECK(cut == whole);
+}
+
+TEST_CASE("a range of tokens with several functions is refused, with the reason") {
+  const TempFolder folder;
+  for (const ConvertOptions& options : {ConvertOptions{.context = {64}, .tokens = {{1, 4}, {16, 16}}},
+                                        ConvertOptions{.context = {32, 64}, .tokens = {{1, 4}}}}) {
+    const std::string error = error_of([&] { convert(demo() / "demo.gguf", folder / "b", options); });
+    CHECK(error.find("a range of tokens does not go together with several functions") != std::string::npos);
+    CHECK(error.find("flexible sizes") != std::string::npos);
+    CHECK(!fs::exists(folder / "b"));
+  }
+}
+
+TEST_CASE("what cannot be built is refused before anything is written") {
+  const TempFolder folder;
+  const auto refused = [&](ConvertOptions options) {
+    const std::string error = error_of([&] { convert(demo() / "demo.gguf", folder / "b", options); });
+    CHECK(fs::is_empty(folder.path()));
+    return error;
+  };
+  CHECK(refused({.context = {1}}).find("the context must be at least 2") == 0);
+  CHECK(refused({.context = {8}, .tokens = {{16, 16}}}).find("16 tokens at once do not fit a context of 8") ==
+        0);
+  CHECK(refused({.context = {64, 64}}).find("the context 64 is given twice") == 0);
+  CHECK(refused({.context = {64}, .tokens = {{4, 4}, {4, 4}}}).find("4 tokens at once are given twice") == 0);
+  CHECK(refused({.tokens = {{1, 4}}, .kv_write = lower::KvWrite::slice}).find("--kv-write slice") == 0);
+  CHECK(refused({.first_layer = 3, .last_layer = 9}).find("the model has no layers 3 to 8") == 0);
+}
+
+TEST_CASE("a bundle that gives only the best token says so when it is asked for logits") {
+  const TempFolder folder;
+  convert(demo() / "demo.gguf", folder / "b", {.context = {64}, .argmax = true});
+  Session session(Bundle::open(folder / "b", {}));
+  const auto ids = golden().prompts[0];
+  const std::string error = error_of([&] { session.forward(ids); });
+  CHECK(error.find("gives only the best token, not logits") != std::string::npos);
+  CHECK(error.find("--argmax-output") != std::string::npos);
+}
+
+TEST_CASE("a target is a chip, a device, a system, or two of these that go together") {
+  CHECK(parse_target("m4").name == "m4");
+  CHECK(!parse_target("m4").phone());
+  CHECK(parse_target("iPhone 15 Pro, ios18").name == "a17-pro, ios18");
+  CHECK(parse_target("ios18,a17pro").name == "a17-pro, ios18");
+  CHECK(parse_target("ios18").phone());
+  CHECK(parse_target("m4, ipados18").phone());
+  CHECK(parse_target("macos15").name == "macos15");
+  CHECK(error_of([] { parse_target("macos14"); }).find("bundles need macOS 15 or newer") == 0);
+  CHECK(error_of([] { parse_target("ios17"); }).find("bundles need iOS 18 or newer") == 0);
+  CHECK(error_of([] { parse_target("a17-pro, macos15"); }).find("macos15 does not run on the A17 Pro") !=
+        std::string::npos);
+  CHECK(error_of([] { parse_target("m4, m3"); }).find("--target takes a chip or a device") == 0);
+  CHECK(error_of([] { parse_target("m99"); }).find("m4-max") != std::string::npos);
+}
+
+TEST_CASE("phones get packed states, and a target's limits become notes") {
+  const TempFolder folder;
+  CHECK(convert(demo() / "demo.gguf", folder / "phone", {.context = {64}, .target = "iphone"}).info.kv ==
+        "packed");
+  CHECK(convert(demo() / "demo.gguf", folder / "mac", {.context = {64}, .target = "m1"}).info.kv == "state");
+  CHECK(convert(demo() / "demo.gguf", folder / "asked",
+                {.context = {64}, .kv = lower::KvKind::io, .target = "ios18"})
+            .info.kv == "io");
+  CHECK(target_notes(parse_target("m4"), 250'000'000, 4096).empty());
+  CHECK(target_notes(parse_target("m4"), 3'000'000'000, 4096).size() == 1);
+  const auto notes = target_notes(parse_target("ios18"), 1'200'000'000, 20000);
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0].find("1200 MB") != std::string::npos);
+  CHECK(notes[1].find("more than 16384 leaves the Neural Engine of the A14") != std::string::npos);
+}
+
+TEST_CASE("licence, author and source of the checkpoint are in every package") {
+  const TempFolder folder;
+  convert(demo() / "demo.gguf", folder / "b", {.context = {64}, .tool = "anemone test"});
+  const Checkpoint checkpoint = Checkpoint::open(demo() / "demo.gguf");
+  CHECK(checkpoint.licence() != "");
+  int packages = 0;
+  for (const fs::path& path : files_ending(folder / "b", ".mlpackage")) {
+    const Metadata meta = read_package(path).description.metadata.value();
+    CHECK(meta.license == checkpoint.licence());
+    CHECK(meta.author == checkpoint.author());
+    CHECK(meta.user.at("anemone.source") == "demo.gguf");
+    CHECK(meta.user.at("anemone.tool") == "anemone test");
+    ++packages;
+  }
+  CHECK(packages == 2);
+}
+
+TEST_CASE("progress grows to the whole, and ending it leaves nothing") {
+  const TempFolder folder;
+  uint64_t last = 0, all = 0;
+  ConvertOptions options{.context = {64}};
+  options.progress = [&](uint64_t done, uint64_t total, const std::string&) {
+    CHECK(done >= last);
+    CHECK(done <= total);
+    last = done;
+    all = total;
+    return true;
+  };
+  convert(demo() / "demo.gguf", folder / "b", options);
+  CHECK(all > 0);
+  CHECK(last == all);
+  options.progress = [](uint64_t done, uint64_t, const std::string&) { return done == 0; };
+  CHECK(error_of([&] { convert(demo() / "demo.gguf", folder / "c", options); }).find("cancelled") == 0);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+}

@@ -1,0 +1,251 @@
+// `anemone convert` as people call it: what it prints, what it refuses, and what is left when it is stopped.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __APPLE__
+#include <util.h>
+#else
+#include <pty.h>
+#endif
+
+#include <chrono>
+#include <thread>
+
+#include "base/npy.h"
+#include "checkpoint/gguf_builder.h"
+#include "e2e/command.h"
+#include "support/data.h"
+#include "support/temp_folder.h"
+
+using namespace anemone;
+using namespace anemone::e2e;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string demo() { return (source_dir() / "examples/demo_model/demo.gguf").string(); }
+
+// A Llama of 16 layers whose weights are a hole in the file: 270 MB to write, nothing to read.
+fs::path large_model(const TempFolder& folder) {
+  test::GgufBuilder b;
+  b.value("general.architecture", "llama");
+  b.number<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f);
+  constexpr uint64_t kHidden = 1024, kMlp = 4096, kLayers = 16, kVocab = 1000;
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, uint64_t>>{{"block_count", kLayers},
+                                                     {"embedding_length", kHidden},
+                                                     {"feed_forward_length", kMlp},
+                                                     {"context_length", 4096},
+                                                     {"attention.head_count", 16},
+                                                     {"attention.head_count_kv", 16},
+                                                     {"vocab_size", kVocab}})
+    b.number<uint32_t>("llama." + key, 4, static_cast<uint32_t>(value));
+  uint64_t offset = 0;
+  const auto tensor = [&](const std::string& name, std::vector<uint64_t> dims) {
+    const bool matrix = dims.size() == 2;
+    b.tensor(name, dims, matrix ? 8 : 0, offset);  // Q8_0, F32
+    const uint64_t bytes = matrix ? dims[0] * dims[1] / 32 * 34 : dims[0] * 4;
+    offset += (bytes + 31) / 32 * 32;
+  };
+  tensor("token_embd.weight", {kHidden, kVocab});
+  tensor("output_norm.weight", {kHidden});
+  for (uint64_t i = 0; i < kLayers; ++i) {
+    const std::string at = "blk." + std::to_string(i) + ".";
+    for (const char* name : {"attn_norm", "ffn_norm"}) tensor(at + name + ".weight", {kHidden});
+    for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"})
+      tensor(at + name + ".weight", {kHidden, kHidden});
+    for (const char* name : {"ffn_gate", "ffn_up"}) tensor(at + name + ".weight", {kHidden, kMlp});
+    tensor(at + "ffn_down.weight", {kMlp, kHidden});
+  }
+  const fs::path path = folder.write("large.gguf", b.data(std::string(1, '\0')).bytes());
+  fs::resize_file(path, fs::file_size(path) - 1 + offset);
+  return path;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder)) out.push_back(entry.path().filename().string());
+  return out;
+}
+
+// Starts a conversion, waits until it has begun to write, sends the signal; its wait status.
+int interrupted(const fs::path& model, const fs::path& folder, int signal) {
+  const std::string target = (folder / "bundle").string();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int null = ::open("/dev/null", O_WRONLY);
+    ::dup2(null, STDOUT_FILENO);
+    ::dup2(null, STDERR_FILENO);
+    ::execl(ANEMONE_BINARY, "anemone", "convert", model.c_str(), "-o", target.c_str(), nullptr);
+    ::_exit(127);
+  }
+  for (int i = 0; i < 20000 && names_in(folder).empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(child, signal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+// What a command prints on a terminal.
+std::string on_terminal(const std::vector<std::string>& arguments) {
+  int master = -1;
+  const pid_t child = ::forkpty(&master, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    std::vector<char*> argv = {const_cast<char*>("anemone")};
+    for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    ::execv(ANEMONE_BINARY, argv.data());
+    ::_exit(127);
+  }
+  std::string out;
+  char buffer[4096];
+  for (ssize_t n; (n = ::read(master, buffer, sizeof buffer)) > 0;)
+    out.append(buffer, static_cast<size_t>(n));
+  ::close(master);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("Ctrl-C ends a conversion and leaves nothing") {
+  const TempFolder models, folder;
+  const fs::path model = large_model(models);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const int status = interrupted(model, folder.path(), signal);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 128 + signal);
+    CHECK(names_in(folder.path()).empty());
+  }
+}
+
+TEST_CASE("a killed conversion leaves nothing under the final name, and the next one works") {
+  const TempFolder models, folder;
+  const int status = interrupted(large_model(models), folder.path(), SIGKILL);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(!fs::exists(folder / "bundle"));
+  for (const std::string& name : names_in(folder.path())) CHECK(name.starts_with(".bundle.partial-"));
+  CHECK(anemone_command({"convert", demo(), "-o", (folder / "bundle").string(), "--context", "64"}).status ==
+        0);
+  CHECK(fs::exists(folder / "bundle" / "bundle.json"));
+}
+
+TEST_CASE("a file that cannot grow is an error, and nothing is left") {
+  const TempFolder folder;
+  const std::string target = (folder / "bundle").string();
+  const Outcome outcome =
+      shell("ulimit -f 1000\n'" ANEMONE_BINARY "' convert '" + demo() + "' -o '" + target + "' --context 64");
+  check_refused(outcome, {"File too large", ".bin"});
+  CHECK(names_in(folder.path()).empty());
+}
+
+TEST_CASE("a disk without room is refused before anything is written, with both figures") {
+  const TempFolder folder;
+  const std::string mount = folder.path().string();
+  const std::string enter = "unshare -rm sh -c 'mount -t tmpfs -o size=2m none " + mount + " && ";
+  if (shell(enter + "true'").status != 0) {
+    MESSAGE("skipped: no small file system can be mounted here");
+    return;
+  }
+  const Outcome outcome = shell(enter + "{ " ANEMONE_BINARY " convert " + demo() + " -o " + mount +
+                                "/bundle; status=$?; ls -A " + mount + "; exit $status; }'");
+  check_refused(outcome, {"too little room", "2.1 MB free", "expected", mount});
+}
+
+TEST_CASE("what stands under the final name is kept, unless it may be replaced") {
+  const TempFolder folder;
+  const std::string target = (folder / "bundle").string();
+  fs::create_directories(folder / "bundle");
+  spill(folder / "bundle" / "mine.txt", "precious");
+  check_refused(anemone_command({"convert", demo(), "-o", target}), {"is there already", "overwrite"});
+  CHECK(slurp(folder / "bundle" / "mine.txt") == "precious");
+  CHECK(anemone_command({"convert", demo(), "-o", target, "--overwrite"}).status == 0);
+  CHECK(!fs::exists(folder / "bundle" / "mine.txt"));
+  CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("the bar is drawn on a terminal only, and --quiet silences it") {
+  const TempFolder folder;
+  const std::vector<std::string> call = {"convert", demo(), "-o", (folder / "b").string(), "--overwrite"};
+  const std::string drawn = on_terminal(call);
+  CHECK(drawn.find("100%") != std::string::npos);
+  CHECK(drawn.find("░") != std::string::npos);
+  CHECK(drawn.find("layers_00.mlpackage") != std::string::npos);
+  std::vector<std::string> quiet = call;
+  quiet.push_back("--quiet");
+  CHECK(on_terminal(quiet) == "");
+  const Outcome piped = anemone_command(call);
+  CHECK(piped.err == "");
+  CHECK(piped.out.find("all files") != std::string::npos);
+}
+
+TEST_CASE("aliases write the same bytes as the flags they stand for") {
+  const TempFolder folder;
+  const auto files = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> call = {"convert", demo(), "-o", (folder / "b").string(), "--overwrite"};
+    call.insert(call.end(), flags.begin(), flags.end());
+    const Outcome outcome = anemone_command(call);
+    CHECK_MESSAGE(outcome.status == 0, outcome.err);
+    return all_files(folder / "b");
+  };
+  CHECK(files({"--max-seq-len", "128"}) == files({"--context", "128"}));
+  CHECK(files({"--no-int8"}) == files({"--precision", "fp16"}));
+  CHECK(files({"--no-int8"}) != files({}));
+  CHECK(files({}) == files({"--context", "2048", "--tokens", "1", "--precision", "int8", "--kv", "state"}));
+}
+
+TEST_CASE("flags that contradict each other or say nothing sensible are refused in one line") {
+  const TempFolder folder;
+  const auto refused = [&](const std::vector<std::string>& flags, const std::vector<std::string>& must_say) {
+    std::vector<std::string> call = {"convert", demo(), "-o", (folder / "b").string()};
+    call.insert(call.end(), flags.begin(), flags.end());
+    check_refused(anemone_command(call), must_say);
+    CHECK(names_in(folder.path()).empty());
+  };
+  refused({"--no-int8", "--precision", "int8"}, {"--no-int8", "contradict"});
+  refused({"--tokens", "1-4,16"}, {"range of tokens", "several functions", "flexible sizes"});
+  refused({"--tokens", "0"}, {"--tokens", "above zero"});
+  refused({"--tokens", "4-2"}, {"token"});
+  refused({"--context", "abc"}, {"--context", "abc"});
+  refused({"--residual-scale", "-1"}, {"--residual-scale", "auto"});
+  refused({"--target", "m99"}, {"m99", "m4-max"});
+  refused({"--layers", "7"}, {"--layers", "0-3"});
+  refused({"--layers", "3-9"}, {"no layers 3 to 9", "0 to 4"});
+  refused({"--head-rows", "70000"}, {"--head-rows", "65536"});
+  refused({"--precision", "int4"}, {"int4"});
+}
+
+TEST_CASE("a model that cannot be converted is refused in one line") {
+  const TempFolder folder, out;
+  const std::string target = (out / "b").string();
+  check_refused(anemone_command({"convert", (folder / "no.gguf").string(), "-o", target}), {"no.gguf"});
+  test::GgufBuilder b;
+  b.value("general.architecture", "mamba");
+  check_refused(anemone_command({"convert", folder.write("m.gguf", b.bytes()).string(), "-o", target}),
+                {"mamba", "llama", "qwen3"});
+  check_refused(anemone_command({"convert", folder.write("t.gguf", "not a model").string(), "-o", target}),
+                {"t.gguf"});
+  CHECK(names_in(out.path()).empty());
+}
+
+TEST_CASE("a bundle that gives only the best token refuses logits and sampling, and says why") {
+  const TempFolder folder;
+  const std::string bundle = (folder / "b").string();
+  CHECK(anemone_command({"convert", demo(), "-o", bundle, "--argmax-output", "--context", "64"}).status == 0);
+  check_refused(anemone_command({"run", bundle, "Once", "--temperature", "0.8"}),
+                {"only the best token", "--argmax-output"});
+  const fs::path ids = folder / "ids.npy";
+  write_npy(ids.string(), Array::from<int32_t>({1}, {1}));
+  check_refused(anemone_command({"logits", bundle, "--ids", ids.string(), "-o", (folder / "l.npy").string()}),
+                {"only the best token", "--argmax-output"});
+  const Outcome text = anemone_command({"run", bundle, "Once upon a time", "--raw", "--max-new", "4"});
+  CHECK(text.status == 0);
+}

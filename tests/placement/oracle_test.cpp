@@ -1,0 +1,145 @@
+// The prediction beside what Core ML did: estimates, refusals and the chosen device of every operation of the
+// oracle's programs.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "placement/oracle_programs.h"
+#include "placement/segment.h"
+#include "support/data.h"
+#include "target/chips.h"
+
+using namespace anemone;
+using namespace anemone::placement;
+
+namespace {
+
+const Chip& m4() { return *find_target("m4").chip; }
+
+// The largest relative error that the study of these formulas states, by class; its figures have one digit, so
+// half a unit of that digit is added.
+double stated_error(const std::string& op) {
+  if (op == "conv") return 8.5e-8;
+  if (op == "linear") return 3.5e-7;
+  if (op == "add" || op == "sub") return 1.5e-7;
+  if (op == "concat" || op == "gather" || op == "mul") return 5.5e-8;
+  if (op == "transpose" || op == "matmul" || op == "gelu" || op.ends_with("_pool")) return 4.5e-8;
+  if (op == "conv_transpose") return 3.5e-8;
+  if (op == "upsample_bilinear") return 1.5e-6;
+  return 4.5e-16;  // two roundings of a double
+}
+
+bool has_formula(const std::string& op) { return op != "lstm" && op != "gru" && op != "rnn"; }
+
+struct Score {
+  int programs = 0, exact = 0, tie = 0, wrong = 0, ops = 0, right = 0;
+};
+
+std::vector<OpCost> told_costs(const OracleProgram& program) {
+  std::vector<OpCost> costs;
+  for (const OracleRow& row : program.rows) {
+    OpCost cost;
+    for (const auto& [backend, column] :
+         {std::pair(Backend::ane, "est_ane_ms"), std::pair(Backend::bnns, "est_bnns_ms"),
+          std::pair(Backend::classic_cpu, "est_classic_ms")})
+      if (const auto ms = number_of(row.at(column))) cost[backend] = {true, *ms, "", ""};
+    costs.push_back(std::move(cost));
+  }
+  return costs;
+}
+
+std::vector<OpCost> fitted_costs(const OracleProgram& program) {
+  std::vector<OpCost> costs;
+  for (const OracleRow& row : program.rows) costs.push_back(estimate(last_op(*build_row(row)), m4()));
+  return costs;
+}
+
+// The least cost of the devices that Core ML chose.
+double cost_of_truth(std::vector<OpCost> costs, const OracleProgram& program) {
+  for (size_t i = 0; i < costs.size(); ++i)
+    for (const Backend b : kBackends)
+      if ((b == Backend::ane) != (program.rows[i].at("selected") == "ane")) costs[i][b].supported = false;
+  const std::vector<Backend> path = cheapest_path(costs);
+  return path.empty() ? INFINITY : path_cost(costs, path);
+}
+
+void judge(const OracleProgram& program, const std::vector<OpCost>& costs, Score& score) {
+  const std::vector<Backend> path = cheapest_path(costs);
+  REQUIRE(path.size() == program.rows.size());
+  int right = 0;
+  for (size_t i = 0; i < path.size(); ++i)
+    right += (path[i] == Backend::ane) == (program.rows[i].at("selected") == "ane");
+  ++score.programs;
+  score.ops += static_cast<int>(path.size());
+  score.right += right;
+  if (right == static_cast<int>(path.size())) {
+    ++score.exact;
+  } else if (std::abs(cost_of_truth(costs, program) - path_cost(costs, path)) < 1e-7) {
+    ++score.tie;
+  } else {
+    ++score.wrong;
+    MESSAGE("wrong beyond a tie: ", program.name);
+  }
+}
+
+std::string line(const char* what, const Score& s) {
+  return fmt::format("{:<18} {:>8} {:>6} {:>5} {:>6}   {}/{} = {:.2f}%", what, s.programs, s.exact, s.tie,
+                     s.wrong, s.right, s.ops, s.ops ? 100.0 * s.right / s.ops : 0);
+}
+
+}  // namespace
+
+TEST_CASE("placement oracle: estimates and refusals are Core ML's") {
+  const auto folder = data_folder("ane_oracle");
+  if (!folder) return;
+  std::map<std::string, std::pair<int, double>> worst;  // by op: rows, error
+  int refusals_right = 0, rows = 0;
+  for (const OracleRow& row : read_table(*folder / "ops.tsv")) {
+    const std::string name = row.at("folder") + "/" + row.at("probe") + " " + row.at("op");
+    CAPTURE(name);
+    const auto function = build_row(row);
+    const OpCost cost = estimate(last_op(*function), m4());
+    ++rows;
+    const bool offered = row.at("est_ane_ms") != "-";
+    CHECK(cost[Backend::ane].supported == offered);
+    refusals_right += cost[Backend::ane].supported == offered;
+    if (!has_formula(row.at("op"))) continue;
+    for (const auto& [backend, column] :
+         {std::pair(Backend::ane, "est_ane_ms"), std::pair(Backend::bnns, "est_bnns_ms"),
+          std::pair(Backend::classic_cpu, "est_classic_ms")}) {
+      const auto truth = number_of(row.at(column));
+      CHECK(truth.has_value() == cost[backend].supported);
+      if (!truth || !cost[backend].supported) continue;
+      const double error = std::abs(cost[backend].ms / *truth - 1);
+      CHECK_MESSAGE(error <= stated_error(row.at("op")), backend_name(backend), " ", cost[backend].ms,
+                    " instead of ", *truth);
+      auto& [count, most] = worst[row.at("op")];
+      most = std::max(most, error);
+      count += backend == Backend::classic_cpu;
+    }
+  }
+  CHECK(rows > 0);
+  std::string table;
+  for (const auto& [op, w] : worst) table += fmt::format("  {:<28} {:>4}  {:.1e}\n", op, w.first, w.second);
+  MESSAGE("refusals right: ", refusals_right, "/", rows, "; worst relative error by op:\n", table);
+}
+
+TEST_CASE("placement oracle: the chosen devices are Core ML's") {
+  const auto folder = data_folder("ane_oracle");
+  if (!folder) return;
+  Score told, fitted;
+  for (const OracleProgram& program : oracle_programs(*folder)) {
+    CAPTURE(program.name);
+    if (program.estimates_known()) judge(program, told_costs(program), told);
+    judge(program, fitted_costs(program), fitted);
+  }
+  MESSAGE("estimates          programs  exact   tie  wrong   ops right\n", line("Core ML's own", told), "\n",
+          line("ours", fitted));
+  CHECK(fitted.programs > 0);
+  CHECK(told.wrong == 0);
+  CHECK(fitted.wrong == 0);
+  CHECK(fitted.right >= 0.97 * fitted.ops);
+  CHECK(told.right >= 0.97 * told.ops);
+}

@@ -1,0 +1,256 @@
+#include "verify/ladder.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "support/golden_models.h"
+#include "support/temp_folder.h"
+#include "verify/broken.h"
+#include "verify/report.h"
+
+using namespace anemone;
+using namespace anemone::test;
+
+namespace {
+
+fs::path demo_model() { return source_dir() / "examples" / "demo_model" / "demo.gguf"; }
+
+// "One morning Mara went to the tide pool with her brother Carl." for the demo model
+const std::vector<int32_t> kPrompt = {0, 1098, 668, 1159, 531, 287, 262, 505, 644, 382, 343, 1032, 1095, 15};
+
+VerifyOptions quick(const fs::path& source, const std::vector<int32_t>& ids = {}) {
+  VerifyOptions o;
+  o.source = source;
+  o.ids = ids;
+  o.steps = 5;
+  o.arithmetics = {Arithmetic::fp32};
+  return o;
+}
+
+std::string summary(const VerifyReport& r) {
+  std::string out;
+  for (const Rung& rung : r.rungs)
+    out += fmt::format("{} {} {}: {}\n", rung.number, rung.name, verdict_name(rung.verdict), rung.summary);
+  return out;
+}
+
+// It broke at that rung, and the reason has these words.
+void check_broken(const VerifyReport& r, int rung, const std::vector<std::string>& words) {
+  INFO(summary(r));
+  CHECK_FALSE(r.passed());
+  REQUIRE(r.rungs.back().number == rung);
+  CHECK(r.rungs.back().verdict == Verdict::failed);
+  for (const std::string& word : words)
+    CHECK_MESSAGE(r.rungs.back().summary.find(word) != std::string::npos, word);
+}
+
+void check_green(const VerifyReport& r) {
+  INFO(summary(r));
+  CHECK(r.passed());
+  CHECK(r.rungs.size() == 6);
+}
+
+}  // namespace
+
+TEST_CASE("verify: the demo model is green in every form of a bundle") {
+  using lower::KvKind;
+  using lower::KvWrite;
+  const TempFolder folder;
+  const std::pair<const char*, ConvertOptions> forms[] = {
+      {"fp16", {.context = {80}, .tokens = {{1, 1}, {8, 8}}, .precision = Precision::fp16}},
+      {"int8", {.context = {80}, .tokens = {{1, 1}, {16, 16}}}},
+      {"int8 per tensor", {.context = {80}, .precision = Precision::int8_tensor}},
+      {"packed, tiers", {.context = {32, 80}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed}},
+      {"io, shards", {.context = {80}, .kv = KvKind::io, .shard_bytes = 1'500'000, .head_rows = 700}},
+      {"slices", {.context = {80}, .tokens = {{1, 1}, {8, 8}}, .kv_write = KvWrite::slice}},
+      {"packed slices",
+       {.context = {80}, .tokens = {{4, 4}}, .kv = KvKind::packed, .kv_write = KvWrite::slice}},
+      {"a range of tokens", {.context = {80}, .tokens = {{1, 4}}}},
+      {"whole", {.context = {80}, .whole = true}},
+      {"argmax", {.context = {80}, .argmax = true, .head_rows = 700}},
+      {"int8 embedding", {.context = {80}, .embedding_int8 = true}},
+      {"scaled residual", {.context = {80}, .precision = Precision::fp16, .residual_scale = 0.25}},
+      {"a short context", {.context = {16}}},
+      {"some layers", {.context = {80}, .precision = Precision::fp16, .first_layer = 1, .last_layer = 3}},
+  };
+  for (const auto& [name, options] : forms) {
+    CAPTURE(name);
+    const BundleEditor bundle(demo_model(), folder / "b", options);
+    VerifyOptions o = quick(demo_model(), kPrompt);
+    o.arithmetics = {Arithmetic::fp32, Arithmetic::fp16};
+    const VerifyReport r = verify(bundle.path(), o);
+    check_green(r);
+    CHECK(r.layer_figures.at(Arithmetic::fp16).size() == static_cast<size_t>(bundle.info().layers));
+    for (const LayerFigures& l : r.layer_figures.at(Arithmetic::fp32)) CHECK(l.parts.size() == 6);
+    for (const LayerMagnitude& m : r.magnitudes) {
+      CHECK(m.value.value > 0);
+      CHECK(m.sum.value > 0);
+    }
+    CHECK(r.rungs[2].rows.size() == 2);
+    CHECK(r.weights.size() > 10);
+  }
+}
+
+TEST_CASE("verify: broken bundles fail at the right rung with the right name") {
+  const TempFolder folder;
+  const ConvertOptions plain{.context = {80}, .tokens = {{1, 1}, {4, 4}}, .precision = Precision::fp16};
+  const VerifyOptions o = quick(demo_model(), kPrompt);
+  SUBCASE("one weight scaled") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([](Function& f) { scale_weight(f, "l2_up_weight", 1.02f); });
+    check_broken(verify(bundle.path(), o), 1, {"l2_up_weight", "blk.2.ffn_up.weight", "scaled", "0.98"});
+  }
+  SUBCASE("one norm of another layer") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([](Function& f) {
+      if (Operation* op = find_op(f, "l1_mlp_norm_gain"))
+        op->attributes.at("val") = find_op(f, "l0_attn_norm_gain")->attributes.at("val");
+    });
+    check_broken(verify(bundle.path(), o), 1, {"l1_mlp_norm_gain", "blk.1.ffn_norm.weight"});
+  }
+  SUBCASE("RoPE pairing swapped") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([&](Function& f) { swap_rope_pairs(f, 1, bundle.info().head_dim); });
+    check_broken(verify(bundle.path(), o), 3, {"layer 1 drifts first", "q:", "rotation"});
+  }
+  SUBCASE("rotation of another base") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit_info([](BundleInfo& info) {
+      for (double& f : info.ropes[0].frequencies) f *= 1.1;
+    });
+    check_broken(verify(bundle.path(), o), 3, {"layer 0 drifts first", "rotation"});
+  }
+  SUBCASE("kv heads misread") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([&](Function& f) { misread_kv_heads(f, 3, bundle.info().kv_heads, bundle.info().head_dim); });
+    check_broken(verify(bundle.path(), o), 3, {"layer 3 drifts first", "k:", "key heads"});
+  }
+  SUBCASE("a cache row off by one, written by mask") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit(shift_cache_rows);
+    check_broken(verify(bundle.path(), o), 4, {"layer 0", "key cache", "written to row 1 instead of row 0"});
+  }
+  SUBCASE("a cache row off by one, written by slices into packed states") {
+    ConvertOptions slices = plain;
+    slices.kv = lower::KvKind::packed;
+    slices.kv_write = lower::KvWrite::slice;
+    BundleEditor bundle(demo_model(), folder / "b", slices);
+    bundle.edit(shift_cache_rows, "t1");
+    check_broken(verify(bundle.path(), o), 4, {"layer 0", "key cache", "written to row 1 instead of row 0"});
+  }
+  SUBCASE("a mask row wrong, decoding") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([](Function& f) { hide_first_position(f, 0); }, "t1");
+    check_broken(verify(bundle.path(), o), 3, {"drifts first", "attn_out", "mask"});
+  }
+  SUBCASE("a mask row wrong, in chunks") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([](Function& f) { hide_first_position(f, 2); }, "t4");
+    check_broken(verify(bundle.path(), o), 4, {"layer 1", "row 2 is wrong", "t4"});
+  }
+  SUBCASE("the head's pieces in another order") {
+    ConvertOptions pieces = plain;
+    pieces.head_rows = 1024;
+    BundleEditor bundle(demo_model(), folder / "b", pieces);
+    bundle.edit_info([](BundleInfo& info) {
+      for (Stage& stage : info.stages)
+        if (stage.pieces.size() == 2) std::swap(stage.pieces[0].logits, stage.pieces[1].logits);
+    });
+    check_broken(verify(bundle.path(), o), 3, {"the layers agree, but the head does not"});
+  }
+  SUBCASE("the embedding of a neighbour") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    const fs::path file = bundle.path() / bundle.info().embedding_file;
+    std::string bytes = slurp(file);
+    const size_t row = static_cast<size_t>(bundle.info().hidden) * 2;
+    std::rotate(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(row), bytes.end());
+    spill(file, bytes);
+    check_broken(verify(bundle.path(), o), 1, {"embedding", "token_embd.weight"});
+  }
+}
+
+TEST_CASE("verify: q and k norms dropped are named, in every family that has them") {
+  const TempFolder folder;
+  for (const GoldenModel& model : golden_models()) {
+    const Checkpoint checkpoint = Checkpoint::open(model.checkpoint);
+    if (!model.variant.empty() || !is_known(checkpoint)) continue;
+    if (describe(checkpoint).head_norm == HeadNorm::none) continue;
+    CAPTURE(model.name());
+    for (const std::string side : {"q", "k"}) {
+      BundleEditor bundle(model.checkpoint, folder / "b", {.context = {80}, .precision = Precision::fp16});
+      bundle.edit([&](Function& f) { drop_head_norm(f, 1, side, false); });
+      check_broken(verify(bundle.path(), quick(model.checkpoint)), 3,
+                   {"layer 1 drifts first", side + ":", side == "q" ? "query heads" : "key heads"});
+      // Without its weight the norm is missed before anything is computed.
+      bundle.edit([&](Function& f) { drop_head_norm(f, 1, side, true); });
+      check_broken(verify(bundle.path(), quick(model.checkpoint)), 1,
+                   {"l1_" + side + "_norm_gain", "is not in the package"});
+    }
+  }
+}
+
+TEST_CASE("verify: a window off by one fails at rung 3, in every family that has one") {
+  const TempFolder folder;
+  for (const GoldenModel& model : golden_models()) {
+    const Checkpoint checkpoint = Checkpoint::open(model.checkpoint);
+    if (!model.variant.empty() || !is_known(checkpoint)) continue;
+    const Model m = describe(checkpoint);
+    const auto windowed =
+        std::find_if(m.layers.begin(), m.layers.end(), [](const Layer& l) { return l.window > 0; });
+    if (windowed == m.layers.end() || windowed->window > 40) continue;
+    CAPTURE(model.name());
+    BundleEditor bundle(model.checkpoint, folder / "b", {.context = {80}, .precision = Precision::fp16});
+    bundle.edit_info([](BundleInfo& info) {
+      for (MaskInfo& mask : info.masks)
+        if (mask.window) ++mask.window;
+    });
+    check_broken(verify(bundle.path(), quick(model.checkpoint)), 3,
+                 {fmt::format("layer {} drifts first", windowed - m.layers.begin()), "attn_out", "mask"});
+  }
+}
+
+TEST_CASE("verify: what cannot be judged is refused, what is wrong is reported") {
+  const TempFolder folder;
+  const BundleEditor bundle(demo_model(), folder / "b", {.context = {80}});
+  CHECK(error_of([&] { verify(bundle.path(), {}); }).find("give a source or a golden") != std::string::npos);
+  CHECK(error_of([&] { verify(folder / "none", quick(demo_model(), kPrompt)); }) != "");
+  VerifyOptions cancelled = quick(demo_model(), kPrompt);
+  cancelled.progress = [](const std::string& what) {
+    return what.find("tokens through") == std::string::npos;
+  };
+  CHECK(error_of([&] { verify(bundle.path(), cancelled); }) == "cancelled");
+  VerifyOptions strict = quick(demo_model(), kPrompt);
+  strict.min_cosine = 1;
+  check_broken(verify(bundle.path(), strict), 3, {"cosine"});
+}
+
+TEST_CASE("verify: the report reads well as text, as JSON and as a page") {
+  const TempFolder folder;
+  BundleEditor bundle(demo_model(), folder / "b", {.context = {80}, .precision = Precision::fp16});
+  const VerifyReport good = verify(bundle.path(), quick(demo_model(), kPrompt));
+  bundle.edit([](Function& f) { scale_weight(f, "l2_up_weight", 2); });
+  const VerifyReport bad = verify(bundle.path(), quick(demo_model(), kPrompt));
+  for (const VerifyReport* r : {&good, &bad}) {
+    std::istringstream lines(report_text(*r, true));
+    for (std::string line; std::getline(lines, line);) {
+      const auto columns = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+      CHECK_MESSAGE(columns <= 100, line);
+    }
+    const auto json = nlohmann::json::parse(report_json(*r));
+    CHECK(json["passed"] == r->passed());
+    CHECK(json["rungs"].size() == r->rungs.size());
+    CHECK(json["weights"].size() == r->weights.size());
+    const std::string page = report_html(*r);
+    CHECK(page.starts_with("<!doctype html>"));
+    for (const char* outside : {"http:", "https:", "src=", "<script", "<link"})
+      CHECK(page.find(outside) == std::string::npos);
+  }
+  CHECK(report_text(good, false, true) == "PASSED: 6 rungs\n");
+  CHECK(report_text(bad).find("FAILED at rung 1, weights: l2_up_weight") != std::string::npos);
+  const std::string page = report_html(good);
+  CHECK(page.find("Error per layer") != std::string::npos);
+  CHECK(page.find("Range per layer") != std::string::npos);
+  CHECK(nlohmann::json::parse(report_json(good))["layer_figures"][2]["fp32"]["attn_out"]["cosine"] > 0.9999);
+}
