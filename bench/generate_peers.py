@@ -53,7 +53,7 @@ class Llama:
         for _ in range(new):
             self.model.eval([token])
             token = int(self.best())
-        return len(ids) / prefill, new / (time.perf_counter() - start)
+        return len(ids) / prefill, new / max(1e-9, time.perf_counter() - start)
 
     def best(self):
         import numpy

@@ -60,7 +60,7 @@ std::map<std::string, std::vector<int64_t>> default_shapes(const Package& packag
 PackageReport load(std::shared_ptr<const Package> package) {
   PackageReport out;
   out.path = package->path;
-  out.name = package->path.filename().string();
+  out.name = (package->path.has_filename() ? package->path : package->path.parent_path()).filename().string();
   out.package = package;
   const auto& functions = package->program.functions;
   if (std::any_of(functions.begin(), functions.end(),
@@ -110,9 +110,10 @@ int64_t tokens_of(const placement::FunctionPlan& plan) {
     const OpView view(*op.op);
     const Tensor* x = view.find("x");
     if (!x || x->rank() < 3) continue;
-    const int64_t columns =
-        op.op->type == "conv" ? x->dims.back() * x->dims[x->dims.size() - 2] : x->dims[x->dims.size() - 2];
-    most = std::max(most, op.op->type == "conv" && x->rank() == 3 ? x->dims.back() : columns);
+    const auto last = static_cast<double>(x->dims.back()),
+               before = static_cast<double>(x->dims[x->dims.size() - 2]);
+    const double columns = op.op->type == "linear" ? before : x->rank() == 3 ? last : last * before;
+    most = std::max(most, static_cast<int64_t>(std::min(columns, 1e15)));
   }
   return most;
 }

@@ -59,7 +59,8 @@ constexpr ErrorMeaning kMeanings[] = {
     {"on-device compiled macho", "A stale compiled copy.",
      "Delete the compiled model and compile again from the .mlpackage.", "Z09",
      "FluidInference/FluidAudio#121"},
-    {"error code: -14|error code -14|error code: 14|error code 14|code=-14|code=14|(-14)|execution plan|-14",
+    {"error code: -14|error code -14|error code: 14|error code 14|code=-14|code=14|code: -14|(-14)|"
+     "error -14|error: -14|status -14|execution plan",
      "The engine refused the plan: size, how states are written, form of the palettes, or a stale compiled "
      "copy.",
      "anemone check for Z01, K02 to K05 and Q05; then delete the compiled copy and compile again.",
@@ -199,7 +200,8 @@ void look_at_packages(const fs::path& path, std::vector<Health>& out) {
 }  // namespace
 
 std::vector<const ErrorMeaning*> decode_error(std::string_view text) {
-  const std::string message = lower(plain_minus(std::string(text)));
+  std::string message = lower(plain_minus(std::string(text)));
+  if (message == "-14" || message == "14") message = "error code " + message;  // a date has such numbers, too
   std::vector<const ErrorMeaning*> out;
   for (const ErrorMeaning& m : kMeanings) {
     std::string_view rest = m.patterns;

@@ -50,7 +50,10 @@ class GoldenRun {
       const std::string at = fmt::format("l{}_", layer);
       if (value == at + "o") return named(fmt::format("attn_out_{}", layer));
       if (value == at + "down") return named(fmt::format("mlp_out_{}", layer));
-      if (value == at + "mlp_out") return named(fmt::format("layer_out_{}", layer));
+      if (value == at + "mlp_out") {
+        const Array* out = named(fmt::format("layer_out_{}", layer));
+        return out ? out : named(fmt::format("hidden_states_{}", layer + 1));
+      }
       return nullptr;
     }
     scale = 1;
@@ -92,11 +95,13 @@ const StoredTensor* weight_of(const Operation& op, std::shared_ptr<const StoredT
   const Value* w = op.value("weight");
   if (!w || !w->producer || !placement::is_constant(*w)) return nullptr;
   if (const Constant* plain = w->constant()) {
+    if (!is_readable(*plain)) return nullptr;
     hold = stored_constant(*plain);
     return hold.get();
   }
   const placement::WeightForm form = placement::weight_form(*w->producer);
-  if (form.kind != placement::WeightForm::Kind::integer || !form.data) return nullptr;
+  if (form.kind != placement::WeightForm::Kind::integer || !form.data || !is_readable(*form.data))
+    return nullptr;
   hold = stored_constant(*form.data);
   return hold.get();
 }

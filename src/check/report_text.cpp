@@ -67,15 +67,18 @@ std::string residency(const FunctionReport& f) {
   });
   for (const auto& [kind, r] : kinds) {
     const bool main = kind == "conv" || kind == "linear";
-    const std::string note = r.on_ane == r.all  ? ""
-                             : r.taken == r.all ? " (it takes all)"
-                                                : fmt::format(" (it takes {})", r.taken);
+    const std::string note = r.taken == r.all ? "" : fmt::format(" ({} refused)", r.all - r.taken);
     if (main)
       out += fmt::format("  {} on ANE: {}/{}{}\n", kind, r.on_ane, r.all, note);
     else
       rest += fmt::format("{}{} {}/{}{}", rest.empty() ? "" : ", ", kind, r.on_ane, r.all, note);
   }
   if (!rest.empty()) out += wrap("  others: ", rest, 100);
+  size_t taken = 0;
+  for (const auto& [kind, r] : kinds) taken += static_cast<size_t>(r.taken);
+  if (f.plan.ane_ops == 0 && taken > 0)
+    out += fmt::format("  the engine takes {} of {} operations, but they do not pay for the switch\n", taken,
+                       f.plan.ops.size());
   return out;
 }
 
@@ -117,7 +120,7 @@ std::string function_text(const PackageReport& p, const FunctionReport& f, bool 
     out += fmt::format("  Core ML's own plan is known for {} operations and differs for {}\n", f.truth.size(),
                        f.differing());
   if (f.plan.extrapolated > 0)
-    out += fmt::format("  {} of {} estimates lie outside the sizes that were probed{}\n", f.plan.extrapolated,
+    out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.plan.extrapolated,
                        f.plan.ops.size(), verbose ? " (~)" : "");
   return verbose ? out + operations(f) : out;
 }
@@ -164,7 +167,14 @@ std::string finding_text(const Group& g, const CheckReport& r, const TextOptions
     out += fmt::format("         - and {} more{}\n", g.all.size() - most,
                        layers.size() > 1 ? fmt::format(", in {} layers together", layers.size()) : "");
   }
-  if (!g.rule->fix.empty()) out += wrap("         do: ", g.rule->fix, options.width);
+  const auto row = [&](std::string_view lead, std::string_view text) {
+    if (!text.empty()) out += wrap(lead, text, options.width);
+  };
+  if (g.all[0]->level != Level::hint) {
+    row("         why: ", g.rule->why);
+    row("         cost: ", g.rule->cost);
+  }
+  row("         do: ", g.rule->fix);
   return out;
 }
 

@@ -65,13 +65,16 @@ void shifting(const FunctionSubject& s, Findings& out) {
   }
 }
 
-// old · keep + new: every row is written again.
+// old · keep + new: every row is written again. Packed states are put together from such sums.
 void blending(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double bytes = 0;
   for (const auto& op : s.plan.ops) {
     const Operation* by = writer(*op.op);
-    if (!by || by->type != "add") continue;
+    const Input* values = by && by->type == "concat" ? by->input("values") : nullptr;
+    const Value* first = values && !values->bindings.empty() ? values->bindings[0].value : nullptr;
+    const Operation* blend = first ? first->producer : by;
+    if (!blend || blend->type != "add") continue;
     ++count;
     bytes += OpView(*by).results()[0].bytes();
   }

@@ -69,9 +69,7 @@ void int8_without_gain(const PackageSubject& s, Findings& out) {
 double outlier_ratio(const Value& value) {
   const Operation* maker = value.producer;
   const placement::WeightForm form = placement::weight_form(*maker);
-  if (!form.data || !form.data->type.fixed()) return 0;
-  const auto* blob = std::get_if<Blob>(&form.data->data);
-  if (blob && !blob->file) return 0;
+  if (!form.data || !is_readable(*form.data)) return 0;
   const auto stored = stored_constant(*form.data);
   const int64_t count = form.data->type.size(), piece = 4096, pieces = std::min<int64_t>(count / piece, 256);
   double largest = 0, squares = 0, seen = 0;

@@ -14,12 +14,6 @@ bool engine_work(const placement::PlannedOp& op) {
          op.op->type != "cast" && op.op->type != "identity";
 }
 
-bool readable(const Constant& c) {
-  if (!c.type.is_tensor() || !c.type.fixed() || c.type.dtype == DType::string || c.is_strings()) return false;
-  if (const auto* blob = std::get_if<Blob>(&c.data)) return blob->file != nullptr;
-  return std::holds_alternative<Constant::Bytes>(c.data);
-}
-
 // Names of our own cache operations: "k_12_old". Others count what they call k and v.
 bool cache_word(std::string_view rest) {
   for (const char* word : {"old", "kept", "placed", "full", "write", "padded", "layer"})
@@ -86,6 +80,12 @@ bool FunctionIndex::is_output(const Value* value) const {
   return std::find(outputs_.begin(), outputs_.end(), value) != outputs_.end();
 }
 
+bool is_readable(const Constant& c) {
+  if (!c.type.is_tensor() || !c.type.fixed() || c.type.dtype == DType::string || c.is_strings()) return false;
+  if (const auto* blob = std::get_if<Blob>(&c.data)) return blob->file != nullptr;
+  return std::holds_alternative<Constant::Bytes>(c.data);
+}
+
 bool small_model(const PackageSubject& package) {
   constexpr uint64_t kFloor = 14'000'000;
   return std::max(package.bundle.weight_bytes, package.weight_bytes) < kFloor;
@@ -115,7 +115,7 @@ const Value* computed_operand(const Operation& op, std::string_view param) {
 }
 
 std::vector<float> constant_values(const Constant* constant, int64_t most) {
-  if (!constant || !readable(*constant) || constant->type.size() > most) return {};
+  if (!constant || !is_readable(*constant) || constant->type.size() > most) return {};
   const auto stored = stored_constant(*constant);
   if (constant->type.is_float()) return decode_floats(*stored);
   const std::vector<int32_t> ints = decode_ints(*stored);

@@ -92,6 +92,8 @@ bool small_model(const PackageSubject& package);
 // The layer that a name tells: "l12_q", "layers.12.mlp", "k_12_old"; -1 when it tells none.
 int layer_of(std::string_view name);
 
+// Its bytes are at hand: in place, or in a weight file that is there.
+bool is_readable(const Constant& constant);
 // The computed value behind an operand, or empty.
 const Value* computed_operand(const Operation& op, std::string_view param);
 // The one number that a constant holds; empty for anything else.

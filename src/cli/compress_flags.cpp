@@ -79,7 +79,7 @@ Recipe CompressFlags::recipe_of() const {
   r.skip = skip;
   r.only = only;
   r.min_size = min_size;
-  Rule rule;
+  RecipeRule rule;
   if (bits != 0 || !lut.empty() || mode == "unique") {
     PaletteForm p;
     p.bits = bits ? static_cast<int>(std::min<int64_t>(bits, 64)) : 8;

@@ -153,11 +153,13 @@ void print_honesty(const Plan& p) {
   fmt::print(
       "Sizes are computed; tok/s are predictions, shown as ±{:.0f}% of the time. Fitted to {} published "
       "runs: mean "
-      "error\n{:.1f}%, {:.1f}% when the run is left out of the fit, {:.1f}% when its whole model is; "
-      "{:.1f}% on {} runs it never saw.\n",
+      "error\n{:.1f}%, {:.1f}% when the run is left out of the fit, {:.1f}% when its whole model is.\n",
       100 * p.spread, std::ranges::count(calibration_points(), true, &CalibrationPoint::fitted),
-      100 * c.in_sample.mean, 100 * c.left_out.mean, 100 * c.model_out.mean, 100 * c.unseen.mean,
-      std::ranges::count(calibration_points(), false, &CalibrationPoint::fitted));
+      100 * c.in_sample.mean, 100 * c.left_out.mean, 100 * c.model_out.mean);
+  if (p.options.kv_write == lower::KvWrite::mask && p.cost.kv_ms > 0.3 * p.cost.total_ms())
+    fmt::print(
+        "The cache takes much of this time; one published port that writes it through a mask was several "
+        "times slower there.\n");
 }
 
 void print_matrix(const Planner& planner, PlanOptions o, const std::vector<StoredForm>& forms) {

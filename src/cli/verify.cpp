@@ -28,7 +28,9 @@ VerifyOptions options_of(const Args& args, const Common& common) {
     throw errorf("is no bundle").at(args.bundle).expected(fmt::format("a folder with {}", kBundleFile));
   o.source = args.source;
   o.golden = args.golden;
-  if (!args.text.empty()) o.ids = text_ids(args.bundle, args.text);
+  // A bundle without a tokenizer is read to by its source's.
+  const bool own = args.source.empty() || !BundleInfo::read(args.bundle).tokenizer.empty();
+  if (!args.text.empty()) o.ids = text_ids(own ? args.bundle : args.source, args.text);
   if (!args.ids.empty()) o.ids = read_ids(args.ids);
   o.steps = args.steps;
   if (!(args.min_cosine >= 0 && args.min_cosine <= 1)) throw errorf("--min-cosine must be 0 to 1");

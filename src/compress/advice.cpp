@@ -2,7 +2,7 @@
 
 namespace anemone {
 
-std::vector<Advice> advice_for(const Form& form, const Weight& weight) {
+std::vector<Advice> advice_for(const StorageForm& form, const Weight& weight) {
   std::vector<Advice> out;
   if (form.integers && form.integers->per == IntegerForm::Per::block)
     out.push_back({"Q02",

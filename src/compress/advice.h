@@ -15,6 +15,6 @@ struct Advice {
   std::string text;
 };
 
-std::vector<Advice> advice_for(const Form& form, const Weight& weight);
+std::vector<Advice> advice_for(const StorageForm& form, const Weight& weight);
 
 }  // namespace anemone

@@ -108,7 +108,7 @@ class Compressor {
   Replacements encode_all(const FoundWeights& found, const std::string& stem) {
     std::vector<const FoundWeight*> chosen;
     for (const FoundWeight& w : found.weights()) {
-      const Form& form = options_.recipe.form_of(stem, w.weight);
+      const StorageForm& form = options_.recipe.form_of(stem, w.weight);
       if (form.keep || (form.dense && w.weight.plain))
         ++report_.untouched;
       else
@@ -149,7 +149,7 @@ class Compressor {
       }
       forms_[&chosen[i]->weight] = encoded[i]->form;
       const auto sources = std::make_shared<Sources>(encoded[i]);
-      for (const WeightUse& use : chosen[i]->uses) out[{use.function, use.value}] = sources;
+      for (const FoundUse& use : chosen[i]->uses) out[{use.function, use.value}] = sources;
     }
     return out;
   }
@@ -177,7 +177,7 @@ class Compressor {
     const Package written = read_package(out);
     const FoundWeights after(written.program);
     for (const FoundWeight& w : before.weights()) {
-      const WeightUse& use = w.uses[0];
+      const FoundUse& use = w.uses[0];
       const auto form = forms_.find(&w.weight);
       if (!replacements.contains({use.function, use.value}) || form == forms_.end()) continue;
       const FoundWeight* now = after.find(use.function, use.value);
@@ -215,7 +215,7 @@ class Compressor {
   const CompressOptions& options_;
   ThreadPool pool_;
   CompressReport report_;
-  std::map<const Weight*, Form> forms_;
+  std::map<const Weight*, StorageForm> forms_;
 };
 
 // Packages are compressed one by one, everything else is copied; bundle.json gets the new sizes and hashes.

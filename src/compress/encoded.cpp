@@ -17,7 +17,7 @@ std::string divisors(int64_t n) {
   return out;
 }
 
-void check_shape(const Weight& weight, const Form& form) {
+void check_shape(const Weight& weight, const StorageForm& form) {
   const std::vector<int64_t> dims = weight.dims();
   const int64_t out = dims[static_cast<size_t>(weight.output_axis)],
                 in = dims[static_cast<size_t>(weight.input_axis)];
@@ -42,7 +42,7 @@ void check_shape(const Weight& weight, const Form& form) {
 
 }  // namespace
 
-std::shared_ptr<const Encoded> encode(const Weight& weight, const Form& form, ThreadPool& pool) {
+std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool) {
   check_shape(weight, form);
   auto e = std::make_shared<Encoded>();
   e->form = form;

@@ -27,7 +27,7 @@ struct Mask {
 };
 
 struct Encoded {
-  Form form;
+  StorageForm form;
   std::vector<int64_t> dims;       // of the weight
   DType dtype = DType::fp16;       // of its values
   std::vector<int64_t> code_dims;  // as `dims`, but for vectors
@@ -49,7 +49,7 @@ struct Encoded {
 
 // Fits tables or scales in a first pass over the weight. Error, saying what would work, where the form does
 // not fit the weight's shape. Empty when a palette of mode unique has too few entries for the weight.
-std::shared_ptr<const Encoded> encode(const Weight& weight, const Form& form, ThreadPool& pool);
+std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool);
 
 // Parts of encode(), a file each.
 std::shared_ptr<const Mask> prune(const Weight& weight, const PruneForm& form, ThreadPool& pool);

@@ -83,7 +83,7 @@ FoundWeights::~FoundWeights() = default;
 
 const FoundWeight* FoundWeights::find(const std::string& function, const std::string& value) const {
   for (const FoundWeight& w : weights_)
-    for (const WeightUse& use : w.uses)
+    for (const FoundUse& use : w.uses)
       if (use.function == function && use.value == value) return &w;
   return nullptr;
 }

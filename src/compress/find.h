@@ -16,13 +16,13 @@ namespace anemone {
 
 class FunctionInfo;
 
-struct WeightUse {
+struct FoundUse {
   std::string function, value;
 };
 
 struct FoundWeight {
   Weight weight;
-  std::vector<WeightUse> uses;
+  std::vector<FoundUse> uses;
   std::vector<const void*> parts;  // where the constants that it is made of lie
 };
 

@@ -65,7 +65,7 @@ void check_prune(const PruneForm& p) {
 
 }  // namespace
 
-std::string Form::text() const {
+std::string StorageForm::text() const {
   if (keep) return "kept";
   std::string out;
   if (palette) {
@@ -99,7 +99,7 @@ std::string Form::text() const {
   return out;
 }
 
-void check_form(const Form& form) {
+void check_form(const StorageForm& form) {
   if (form.keep || form.dense) {
     if (form.palette || form.integers || form.prune)
       throw errorf("a weight cannot be left dense and be compressed")
@@ -117,7 +117,7 @@ void check_form(const Form& form) {
   if (form.prune) check_prune(*form.prune);
 }
 
-void check_opset(const Form& form, Opset opset) {
+void check_opset(const StorageForm& form, Opset opset) {
   if (form.keep || form.dense || opset >= Opset::ios18) return;
   const std::string systems(opset_info(opset).systems);
   const auto refuse = [&](const std::string& what, const std::string& instead) {

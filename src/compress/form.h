@@ -1,5 +1,5 @@
-// Form: how a weight is to be stored.
-//     Form f;  f.palette = PaletteForm{.bits = 4, .group = 16};
+// StorageForm: how a weight is to be stored.
+//     StorageForm f;  f.palette = PaletteForm{.bits = 4, .group = 16};
 //     f.text();                                          // "4-bit palette, groups of 16"
 // A form has a mask (pruning), a palette or integers, or a mask with one of them (the joint forms of iOS 18).
 #pragma once
@@ -43,7 +43,7 @@ struct PruneForm {
   int64_t n = 0, m = 0;             // of every m values along the input channels the n smallest
 };
 
-struct Form {
+struct StorageForm {
   bool keep = false;   // left as it is
   bool dense = false;  // decompressed: plain values
   std::optional<PaletteForm> palette;
@@ -54,8 +54,8 @@ struct Form {
 };
 
 // Error, saying what would work, when the parts do not go together or a number is out of range.
-void check_form(const Form& form);
+void check_form(const StorageForm& form);
 // Error, saying what would work, when programs of that opset cannot hold the form.
-void check_opset(const Form& form, Opset opset);
+void check_opset(const StorageForm& form, Opset opset);
 
 }  // namespace anemone

@@ -122,9 +122,9 @@ PruneForm prune_from(const Json& j, const std::string& where) {
   return p;
 }
 
-Rule rule_from(const Json& j, const std::string& where) {
+RecipeRule rule_from(const Json& j, const std::string& where) {
   known_keys(j, {"match", "op", "min_size", "palettize", "quantize", "prune", "keep", "decompress"}, where);
-  Rule r;
+  RecipeRule r;
   if (j.contains("match")) r.match = text(j["match"], where + ".match");
   if (j.contains("op")) r.op = text(j["op"], where + ".op");
   if (j.contains("min_size")) r.min_size = number<int64_t>(j["min_size"], where + ".min_size");
@@ -167,9 +167,9 @@ bool matches(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-const Form& Recipe::form_of(std::string_view package, const Weight& weight) const {
-  static const Form kept = [] {
-    Form f;
+const StorageForm& Recipe::form_of(std::string_view package, const Weight& weight) const {
+  static const StorageForm kept = [] {
+    StorageForm f;
     f.keep = true;
     return f;
   }();
@@ -178,7 +178,7 @@ const Form& Recipe::form_of(std::string_view package, const Weight& weight) cons
                        [&](const std::string& p) { return named(p, package, weight); });
   };
   if (any(skip) || (!only.empty() && !any(only)) || weight.type.size() < min_size) return kept;
-  for (const Rule& r : rules) {
+  for (const RecipeRule& r : rules) {
     if (!named(r.match, package, weight) || weight.type.size() < r.min_size) continue;
     if (!r.op.empty() && !named("op:" + r.op, package, weight)) continue;
     return r.form;
@@ -188,7 +188,7 @@ const Form& Recipe::form_of(std::string_view package, const Weight& weight) cons
 
 std::string Recipe::text() const {
   std::set<std::string> forms;
-  for (const Rule& r : rules)
+  for (const RecipeRule& r : rules)
     if (!r.form.keep) forms.insert(r.form.text());
   return forms.empty() ? "kept" : forms.size() == 1 ? *forms.begin() : "mixed";
 }

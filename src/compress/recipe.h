@@ -1,6 +1,6 @@
 // Recipe: which weights get which form: rules, of which the first that matches a weight decides.
 //     Recipe r = read_recipe("r.json");
-//     const Form& form = r.form_of("layers_00", weight);
+//     const StorageForm& form = r.form_of("layers_00", weight);
 //
 //     { "min_size": 2048,                       weights of fewer elements are kept
 //       "skip": ["*norm*", "op:gather"],        and so are those that match one of these
@@ -25,20 +25,20 @@
 
 namespace anemone {
 
-struct Rule {
+struct RecipeRule {
   std::string match = "*";
   std::string op;        // empty: any
   int64_t min_size = 0;  // elements
-  Form form;
+  StorageForm form;
 };
 
 struct Recipe {
   std::vector<std::string> skip, only;  // only: empty means all
   int64_t min_size = 2048;
-  std::vector<Rule> rules;
+  std::vector<RecipeRule> rules;
 
   // The form of a weight of the package `package` (its name without ".mlpackage").
-  const Form& form_of(std::string_view package, const Weight& weight) const;
+  const StorageForm& form_of(std::string_view package, const Weight& weight) const;
   // What the rules do, for people: "4-bit palette, groups of 16"; "mixed" where they differ.
   std::string text() const;
 };

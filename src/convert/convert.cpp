@@ -24,6 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using lower::TokenCount;
 
+constexpr int64_t kMostContext = 1 << 20;  // far above what a cache on the device can hold
+
 class Converter {
  public:
   Converter(const fs::path& source, const ConvertOptions& options)
@@ -70,6 +72,10 @@ class Converter {
     if (first_ >= last_ || last_ > model_.layers.size())
       throw errorf("the model has no layers {} to {}", first_, static_cast<int64_t>(last_) - 1)
           .expected(fmt::format("0 to {}", model_.layers.size() - 1));
+    if (options_.context.empty() || options_.tokens.empty())
+      throw errorf("a bundle needs a context and a number of tokens")
+          .hint("such as --context 2048 --tokens 1");
+    if (options_.head_rows < 1) throw errorf("a convolution of the head has at least one row");
     const bool several = options_.context.size() * options_.tokens.size() > 1;
     for (const TokenCount& t : options_.tokens) {
       if (!t.fixed() && several)
@@ -84,7 +90,8 @@ class Converter {
     }
     check_twice();
     for (const int64_t context : options_.context) {
-      if (context < 2) throw errorf("the context must be at least 2").found(fmt::format("{}", context));
+      if (context < 2 || context > kMostContext)
+        throw errorf("the context must be 2 to {}", kMostContext).found(fmt::format("{}", context));
       for (const TokenCount& t : options_.tokens)
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "base/thread_pool.h"
 #include "convert/weights.h"
 #include "kernels/convert.h"
@@ -109,6 +110,9 @@ void write_embedding_table(const TensorReader& tensor, const WeightRef& ref, con
       tile.resize(static_cast<size_t>((stop - r) * columns));
       packed.resize(tile.size() * static_cast<size_t>(element));
       read_weight_rows(tensor, ref, r, stop, tile);
+      const float most = largest_magnitude(tile.data(), static_cast<int64_t>(tile.size()));
+      if (!(most <= kHalfMax))
+        throw errorf("a value of '{}' leaves the range of fp16", ref.tensor).found(fmt::format("{}", most));
       if (!int8) {
         floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()),
                          reinterpret_cast<uint16_t*>(packed.data()));

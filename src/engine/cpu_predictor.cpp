@@ -54,6 +54,12 @@ class CpuState : public State {
     entry.bounds.reset(values.data());
   }
 
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const auto& [name, entry] : entries_) sum += entry.memory.size();
+    return sum;
+  }
+
   // By name, so that functions of one package can share a state (prefill, then decode).
   const Entry& find(const std::string& name) const {
     const auto it = entries_.find(name);
@@ -93,6 +99,13 @@ class CpuPredictor : public Predictor {
     std::lock_guard lock(mutex_);
     idle_.push_back(std::move(executor));
     return result;
+  }
+
+  uint64_t arena_bytes() const {
+    std::lock_guard lock(mutex_);
+    uint64_t sum = 0;
+    for (const auto& executor : idle_) sum += executor->arena_bytes();
+    return sum;
   }
 
  private:
@@ -235,6 +248,16 @@ std::unique_ptr<Predictor> make_cpu_predictor(std::shared_ptr<const Package> pac
     return std::make_unique<CpuPredictor>(std::move(package), *found, signature, options, std::move(pool));
   }
   throw errorf("there is no function '{}'", function).at(package->path.string()).expected(names);
+}
+
+uint64_t arena_bytes(const Predictor& predictor) {
+  const auto* cpu = dynamic_cast<const CpuPredictor*>(&predictor);
+  return cpu ? cpu->arena_bytes() : 0;
+}
+
+uint64_t state_bytes(const State& state) {
+  const auto* cpu = dynamic_cast<const CpuState*>(&state);
+  return cpu ? cpu->bytes() : 0;
 }
 
 std::unique_ptr<Predictor> make_predictor(std::shared_ptr<const Package> package, const std::string& function,

@@ -81,6 +81,12 @@ void Executor::set_input(int id, const Type* type, void* data, StateBounds* boun
   cells_[static_cast<size_t>(id)] = {type, data, false, bounds, nullptr, nullptr};
 }
 
+uint64_t Executor::arena_bytes() const {
+  uint64_t sum = 0;
+  for (const auto& [plan, held] : arenas_) sum += held.second.size();
+  return sum;
+}
+
 void Executor::execute() {
   fault_.reset();
   // Nothing of an earlier call may be seen: its inputs are gone.

@@ -42,6 +42,7 @@ class Executor {
   void set_input(int id, const Type* type, void* data, StateBounds* bounds = nullptr);
   void execute();
   const Cell& cell(int id) const { return cells_[static_cast<size_t>(id)]; }
+  uint64_t arena_bytes() const;
   // fp16 arithmetic: the first operation whose result left the range of half, with finite inputs.
   const std::optional<NumericFault>& fault() const { return fault_; }
 

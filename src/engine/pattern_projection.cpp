@@ -1,5 +1,6 @@
-// Projections of a few positions over weights as they are stored: those of one input run together, one that
-// is added to something adds it on the way.
+// Projections over weights as they are stored: those of one input run together, one that is added to
+// something adds it on the way. Few positions read the weights where they lie; many widen a tile at a time and
+// multiply.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -8,12 +9,14 @@
 #include "engine/patterns.h"
 #include "kernels/attention.h"
 #include "kernels/convert.h"
+#include "kernels/gemm.h"
 #include "kernels/matvec.h"
 
 namespace anemone {
 namespace {
 
-constexpr int64_t kRows = 64;  // of a weight that a thread takes at a time
+constexpr int64_t kRows = 64;    // of a weight that a thread takes at a time
+constexpr int64_t kDepth = 768;  // of those rows widened at a time: 192 KiB
 
 struct Weight {
   std::shared_ptr<const StoredTensor> stored;
@@ -35,10 +38,11 @@ class Projection : public FusedKernel {
   }
 
   bool run(const FusedCall& c) const override {
+    const bool few = positions_ <= kMostPositions;
     // Vectors one after the other: the input has its channels apart.
     const float* x = c.floats(0);
     std::vector<float> vectors;
-    if (positions_ > 1) {
+    if (few && positions_ > 1) {
       vectors.resize(static_cast<size_t>(k_ * positions_));
       for (int64_t i = 0; i < k_; ++i)
         for (int64_t t = 0; t < positions_; ++t)
@@ -47,8 +51,12 @@ class Projection : public FusedKernel {
     }
     std::atomic<bool> fine = true;
     c.pool().parallel_for(static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t u = begin; u < end; ++u)
-        if (!run_unit(c, units_[static_cast<size_t>(u)], x)) fine = false;
+      Scratch scratch;
+      for (int64_t u = begin; u < end; ++u) {
+        const Unit& unit = units_[static_cast<size_t>(u)];
+        few ? multiply_few(c, unit, x) : multiply_many(c, unit, x, scratch);
+        if (!finish(c, unit)) fine = false;
+      }
     });
     return fine;
   }
@@ -59,20 +67,50 @@ class Projection : public FusedKernel {
     int64_t row, count;
   };
 
-  bool run_unit(const FusedCall& c, const Unit& unit, const float* x) const {
+  struct Scratch {
+    GemmScratch gemm;
+    std::vector<float> tile;
+  };
+
+  static int64_t bytes_of(WeightKind kind) {
+    return kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
+  }
+
+  void multiply_few(const FusedCall& c, const Unit& unit, const float* x) const {
     const Weight& w = weights_[unit.weight];
-    const int64_t bytes = w.kind == WeightKind::fp32 ? 4 : w.kind == WeightKind::fp16 ? 2 : 1;
     float tile[kRows * kMostPositions];
     for (int64_t t = 0; t < positions_; t += kMostVectors)
-      matvec(w.kind, w.form.data + unit.row * k_ * bytes, unit.count, k_, x + t * k_,
+      matvec(w.kind, w.form.data + unit.row * k_ * bytes_of(w.kind), unit.count, k_, x + t * k_,
              std::min(kMostVectors, positions_ - t), tile + t * kRows, kRows);
-    const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     float* out = c.out(unit.weight) + unit.row * positions_;
+    for (int64_t i = 0; i < unit.count; ++i)
+      for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
+  }
+
+  void multiply_many(const FusedCall& c, const Unit& unit, const float* x, Scratch& scratch) const {
+    const Weight& w = weights_[unit.weight];
+    float* out = c.out(unit.weight) + unit.row * positions_;
+    scratch.tile.resize(static_cast<size_t>(unit.count * std::min(k_, kDepth)));
+    for (int64_t from = 0; from < k_; from += kDepth) {
+      const int64_t depth = std::min(kDepth, k_ - from);
+      for (int64_t r = 0; r < unit.count; ++r)
+        widen(w.kind, w.form.data + ((unit.row + r) * k_ + from) * bytes_of(w.kind), depth,
+              scratch.tile.data() + r * depth);
+      gemm(unit.count, positions_, depth, {scratch.tile.data(), depth, 1},
+           {x + from * positions_, positions_, 1}, out, positions_, from > 0, scratch.gemm);
+    }
+  }
+
+  // Scales, biases and what is added; false when fp16 arithmetic may have a fault to report.
+  bool finish(const FusedCall& c, const Unit& unit) const {
+    const Weight& w = weights_[unit.weight];
+    const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     const int64_t count = unit.count * positions_;
+    float* out = c.out(unit.weight) + unit.row * positions_;
     for (int64_t i = 0; i < unit.count; ++i) {
       const float scale = w.form.scale ? w.form.scale[(unit.row + i) / w.form.rows_per_scale] : 1.0f;
-      for (int64_t t = 0; t < positions_; ++t)
-        out[i * positions_ + t] = scale * tile[t * kRows + i] + (bias ? bias[i] : 0.0f);
+      const float plus = bias ? bias[i] : 0.0f;
+      for (float* v = out + i * positions_; v != out + (i + 1) * positions_; ++v) *v = *v * scale + plus;
     }
     const bool half = c.half() && w.halves;
     if (half) round_halves(out, count);

@@ -20,7 +20,7 @@ void fuse_attention(PlanEdit& edit);
 // x over its root mean square times a gain; rotary positions; x * sigmoid(x) * up. In fp32 arithmetic only.
 void fuse_chains(PlanEdit& edit);
 
-// Projections (1x1 convolutions of a few positions) of one input, and a sum behind one.
+// Projections (1x1 convolutions) of one input, and a sum behind one.
 void fuse_projections(PlanEdit& edit);
 
 }  // namespace anemone

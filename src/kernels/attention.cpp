@@ -142,7 +142,6 @@ void ScaleAddImpl(float* HWY_RESTRICT x, float scale, const float* HWY_RESTRICT 
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, scale);
   int64_t i = 0;
-  // A product and a sum, not fused: each is rounded, as two operations do.
   for (; i + lanes <= n; i += lanes)
     hn::StoreU(hn::Add(hn::Mul(hn::LoadU(d, x + i), factor), hn::LoadU(d, add + i)), d, x + i);
   for (; i < n; ++i) x[i] = x[i] * scale + add[i];

@@ -1,6 +1,7 @@
 // Short chains of element-wise operations that every decoder has, in one pass over memory each.
 //     rms_norm(x, out, channels, tokens, 0, tokens, gain, {.floor = 0x1p-14f, .root_eps = 3e-3f});
-// Each element is computed by the same fp32 operations, in the same order, as the operations one by one.
+// Each element is computed by the fp32 operations of the chain, in their order; a product may go into its sum
+// unrounded.
 #pragma once
 
 #include <cstdint>

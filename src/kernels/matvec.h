@@ -18,6 +18,9 @@ inline constexpr int64_t kMostVectors = 4;  // at once; call again for more
 void matvec(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
             int64_t vectors, float* out, int64_t out_stride) noexcept;
 
+// `count` weights as floats: what a matrix product of many vectors starts from.
+void widen(WeightKind kind, const std::byte* weights, int64_t count, float* out) noexcept;
+
 // The plain twin.
 void matvec_plain(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
                   int64_t vectors, float* out, int64_t out_stride) noexcept;

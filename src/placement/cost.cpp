@@ -11,8 +11,9 @@ namespace anemone::placement {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024 * 1024;
-constexpr double kProbedBytes = 1310728;  // the largest operation on the default path that was probed
-constexpr double kGeluFlops = 78;         // per element
+constexpr double kProbedBytes = 1310728;   // the largest operation on the default path that was probed
+constexpr double kProbedFlops = 33554432;  // and the most flops
+constexpr double kGeluFlops = 78;          // per element
 
 // Times of the three back ends, and where they come from.
 struct Times {
@@ -161,6 +162,8 @@ Times by_default(const OpView& v, const Rates& r) {
                         : fmt::format("{:.4g} bytes", bytes);
   if (bytes > kProbedBytes)
     t.extrapolated = fmt::format("probed up to {:.3g} bytes, here {:.3g}", kProbedBytes, bytes);
+  else if (flops > kProbedFlops)
+    t.extrapolated = fmt::format("probed up to {:.3g} flops, here {:.3g}", kProbedFlops, flops);
   else if (!r.read.bandwidth)
     t.extrapolated = "rate read on H16G only";
   return t;

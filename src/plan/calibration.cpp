@@ -102,10 +102,10 @@ Calibration calibrate() {
     if (p.fitted) fitted.push_back(&p);
   Calibration out;
   out.constants = fit(fitted);
-  ErrorSum in, left, model, unseen;
+  ErrorSum in, left, model, outside;
   for (const CalibrationPoint& p : kPoints) {
     if (!p.fitted) {
-      unseen.add(relative_error(p, out.constants));
+      outside.add(relative_error(p, out.constants));
       continue;
     }
     in.add(relative_error(p, out.constants));
@@ -120,7 +120,7 @@ Calibration calibrate() {
   out.in_sample = in.result();
   out.left_out = left.result();
   out.model_out = model.result();
-  out.unseen = unseen.result();
+  out.outside = outside.result();
   return out;
 }
 

@@ -48,7 +48,7 @@ struct CalibrationPoint {
   std::string_view chip;
   TokenWork work;
   double measured_ms = 0;
-  bool fitted = true;  // false: a run that the fit never saw
+  bool fitted = true;  // false: kept out of the fit
 };
 
 std::span<const CalibrationPoint> calibration_points();
@@ -62,7 +62,7 @@ struct Calibration {
   FitErrors in_sample;  // points of the fit
   FitErrors left_out;   // each predicted by a fit without it
   FitErrors model_out;  // each predicted by a fit without any run of its model
-  FitErrors unseen;     // runs that are not in the fit
+  FitErrors outside;    // runs that are not in the fit, most of them of models that are
 };
 
 // Fitted once, from the points.

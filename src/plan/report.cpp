@@ -81,7 +81,7 @@ Json calibration_json() {
               {"error", errors_json(c.in_sample)},
               {"error_point_left_out", errors_json(c.left_out)},
               {"error_model_left_out", errors_json(c.model_out)},
-              {"error_unseen", errors_json(c.unseen)}};
+              {"error_outside_fit", errors_json(c.outside)}};
   for (const CalibrationPoint& p : calibration_points())
     out["points"].push_back({{"model", p.model},
                              {"setting", p.setting},

@@ -81,7 +81,6 @@ void ReferenceSession::piece(std::span<const int32_t> ids, std::vector<float>& x
   for (RotaryTable& table : rotary_) table.cover(position(), position() + tokens);
   for (size_t i = 0; i < model_.layers.size(); ++i) {
     attention(i, x, tokens);
-    tap("attn_residual", static_cast<int64_t>(i), x);
     mlp(i, x, tokens);
     tap("layer_out", static_cast<int64_t>(i), x);
   }

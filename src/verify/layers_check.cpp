@@ -87,7 +87,8 @@ std::vector<LayerMagnitude> magnitudes_of(const Climber& c, int64_t layers,
   for (size_t i = 0; i < out.size(); ++i) out[i].layer = c.first_layer + static_cast<int64_t>(i);
   for (const auto& [name, value] : largest) {
     const size_t at = name.rfind('_');
-    if (at == std::string::npos || name.find_first_not_of("0123456789", at + 1) != std::string::npos)
+    if (at == std::string::npos || at + 1 == name.size() ||
+        name.find_first_not_of("0123456789", at + 1) != std::string::npos)
       continue;
     const auto layer = static_cast<size_t>(std::stoll(name.substr(at + 1)));
     if (layer < out.size()) out[layer].value.take(value, name.substr(0, at));

@@ -33,11 +33,9 @@ std::string place_of(const Value& value, const std::string& function) {
   return out.empty() ? function + "/" + value.name : out;
 }
 
-}  // namespace
-
-std::string stored_form(const Value& value) {
-  const Operation* op = value.producer;
-  if (!op) return "none";
+// Of one operation, whatever its inputs are made of.
+std::string form_of(const Operation& operation, const Value& value) {
+  const Operation* op = &operation;
   const auto type_of = [&](const char* name) -> std::string {
     if (const Input* in = op->input(name); in && !in->bindings.empty())
       return std::string(dtype_name(in->bindings[0].type().dtype));
@@ -55,6 +53,22 @@ std::string stored_form(const Value& value) {
   if (op->type == "constexpr_affine_dequantize") return type_of("quantized_data");
   if (op->type.starts_with("constexpr_sparse")) return "sparse";
   return op->type;
+}
+
+}  // namespace
+
+// A chain (a palette whose entries are scaled integers, …) is called after the link with the fewest bits.
+std::string stored_form(const Value& value) {
+  const Operation* op = value.producer;
+  if (!op) return "none";
+  std::string form = form_of(*op, value);
+  for (const Input& in : op->inputs)
+    for (const Binding& b : in.bindings)
+      if (b.value && b.value->producer && b.value->producer->type.starts_with("constexpr_")) {
+        const std::string inner = stored_form(*b.value);
+        if (form_bits(inner) < form_bits(form)) form = inner;
+      }
+  return form;
 }
 
 int form_bits(const std::string& form) {

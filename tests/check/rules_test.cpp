@@ -228,7 +228,9 @@ TEST_CASE("error messages are decoded, the most particular meaning first") {
   CHECK(first("'mps.dequantize' op operand #0 must be tensor of quantized values") == "Q09");
   CHECK(first("failed with 0xe00002c2") == "K11");
   CHECK(first("process exited: status 137") == "P06");
+  CHECK(first("-14") == "Z01");
   CHECK(decode_error("code 1437, line 140").empty());
+  CHECK(decode_error("2026-11-14 10:00:00 loaded").empty());
   CHECK(decode_error("").empty());
 }
 

@@ -8,7 +8,6 @@
 
 #include "base/half.h"
 #include "base/npy.h"
-#include "convert/residual.h"
 #include "convert/target.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -155,7 +154,10 @@ TEST_CASE("what cannot be built is refused before anything is written") {
     CHECK(fs::is_empty(folder.path()));
     return error;
   };
-  CHECK(refused({.context = {1}}).find("the context must be at least 2") == 0);
+  CHECK(refused({.context = {1}}).find("the context must be 2 to 1048576") == 0);
+  CHECK(refused({.context = {int64_t{1} << 62}}).find("the context must be 2 to 1048576") == 0);
+  CHECK(refused({.context = {}}).find("a bundle needs a context") == 0);
+  CHECK(refused({.tokens = {}}).find("a bundle needs a context and a number of tokens") == 0);
   CHECK(refused({.context = {8}, .tokens = {{16, 16}}}).find("16 tokens at once do not fit a context of 8") ==
         0);
   CHECK(refused({.context = {64, 64}}).find("the context 64 is given twice") == 0);

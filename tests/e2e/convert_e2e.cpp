@@ -236,15 +236,17 @@ TEST_CASE("a model that cannot be converted is refused in one line") {
   CHECK(names_in(out.path()).empty());
 }
 
-TEST_CASE("a bundle that gives only the best token refuses logits and sampling, and says why") {
+TEST_CASE("a bundle that gives only the best token refuses logits, sampling and perplexity, and says why") {
   const TempFolder folder;
   const std::string bundle = (folder / "b").string();
   CHECK(anemone_command({"convert", demo(), "-o", bundle, "--argmax-output", "--context", "64"}).status == 0);
   check_refused(anemone_command({"run", bundle, "Once", "--temperature", "0.8"}),
                 {"only the best token", "--argmax-output"});
   const fs::path ids = folder / "ids.npy";
-  write_npy(ids.string(), Array::from<int32_t>({1}, {1}));
+  write_npy(ids.string(), Array::from<int32_t>({4}, {0, 1439, 821, 262}));
   check_refused(anemone_command({"logits", bundle, "--ids", ids.string(), "-o", (folder / "l.npy").string()}),
+                {"only the best token", "--argmax-output"});
+  check_refused(anemone_command({"perplexity", bundle, "--ids", ids.string()}),
                 {"only the best token", "--argmax-output"});
   const Outcome text = anemone_command({"run", bundle, "Once upon a time", "--raw", "--max-new", "4"});
   CHECK(text.status == 0);

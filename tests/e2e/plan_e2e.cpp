@@ -145,6 +145,36 @@ TEST_CASE("planned sizes are those of the packages that convert writes") {
     MESSAGE("skipped: ANEMONE_SMOLLM2 is not set");
 }
 
+TEST_CASE("planned palettes have the size of those that compress writes") {
+  const TempFolder folder;
+  const fs::path model = source_dir() / "examples/demo_model/demo.gguf";
+  REQUIRE(
+      anemone_command({"convert", model, "-o", folder / "half", "--precision", "fp16", "--quiet"}).status ==
+      0);
+  struct Row {
+    const char* precision;
+    std::vector<std::string> flags;
+  };
+  const Row rows[] = {{"lut6", {"--palettize", "6"}},
+                      {"lut4-g16", {"--palettize", "4", "--group", "16"}},
+                      {"lut2", {"--palettize", "2"}}};
+  for (const Row& row : rows) {
+    CAPTURE(row.precision);
+    std::vector<std::string> compress = {"compress", folder / "half", "-o", folder / row.precision,
+                                         "--quiet"};
+    compress.insert(compress.end(), row.flags.begin(), row.flags.end());
+    const Outcome made = anemone_command(compress);
+    CAPTURE(made.err);
+    REQUIRE(made.status == 0);
+    uint64_t packages = 0;
+    for (const auto& entry : fs::directory_iterator(folder / row.precision))
+      if (entry.path().extension() == ".mlpackage") packages += folder_bytes(entry.path());
+    const Json said = plan_of({model, "--precision", row.precision}).at("plans").at(0);
+    CHECK(said.at("package_bytes").get<double>() ==
+          doctest::Approx(static_cast<double>(packages)).epsilon(0.01));
+  }
+}
+
 TEST_CASE("plan speaks to people and to programs") {
   const Outcome text = anemone_command({"plan", "qwen3-0.6b", "--chip", "iPhone 15 Pro"});
   CHECK(text.status == 0);

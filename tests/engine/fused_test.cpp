@@ -1,11 +1,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <random>
 
 #include "anemone/predictor.h"
+#include "base/half.h"
+#include "engine/plan.h"
 #include "mil/builder.h"
+#include "mil/text.h"
 #include "package/package.h"
 
 using namespace anemone;
@@ -308,4 +313,191 @@ TEST_CASE("a state that was set is bounded anew") {
   const auto x = fused->predict(in, a.get()).at("y_0").to_float(),
              y = plain->predict(in, b.get()).at("y_0").to_float();
   for (size_t i = 0; i < x.size(); ++i) REQUIRE(same(x[i], y[i], 1e-4f));
+}
+
+namespace {
+
+// How many steps of a plan run as their own kernel, and how many fused.
+std::pair<int, int> steps_of(const Package& package, const PlanOptions& options = {}) {
+  const Function& f = *package.program.functions[0];
+  const FunctionInfo info(f);
+  Cells cells(static_cast<size_t>(info.values()));
+  std::deque<Type> types;
+  for (const auto& input : f.inputs) {
+    types.push_back(input->type.kind == Type::Kind::state ? input->type.content() : input->type);
+    cells[static_cast<size_t>(info.id(input.get()))].type = &types.back();
+  }
+  const auto plan = make_plan(info, f.body, 0, cells, options);
+  CHECK(plan->next == f.body.ops.size());
+  int alone = 0, fused = 0;
+  for (const Step& step : plan->steps) ++(step.kind == Step::Kind::fused ? fused : alone);
+  return {alone, fused};
+}
+
+std::shared_ptr<const Package> package_of(const std::string& inputs, const std::string& body,
+                                          const std::string& outputs) {
+  auto p = std::make_shared<Package>();
+  p->program = parse_mil(
+      "program(1.3)\n{ func main<ios18>(" + inputs + ") {" + body + "} -> (" + outputs + "); }", "t");
+  p->description = describe(p->program);
+  p->spec_version = 9;
+  return p;
+}
+
+// A decoder's chains in MIL text: norm, projections, rotation, gate, sum.
+std::shared_ptr<const Package> chains(int64_t tokens) {
+  const auto t = std::to_string(tokens);
+  const auto type = [&](int channels) {
+    return "tensor<fp16, [1, " + std::to_string(channels) + ", " + t + ", 1]>";
+  };
+  const std::string one = "tensor<fp16, [1, 1, " + t + ", 1]>", x = type(24),
+                    head = "tensor<fp16, [1, 3, " + t + ", 8]>";
+  const std::string part = "tensor<fp16, [1, 3, " + t + ", 3]>", rest = "tensor<fp16, [1, 3, " + t + ", 2]>";
+  const auto op = [](const std::string& out, const std::string& name, const std::string& call) {
+    return out + " " + name + " = " + call + "[name = string(\"" + name + "\")];";
+  };
+  std::string b;
+  b += op(x, "mag", "abs(x = x)");
+  b += op(one, "top", "reduce_max(x = mag, axes = tensor<int32, [1]>([1]), keep_dims = bool(true))");
+  b += op(one, "floor", "maximum(x = top, y = fp16(0x1p-14))");
+  b += op(x, "scaled", "real_div(x = x, y = floor)");
+  b += op(x, "square", "mul(x = scaled, y = scaled)");
+  b += op(one, "mean", "reduce_mean(x = square, axes = tensor<int32, [1]>([1]), keep_dims = bool(true))");
+  b += op(one, "root", "real_div(x = fp16(0x1.9p-9), y = floor)");
+  b += op(one, "eps", "mul(x = root, y = root)");
+  b += op(one, "sum", "add(x = mean, y = eps)");
+  b += op(one, "inverse", "rsqrt(x = sum, epsilon = fp16(0x0p+0))");
+  b += op(x, "normal", "mul(x = scaled, y = inverse)");
+  b += op(x, "gained", "mul(x = normal, y = gain)");
+  b += op("tensor<fp16, [1, 3, 8, " + t + "]>", "split",
+          "reshape(x = gained, shape = tensor<int32, [4]>([1, 3, 8, -1]))");
+  b += op(head, "heads", "transpose(x = split, perm = tensor<int32, [4]>([0, 1, 3, 2]))");
+  const auto slice = [&](const std::string& out, const std::string& name, int from, int to) {
+    return op(out, name,
+              "slice_by_index(x = heads, begin = tensor<int32, [4]>([0, 0, 0, " + std::to_string(from) +
+                  "]), end = tensor<int32, [4]>([1, 3, " + t + ", " + std::to_string(to) + "]))");
+  };
+  b += slice(part, "first", 0, 3) + slice(part, "second", 3, 6) + slice(rest, "rest", 6, 8);
+  b += op(part, "fc", "mul(x = first, y = cos)") + op(part, "ss", "mul(x = second, y = sin)");
+  b += op(part, "low", "sub(x = fc, y = ss)");
+  b += op(part, "sc", "mul(x = second, y = cos)") + op(part, "fs", "mul(x = first, y = sin)");
+  b += op(part, "high", "add(x = sc, y = fs)");
+  b += op(head, "rotated", "concat(values = (low, high, rest), axis = int32(3), interleave = bool(false))");
+  b += op(x, "sig", "sigmoid(x = x)") + op(x, "act", "mul(x = x, y = sig)") +
+       op(x, "gated", "mul(x = act, y = gained)");
+  return package_of(x + " x, tensor<fp16, [1, 24, 1, 1]> gain, tensor<fp16, [1, 1, " + t +
+                        ", 3]> cos, tensor<fp16, [1, 1, " + t + ", 3]> sin",
+                    b, "rotated, gated");
+}
+
+}  // namespace
+
+TEST_CASE("every form of the cache is written in place, and attention is one step") {
+  for (const Form form : kForms)
+    for (const int64_t tokens : {1, 5}) {
+      const auto [alone, fused] = steps_of(*GraphBuilder({form, tokens}).build());
+      const Graph g{form, tokens};
+      CAPTURE(static_cast<int>(form));
+      // Left alone: the one-hot's sum and difference, or the end and the four pairs of bounds (of which the
+      // constant ones are folded).
+      CHECK(alone <= (g.masked() ? 2 : 9));
+      CHECK(fused == (g.masked() ? 4 + 1 + 2 + 1 : 4 + 2 + 1));
+    }
+  CHECK(steps_of(*GraphBuilder({Form::state_mask, 1}).build(), {.fuse = false}).second == 0);
+}
+
+TEST_CASE("norm, rotation and gate give what their operations give") {
+  for (const int64_t tokens : {1, 3, 40}) {
+    CAPTURE(tokens);
+    const auto package = chains(tokens);
+    const auto [alone, fused] = steps_of(*package);
+    CHECK(alone == (tokens == 1 ? 0 : 1));  // the transpose
+    CHECK(fused == 3);
+    const auto fast = make_predictor(package, "", {.threads = 2});
+    const auto plain = make_predictor(package, "", {.taps = {"square", "normal", "low", "sig", "act"}});
+    std::mt19937 random(11);
+    const Inputs in{{"x", random_array({1, 24, tokens, 1}, random, 50)},
+                    {"gain", random_array({1, 24, 1, 1}, random, 1)},
+                    {"cos", random_array({1, 1, tokens, 3}, random, 1)},
+                    {"sin", random_array({1, 1, tokens, 3}, random, 1)}};
+    const Prediction a = fast->predict(in), b = plain->predict(in);
+    for (const char* out : {"rotated", "gated"}) {
+      const auto x = a.at(out).to_float(), y = b.at(out).to_float();
+      for (size_t i = 0; i < x.size(); ++i) REQUIRE(same(x[i], y[i], 2e-6f * std::abs(y[i]) + 1e-6f));
+    }
+  }
+}
+
+TEST_CASE("projections of one input run together, and one that is added adds") {
+  Package p;
+  Function& f = add_function(p.program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp16, {1, 80, 2, 1}));
+  Value* r = add_input(f, "r", Type::tensor(DType::fp16, {1, 70, 2, 1}));
+  Builder b(f);
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  std::map<std::string, std::vector<float>> weights;
+  const auto weight = [&](int64_t rows, int64_t columns, const char* name) {
+    auto& values = weights[name];
+    values.resize(static_cast<size_t>(rows * columns));
+    for (float& v : values) v = round_to_half(normal(random));
+    return b.constant(Constant::numbers(values, DType::fp16, {rows, columns, 1, 1}), name);
+  };
+  const auto conv = [&](Value* in, Value* w, const char* name) {
+    return b.op("conv",
+                {{"x", in},
+                 {"weight", w},
+                 {"strides", Constant::ints({1, 1})},
+                 {"pad_type", Constant::text("valid")},
+                 {"pad", Constant::ints({0, 0, 0, 0})},
+                 {"dilations", Constant::ints({1, 1})},
+                 {"groups", Constant::integer(1)}},
+                name);
+  };
+  Value* a = conv(x, weight(70, 80, "wa"), "a");
+  Value* c = conv(x, weight(130, 80, "wc"), "c");
+  Value* d = b.op("mul", {{"x", a}, {"y", r}}, "d");
+  Value* e = conv(d, weight(70, 70, "we"), "e");
+  b.output(b.op("add", {{"x", r}, {"y", e}}, "sum"));
+  b.output(c);
+  p.description = describe(p.program);
+  p.spec_version = 9;
+  const auto package = std::make_shared<Package>(std::move(p));
+  CHECK(steps_of(*package) == std::pair(1, 2));
+  const Inputs in{{"x", random_array({1, 80, 2, 1}, random, 1)},
+                  {"r", random_array({1, 70, 2, 1}, random, 1)}};
+  Inputs large = in;
+  for (float& v : large.at("x").values<float>()) v *= 9000;
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16})
+    for (const Inputs& inputs : {in, large}) {
+      const auto fast = make_predictor(package, "", {.arithmetic = arithmetic, .threads = 2});
+      const auto plain = make_predictor(package, "", {.arithmetic = arithmetic, .taps = {"a", "e"}});
+      const Prediction got = fast->predict(inputs), expected = plain->predict(inputs);
+      for (const char* out : {"sum", "c"}) {
+        const auto u = got.at(out).to_float(), v = expected.at(out).to_float();
+        for (size_t i = 0; i < u.size(); ++i) REQUIRE(same(u[i], v[i], 2e-3f * std::abs(v[i]) + 0.05f));
+      }
+      REQUIRE(got.fault.has_value() == expected.fault.has_value());
+      if (got.fault) CHECK(got.fault->op == expected.fault->op);
+    }
+  // By hand, in fp64.
+  const auto times = [&](const char* name, const std::vector<float>& v, size_t rows) {
+    const size_t k = v.size() / 2;
+    std::vector<float> out(rows * 2);
+    for (size_t i = 0; i < out.size(); ++i) {
+      double sum = 0;
+      for (size_t j = 0; j < k; ++j)
+        sum += static_cast<double>(weights[name][i / 2 * k + j]) * v[j * 2 + i % 2];
+      out[i] = static_cast<float>(sum);
+    }
+    return out;
+  };
+  const Prediction got = make_predictor(package)->predict(in);
+  const auto rv = in.at("r").to_float(), xv = in.at("x").to_float();
+  auto dv = times("wa", xv, 70);
+  for (size_t i = 0; i < dv.size(); ++i) dv[i] *= rv[i];
+  const auto ev = times("we", dv, 70), cv = times("wc", xv, 130);
+  const auto sum = got.at("sum").to_float(), second = got.at("c").to_float();
+  for (size_t i = 0; i < sum.size(); ++i) REQUIRE(same(sum[i], ev[i] + rv[i], 1e-3f));
+  for (size_t i = 0; i < second.size(); ++i) REQUIRE(same(second[i], cv[i], 1e-4f));
 }

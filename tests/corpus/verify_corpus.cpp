@@ -1,0 +1,127 @@
+// The ladder over every given model, against its checkpoint and against its goldens as numpy files.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <cstdlib>
+
+#include "base/npy.h"
+#include "corpus/corpus.h"
+#include "support/golden_models.h"
+#include "support/temp_folder.h"
+#include "verify/broken.h"
+#include "verify/ladder.h"
+
+using namespace anemone;
+using namespace anemone::test;
+
+namespace {
+
+// Empty when every rung holds.
+std::string problem(const VerifyReport& r) {
+  if (r.passed() && r.rungs.size() == 6) return "";
+  const Rung& last = r.rungs.back();
+  return fmt::format("rung {} {}: {}", last.number, last.name, last.summary);
+}
+
+int64_t context_for(const GoldenModel& model) {
+  int64_t most = 0;
+  for (const std::string& set : model.sets())
+    most = std::max(most, read_npy(model.golden / (set + "input_ids.npy")).size());
+  return (most + 16 + 31) / 32 * 32;
+}
+
+// All arrays of a set in one file, as np.savez would write them.
+void save_golden(const GoldenModel& model, const std::string& set, const fs::path& path) {
+  NamedArrays arrays;
+  for (const auto& entry : fs::directory_iterator(model.golden)) {
+    const std::string file = entry.path().filename().string();
+    if (entry.path().extension() != ".npy" || !file.starts_with(set)) continue;
+    arrays.emplace_back(entry.path().stem().string().substr(set.size()), read_npy(entry.path()));
+  }
+  write_npz(path, arrays);
+}
+
+std::vector<GoldenModel> known_models() {
+  std::vector<GoldenModel> out;
+  for (const GoldenModel& model : golden_models())
+    if (is_known(Checkpoint::open(model.checkpoint))) out.push_back(model);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("corpus_verify: every given model is green against its checkpoint") {
+  const TempFolder folder;
+  Tally tally("verify");
+  for (const GoldenModel& model : known_models())
+    for (const Precision precision : {Precision::fp16, Precision::int8}) {
+      const BundleEditor bundle(
+          model.checkpoint, folder / "b",
+          {.context = {context_for(model)}, .tokens = {{1, 1}, {16, 16}}, .precision = precision});
+      tally.add(fmt::format("{} {}", model.name(), bundle.info().precision),
+                problem(verify(bundle.path(), {.source = model.checkpoint, .steps = 8})));
+    }
+}
+
+TEST_CASE("corpus_verify_golden: and against goldens that transformers and numpy made") {
+  const TempFolder folder;
+  Tally tally("verify_golden");
+  for (const GoldenModel& model : known_models()) {
+    const BundleEditor bundle(model.checkpoint, folder / "b",
+                              {.context = {context_for(model)}, .precision = Precision::fp16});
+    for (const std::string& set : model.sets()) {
+      if (!model.exact(set)) continue;
+      save_golden(model, set, folder / "g.npz");
+      const VerifyReport r = verify(bundle.path(), {.golden = folder / "g.npz"});
+      tally.add(fmt::format("{} {}", model.name(), set), problem(r));
+      CHECK(r.rungs[0].verdict == Verdict::skipped);
+    }
+  }
+}
+
+TEST_CASE(
+    "corpus_verify_broken: in every family a broken bundle fails at the right rung with the right name") {
+  const TempFolder folder;
+  Tally tally("verify_broken");
+  for (const GoldenModel& model : known_models()) {
+    if (!model.variant.empty()) continue;
+    const Model m = describe(Checkpoint::open(model.checkpoint));
+    const auto check = [&](const char* what, int rung, const std::string& word, const auto& change,
+                           const std::string& only = "") {
+      BundleEditor bundle(model.checkpoint, folder / "b",
+                          {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .precision = Precision::fp16});
+      bundle.edit(change, only);
+      const VerifyReport r =
+          verify(bundle.path(), {.source = model.checkpoint, .steps = 6, .arithmetics = {Arithmetic::fp32}});
+      const Rung& last = r.rungs.back();
+      const bool right = !r.passed() && last.number == rung && last.summary.find(word) != std::string::npos;
+      tally.add(fmt::format("{} {}", model.name(), what),
+                right ? "" : fmt::format("rung {}: {}", last.number, last.summary));
+    };
+    check("weight", 1, "l1_down_weight", [](Function& f) { scale_weight(f, "l1_down_weight", 1.5f); });
+    if (m.ropes[m.layers[1].rope].dims == m.head_dim)
+      check("rope", 3, "layer 1 drifts first, q", [&](Function& f) { swap_rope_pairs(f, 1, m.head_dim); });
+    if (m.kv_heads > 1)
+      check("kv heads", 3, "layer 1 drifts first, k",
+            [&](Function& f) { misread_kv_heads(f, 1, m.kv_heads, m.head_dim); });
+    check("cache row", 4, "layer 0, key cache: token 0 was written to row 1", shift_cache_rows);
+    check("mask", 4, "t4", [](Function& f) { hide_first_position(f, 2); }, "t4");
+  }
+}
+
+TEST_CASE("verify_smollm2: a real model is green on every rung, fp16 and int8") {
+  const char* path = std::getenv("ANEMONE_SMOLLM2");
+  if (!path || !fs::exists(path)) {
+    MESSAGE("skipped: ANEMONE_SMOLLM2 does not name the model's .gguf file");
+    return;
+  }
+  const TempFolder folder;
+  Tally tally("verify_smollm2");
+  for (const Precision precision : {Precision::fp16, Precision::int8}) {
+    const BundleEditor bundle(path, folder / "b",
+                              {.context = {128}, .tokens = {{1, 1}, {32, 32}}, .precision = precision});
+    const VerifyReport r = verify(bundle.path(), {.source = path});
+    tally.add(bundle.info().precision, problem(r));
+    CHECK(r.proposed_scale == 0.25);  // the first token's stream reaches 22,000 of the accumulator's 32,768
+  }
+}

@@ -1,0 +1,121 @@
+// `anemone check` and `anemone doctor` as people call them; and that what `convert` writes is clean.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "e2e/command.h"
+#include "support/data.h"
+#include "support/golden_models.h"
+#include "support/temp_folder.h"
+
+using namespace anemone;
+using namespace anemone::e2e;
+using Json = nlohmann::json;
+
+namespace {
+
+std::filesystem::path demo_model() { return source_dir() / "examples/demo_model/demo.gguf"; }
+
+// Converts with default flags, for two systems, and checks for the bundle's own target. No warnings either.
+void check_clean(const std::filesystem::path& model) {
+  const TempFolder folder;
+  for (const char* target : {"macos15", "ios18"}) {
+    CAPTURE(target);
+    const std::string bundle = folder / target;
+    REQUIRE(anemone_command({"convert", model, "-o", bundle, "--target", target}).status == 0);
+    const Outcome outcome = anemone_command({"check", bundle, "--strict", "--json"});
+    CHECK(outcome.status == 0);
+    const Json report = Json::parse(outcome.out);
+    CHECK_MESSAGE(report.at("errors") == 0, report.at("findings").dump(1));
+    CHECK_MESSAGE(report.at("warnings") == 0, report.at("findings").dump(1));
+    // Whatever the size, the engine takes every operation.
+    for (const Json& package : report.at("packages"))
+      for (const Json& function : package.at("functions"))
+        for (const auto& [kind, r] : function.at("residency").items())
+          CHECK_MESSAGE(r.at("taken") == r.at("ops"), kind);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what convert writes with default flags is clean under check, for a Mac and a phone") {
+  check_clean(demo_model());
+  for (const test::GoldenModel& model : test::golden_models()) {
+    CAPTURE(model.name());
+    if (test::is_known(Checkpoint::open(model.checkpoint))) check_clean(model.checkpoint);
+  }
+  if (const char* smollm2 = std::getenv("ANEMONE_SMOLLM2"))
+    check_clean(smollm2);
+  else
+    MESSAGE("skipped: ANEMONE_SMOLLM2 names no model");
+}
+
+TEST_CASE("check prints a summary, what is found and what to do, in 100 columns") {
+  const TempFolder folder;
+  const std::string bundle = folder / "demo";
+  REQUIRE(anemone_command({"convert", demo_model(), "-o", bundle}).status == 0);
+  const Outcome plain = anemone_command({"check", bundle});
+  CHECK(plain.status == 0);
+  CHECK(plain.err == "");
+  for (const char* text :
+       {"2 packages", "layers_00.mlpackage", "head_00.mlpackage", "conv on ANE: 35/35", "clean: ", "K05 C"})
+    CHECK_MESSAGE(plain.out.find(text) != std::string::npos, text);
+  std::istringstream lines(plain.out);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(bundle) == std::string::npos)
+      CHECK_MESSAGE(line.size() <= 110, line);  // bytes; a few are not columns
+  const Outcome verbose = anemone_command({"check", bundle, "--verbose"});
+  CHECK(verbose.out.find("l4_down ") != std::string::npos);
+
+  const Outcome op = anemone_command({"check", bundle, "--explain-op", "l2_scores"});
+  CHECK(op.status == 0);
+  for (const char* text : {"matmul 'l2_scores' of layer 2", "CPU, BNNS", "what moves it"})
+    CHECK_MESSAGE(op.out.find(text) != std::string::npos, text);
+  check_refused(anemone_command({"check", bundle, "--explain-op", "l2_score_"}), {"l2_score_"});
+
+  const Outcome page = anemone_command({"check", bundle, "--quiet", "--html", folder / "report.html"});
+  CHECK(page.status == 0);
+  CHECK(page.out == "");
+  CHECK(slurp(folder / "report.html").find("\"layers_00.mlpackage\"") != std::string::npos);
+
+  const Outcome phone = anemone_command({"check", bundle, "--target", "iPhone 15 Pro", "--json"});
+  CHECK(phone.status == 1);  // ten states
+  const Json report = Json::parse(phone.out);
+  CHECK(report.at("chip") == "a17-pro");
+  CHECK(report.at("findings").at(0).at("rule") == "K02");
+  CHECK(report.at("findings").at(0).at("grade") == "B");
+  CHECK(report.at("packages").at(0).at("functions").at(0).at("operations").size() == 419);
+
+  const Outcome health = anemone_command({"doctor", "--bundle", bundle, "--json"});
+  CHECK(Json::parse(health.out).size() >= 4);
+  std::filesystem::remove(folder / "demo/embedding.bin");
+  const Outcome hurt = anemone_command({"doctor", "--bundle", bundle});
+  CHECK(hurt.status == 1);
+  CHECK(hurt.out.find("embedding.bin is missing") != std::string::npos);
+}
+
+TEST_CASE("rules and messages are explained") {
+  const Outcome rule = anemone_command({"check", "--explain", "q02"});
+  CHECK(rule.status == 0);
+  for (const char* text : {"Q02", "evidence  A", "ct#2510", "cosine of 0.367", "cadamcat"})
+    CHECK_MESSAGE(rule.out.find(text) != std::string::npos, text);
+  CHECK(anemone_command({"check", "--explain", "H07"}).out.find("contradict") != std::string::npos);
+  const Outcome known = anemone_command({"doctor", "Error: error code: -14"});
+  CHECK(known.status == 0);
+  CHECK(known.out.find("K02 to") != std::string::npos);
+  CHECK(anemone_command({"doctor", "something", "else"}).status == 1);
+}
+
+TEST_CASE("wrong calls of check are refused") {
+  const TempFolder folder;
+  check_refused(anemone_command({"check"}), {"nothing to check"});
+  check_refused(anemone_command({"check", "--explain", "Z99"}), {"Z99", "S01"});
+  check_refused(anemone_command({"check", folder / "absent"}), {"absent"});
+  check_refused(anemone_command({"check", recall_package(), "--target", "pentium"}), {"pentium", "m4"});
+  check_refused(anemone_command({"check", recall_package(), "--os", "200"}), {"200"});
+  check_refused(anemone_command({"check", recall_package(), "--golden", folder / "g.npz"}), {"g.npz"});
+  check_refused(anemone_command({"check", recall_package(), "--html", folder / "no/where.html"}), {"no"});
+  check_refused(anemone_command({"doctor", "--bundle", folder / "absent"}), {"absent"});
+}

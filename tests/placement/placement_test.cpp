@@ -1,0 +1,125 @@
+#include <doctest/doctest.h>
+
+#include "mil/builder.h"
+#include "placement/function_plan.h"
+#include "placement/oracle_programs.h"
+#include "placement/rates.h"
+#include "placement/weight_form.h"
+#include "support/data.h"
+
+using namespace anemone;
+using namespace anemone::placement;
+
+namespace {
+
+// Costs by hand: what the engine and the CPU take, in ms; below zero: refused.
+std::vector<OpCost> costs(std::initializer_list<std::pair<double, double>> ops) {
+  std::vector<OpCost> out;
+  for (const auto& [ane, cpu] : ops) {
+    OpCost c;
+    if (ane >= 0) c[Backend::ane] = {true, ane, "", ""};
+    c[Backend::classic_cpu] = c[Backend::bnns] = {true, cpu, "", ""};
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+std::string devices(const std::vector<OpCost>& c, const PathRule& rule = {}) {
+  std::string out;
+  for (const Backend b : cheapest_path(c, rule)) out += device_of(b)[0];
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a stretch on the engine must save a quarter of a millisecond wherever it lies") {
+  CHECK(devices(costs({{0.1, 0.34}})) == "C");
+  CHECK(devices(costs({{0.1, 0.36}})) == "A");
+  CHECK(devices(costs({{-1, 0.1}, {0.1, 0.36}, {-1, 0.1}})) == "CAC");
+  CHECK(devices(costs({{-1, 0.1}, {0.1, 0.34}, {-1, 0.1}})) == "CCC");
+  // Two stretches, each worth it, around what the engine refuses.
+  CHECK(devices(costs({{0.1, 0.5}, {-1, 0.1}, {0.1, 0.5}})) == "ACA");
+  // A tie stays on the engine: the last costs the same on both sides.
+  CHECK(devices(costs({{0.1, 0.5}, {0.01, 0.01}})) == "AA");
+  CHECK(cheapest_path({}).empty());
+}
+
+TEST_CASE("a path can be asked for what it would rather not do") {
+  const auto c = costs({{0.1, 0.2}, {-1, 0.1}});
+  CHECK(devices(c) == "CC");
+  CHECK(devices(c, {.op = {}, .on_ane = true, .some_ane = true}) == "AC");
+  CHECK(devices(c, {.op = 0, .on_ane = true}) == "AC");
+  CHECK(devices(c, {.op = 1, .on_ane = true}) == "");
+  CHECK(path_cost(c, cheapest_path(c)) == doctest::Approx(0.3));
+  CHECK(path_cost(c, cheapest_path(c, {.op = {}, .on_ane = true, .some_ane = true})) ==
+        doctest::Approx(0.45));
+}
+
+TEST_CASE("the rates of every platform are those that its log printed") {
+  const auto folder = data_folder("ane_oracle");
+  if (!folder) return;
+  for (const OracleRow& row : read_table(*folder / "platforms.tsv")) {
+    CAPTURE(row.at("platform"));
+    CAPTURE(row.at("backend"));
+    const Rates& r = rates_for(row.at("platform"));
+    const std::string& backend = row.at("backend");
+    const auto rate = [&](const Rate& leaf) {
+      return backend == "ane" ? leaf.ane : backend == "bnns" ? leaf.classic / kBnnsTime : leaf.classic;
+    };
+    const auto same = [&](const char* column, double ours) {
+      if (const auto truth = number_of(row.at(column)))
+        CHECK_MESSAGE(ours == doctest::Approx(*truth).epsilon(1e-6), column);
+    };
+    same("conv3x3_64_32x32", rate(r.conv[2].rate));
+    same("conv1x1_64_32x32", rate(r.conv[1].rate));
+    CHECK(r.matmul_tree == (row.at("matmul_from_tree") == "yes"));
+    same("matmul_rate_or_peak", rate(r.matmul_tree ? r.matmul : r.peak));
+    same("default_bw_gib", backend == "ane" ? r.ane_gib : backend == "bnns" ? r.bnns_gib : r.classic_gib);
+    same("add", rate(r.add.rate));
+  }
+}
+
+TEST_CASE("unknown sizes are filled in and carried through the function") {
+  Program program;
+  Function& f = add_function(program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp16, {1, 64, Dim::unknown(), 1}));
+  Builder b(f);
+  Value* y = b.op("relu", {{"x", x}}, "y");
+  b.output(b.op("reshape", {{"x", y}, {"shape", Constant::ints({1, -1})}}, "flat"));
+  const Chip& chip = *find_target("m4").chip;
+  CHECK(!plan_function(f, chip).ops[0].cost.extrapolated.empty());
+  fix_shapes(f, {{"x", {1, 64, 32, 1}}});
+  CHECK(f.body.outputs[0]->type.text() == "tensor<fp16, [1, 2048]>");
+  const FunctionPlan plan = plan_function(f, chip);
+  CHECK(plan.ops.size() == 2);
+  CHECK(plan.ops[0].cost[Backend::ane].ms == doctest::Approx(2 * 2048 / 50e9 * 1e3));
+  CHECK(plan.find("flat") == &plan.ops[1]);
+  // Nothing there pays for a segment: 0.25 ms less what it would save.
+  const double saved = plan.ops[1].cost.cpu_ms() - plan.ops[1].cost[Backend::ane].ms;
+  CHECK(missing_savings(plan).value() == doctest::Approx(0.25 - saved));
+  CHECK(price_of_moving(plan, 1).value() == doctest::Approx(0.25 - saved));
+}
+
+TEST_CASE("blocks along the inputs are told from blocks along the outputs") {
+  WeightForm form;
+  form.parts = {64, 1, 1, 1};
+  CHECK_FALSE(form.split_along_inputs(0));
+  CHECK(form.split_along_inputs(1));
+  form.parts = {1, 8};
+  CHECK(form.split_along_inputs(0));
+  CHECK_FALSE(form.split_along_inputs(1));  // matmul's y is [inputs, outputs]
+  form.parts = {};
+  CHECK(form.whole());
+  Program program;
+  Function& f = add_function(program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp16, {8, 64}));
+  Builder b(f);
+  const Constant no = Constant::boolean(false), yes = Constant::boolean(true);
+  const Constant w = Constant::numbers(std::vector<float>(64 * 64), DType::fp16, {64, 64});
+  const auto axis = [&](const Constant& turned) {
+    Value* y = b.op("matmul", {{"x", x}, {"y", w}, {"transpose_x", no}, {"transpose_y", turned}});
+    return output_axis(*y->producer, "y");
+  };
+  CHECK(axis(no) == 1);
+  CHECK(axis(yes) == 0);
+}
