@@ -10,12 +10,37 @@
 #include "kernels/convert.h"
 
 namespace anemone {
+namespace {
 
-std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, const PredictOptions& options) {
+// Tells of every call.
+class WatchedPredictor : public Predictor {
+ public:
+  using Seen = std::function<void(const std::map<std::string, Array>&, const Prediction&)>;
+  WatchedPredictor(std::unique_ptr<Predictor> inner, Seen seen)
+      : inner_(std::move(inner)), seen_(std::move(seen)) {}
+
+  const Signature& signature() const override { return inner_->signature(); }
+  std::unique_ptr<State> make_state() const override { return inner_->make_state(); }
+  Prediction predict(const std::map<std::string, Array>& inputs, State* state) const override {
+    Prediction result = inner_->predict(inputs, state);
+    seen_(inputs, result);
+    return result;
+  }
+
+ private:
+  std::unique_ptr<Predictor> inner_;
+  Seen seen_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, const PredictOptions& options,
+                                           BundleWatch watch) {
   auto bundle = std::make_shared<Bundle>();
   bundle->path_ = path;
   bundle->info_ = BundleInfo::read(path);
   bundle->options_ = options;
+  bundle->watch_ = std::move(watch);
   bundle->pool_ = std::make_shared<ThreadPool>(options.threads);
   const BundleInfo& info = bundle->info_;
   for (const BundleFile& f : info.files) {
@@ -55,7 +80,16 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, co
 const Predictor& Bundle::predictor(size_t stage, const std::string& function) const {
   std::lock_guard lock(mutex_);
   auto& slot = predictors_[{stage, function}];
-  if (!slot) slot = make_cpu_predictor(packages_[stage], function, options_, pool_);
+  if (slot) return *slot;
+  PredictOptions options = options_;
+  if (watch_.taps) options.taps = watch_.taps(stage, function);
+  slot = make_cpu_predictor(packages_[stage], function, options, pool_);
+  if (watch_.seen)
+    slot = std::make_unique<WatchedPredictor>(
+        std::move(slot),
+        [this, stage, function](const std::map<std::string, Array>& inputs, const Prediction& result) {
+          watch_.seen(stage, function, inputs, result);
+        });
   return *slot;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,10 +20,20 @@
 
 namespace anemone {
 
+// Looks on while sessions run: what goes into a stage's functions and what comes out.
+struct BundleWatch {
+  // Values inside a function that its calls give beside the outputs; empty: none.
+  std::function<std::vector<std::string>(size_t stage, const std::string& function)> taps;
+  std::function<void(size_t stage, const std::string& function, const std::map<std::string, Array>& inputs,
+                     const Prediction& result)>
+      seen;
+};
+
 class Bundle {
  public:
   // Error when a file of the bundle is missing or has another size than bundle.json says.
-  static std::shared_ptr<const Bundle> open(const std::filesystem::path& path, const PredictOptions& options);
+  static std::shared_ptr<const Bundle> open(const std::filesystem::path& path, const PredictOptions& options,
+                                            BundleWatch watch = {});
 
   const BundleInfo& info() const { return info_; }
   const std::filesystem::path& path() const { return path_; }
@@ -44,6 +55,7 @@ class Bundle {
   std::filesystem::path path_;
   BundleInfo info_;
   PredictOptions options_;
+  BundleWatch watch_;
   std::shared_ptr<ThreadPool> pool_;
   std::vector<int64_t> tiers_;
   std::shared_ptr<const MappedFile> embedding_, embedding_scales_;
