@@ -120,6 +120,7 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   o.whole = args.whole;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
+  o.embedding_in_head = args.embedding == "head";
   if (!(args.shard_mb > 0 && args.shard_mb < 1e9))
     throw errorf("--shard-mb takes a number above zero").found(fmt::format("{}", args.shard_mb));
   o.shard_bytes = static_cast<uint64_t>(args.shard_mb * 1e6);
@@ -237,7 +238,9 @@ extern const Command kConvert{
       o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
-      o.text("--embedding", "P", args->embedding, "fp16 (default) or int8 per row", {"fp16", "int8"});
+      o.text("--embedding", "P", args->embedding,
+             "a table of fp16 (default) or int8 per row, or the head's own rows where they are the same",
+             {"fp16", "int8", "head"});
       o.text("--residual-scale", "X", args->residual_scale,
              "scales the residual stream, for models that leave fp16's range; auto measures it (1)");
       o.text("--target", "CHIP[,OS]", args->target,

@@ -284,6 +284,10 @@ class Compressor {
 // Packages are compressed one by one, everything else is copied; bundle.json gets the new sizes and hashes.
 void compress_bundle(Compressor& c, const fs::path& in, const fs::path& out, const CompressOptions& options) {
   const BundleInfo info = BundleInfo::read(in);
+  if (!info.embedding_parts.empty())
+    throw errorf("the bundle's embedding is its head, whose rows must stay as they are")
+        .at(in.string())
+        .hint("convert without --embedding head");
   if (!options.calibration.empty()) c.calibrate(in);
   StagedOutput staged(out, options.overwrite);
   fs::create_directories(staged.path());

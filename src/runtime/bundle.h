@@ -16,6 +16,7 @@
 #include "anemone/predictor.h"
 #include "base/mapped_file.h"
 #include "base/thread_pool.h"
+#include "mil/constant.h"
 #include "runtime/bundle_info.h"
 
 namespace anemone {
@@ -52,6 +53,16 @@ class Bundle {
   Arithmetic arithmetic() const { return options_.arithmetic; }
 
  private:
+  // Rows of the embedding inside a head's weights.
+  struct Rows {
+    Blob data, scales;
+    int64_t first = 0, count = 0;
+  };
+
+  void open_embedding();
+  void open_parts();
+  void read_part(int64_t id, float* out) const;
+
   std::filesystem::path path_;
   BundleInfo info_;
   PredictOptions options_;
@@ -59,6 +70,7 @@ class Bundle {
   std::shared_ptr<ThreadPool> pool_;
   std::vector<int64_t> tiers_;
   std::shared_ptr<const MappedFile> embedding_, embedding_scales_;
+  std::vector<Rows> parts_;                               // instead of both
   std::vector<std::shared_ptr<const Package>> packages_;  // by stage
   mutable std::mutex mutex_;
   mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
