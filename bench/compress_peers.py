@@ -32,12 +32,11 @@ cto.palettize_weights(m, c).save(sys.argv[2])
 
 
 def peak_mib(command):
-    """Peak resident memory of a command, in MiB."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{command[0]} ended with {status}")
-    return usage.ru_maxrss / 1024
+    """Peak resident memory of a command, in MiB. A small process starts it: a child's peak counts what it was forked from."""
+    code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, "
+            "stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    out = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True)
+    return int(out.stdout) / 1024
 
 
 def package(rows, columns, folder):
