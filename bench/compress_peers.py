@@ -5,7 +5,8 @@
 
 BENCH_COMPRESS is bench/compress.cpp, ANEMONE the command. coremltools' own functions are timed in this process (tables and
 indices, or integers and scales, in memory; nothing is saved); ours likewise. Memory is the peak of a whole process that
-opens a package of that one matrix, compresses it and saves it.
+opens a package of that one matrix, compresses it and saves it. Beside the time that passed stands the time that was worked
+(of all cores together): on a busy machine only that says much.
 """
 
 import argparse
@@ -31,12 +32,11 @@ cto.palettize_weights(m, c).save(sys.argv[2])
 
 
 def peak_mib(command):
-    """Peak resident memory of a command, in MiB."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{command[0]} ended with {status}")
-    return usage.ru_maxrss / 1024
+    """Peak resident memory of a command, in MiB. A small process starts it: a child's peak counts what it was forked from."""
+    code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, "
+            "stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    out = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True)
+    return int(out.stdout) / 1024
 
 
 def package(rows, columns, folder):
@@ -53,9 +53,9 @@ def package(rows, columns, folder):
 
 
 def timed(run):
-    start = time.perf_counter()
+    start, work = time.perf_counter(), time.process_time()
     run()
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - work
 
 
 def main():
@@ -77,13 +77,16 @@ def main():
         ours = {}
         out = subprocess.run([options.bench, str(options.rows), str(options.columns)], check=True, capture_output=True, text=True)
         for line in out.stdout.splitlines():
-            name, value = line.split()[:2]
-            ours[name] = float(value)
+            words = line.split()
+            ours[words[0]] = float(words[1]), float(words[3])
         print(f"{options.rows} x {options.columns}, fp16; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        print(f"{'':<24}{'coremltools':>14}{'anemone':>12}{'ratio':>8}")
+        print(f"{'ns per weight':<24}{'coremltools':>14}{'anemone':>12}{'ratio':>8}{'worked':>14}{'worked':>12}{'ratio':>8}")
         for name, seconds in peers.items():
-            theirs = seconds / weight.size * 1e9
-            print(f"{name:<24}{theirs:>11.1f} ns{ours[name]:>9.2f} ns{theirs / ours[name]:>7.0f}x")
+            row = ""
+            for theirs, mine in zip(seconds, ours[name]):
+                theirs = theirs / weight.size * 1e9
+                row += f"{theirs:>14.1f}{mine:>12.2f}{theirs / mine:>7.0f}x"
+            print(f"{name:<24}{row}")
         saved = os.path.join(folder, "out.mlpackage")
         theirs = peak_mib([sys.executable, "-c", PEER, path, saved])
         mine = peak_mib([options.anemone, "compress", path, "-o", os.path.join(folder, "ours.mlpackage"), "--palettize", "4"])

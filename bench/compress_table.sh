@@ -2,6 +2,7 @@
 # The table of docs/compress.md: what each form costs a model: size, signal to noise, perplexity on bench/texts/tide.txt.
 #     bench/compress_table.sh ANEMONE MODEL.gguf [FOLDER]
 # FOLDER (default: a temporary one) takes the bundles; they are removed one by one. Calibration is on bench/texts/alice.txt.
+# TOKENS: how many tokens of the text perplexity is computed on (512).
 set -euo pipefail
 anemone=$1 model=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +11,7 @@ mkdir -p "$work"
 base=$work/fp16
 [ -d "$base" ] || "$anemone" convert "$model" -o "$base" --precision fp16 --context 512 --tokens 1,64 --quiet
 
-perplexity() { "$anemone" perplexity "$1" --text "$here/texts/tide.txt" --context 512 --json | python3 -c '
+perplexity() { "$anemone" perplexity "$1" --text "$here/texts/tide.txt" --context 512 --most "${TOKENS:-512}" --json | python3 -c '
 import json, sys
 print("%.2f" % json.load(sys.stdin)["perplexity"])'; }
 
@@ -30,17 +31,13 @@ print("%d | %.1f" % (r["bytes_after"] // 1000000, r["sqnr_db"]))' "$work/report.
   echo "| $name | $row | $(perplexity "$work/out") |"
 done << LIST
 INT8 per channel|--quantize int8
-INT8 per tensor|--quantize int8 --per-tensor
-8-bit palette|--palettize 8
-6-bit palette|--palettize 6
-4-bit palette|--palettize 4
-3-bit palette|--palettize 3
-2-bit palette|--palettize 2
-4-bit palette, groups of 16|--palettize 4 --group 16
-4-bit palette, groups of 16, calibrated|--palettize 4 --group 16 --calibrate $here/texts/alice.txt
-3-bit palette, groups of 16, calibrated|--palettize 3 --group 16 --calibrate $here/texts/alice.txt
-int4 per channel|--quantize int4
-int4 per channel, calibrated|--quantize int4 --calibrate $here/texts/alice.txt
+6-bit palette|--palettize 6 --fast
+4-bit palette|--palettize 4 --fast
 int4, blocks of 32|--quantize int4 --block 32
 40% pruned|--prune --sparsity 0.4
+8-bit palette|--palettize 8 --fast
+3-bit palette|--palettize 3 --fast
+2-bit palette|--palettize 2 --fast
+4-bit palette, groups of 16|--palettize 4 --group 16 --fast
+4-bit palette, groups of 16, calibrated|--palettize 4 --group 16 --fast --calibrate $here/texts/alice.txt --calibration-tokens 1024
 LIST

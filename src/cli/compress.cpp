@@ -21,7 +21,7 @@ struct Args {
 int run_compress(const Args& args, const Common& common) {
   if (!args.flags.any())
     throw errorf("there is nothing to do")
-        .hint("give one of --palettize, --quantize, --prune, --decompress, --recipe");
+        .hint("give one of --palettize, --quantize, --prune, --decompress, --search, --recipe");
   const auto start = std::chrono::steady_clock::now();
   const CompressReport report = args.flags.run(args.input, args.output, args.overwrite, common);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -81,7 +81,7 @@ void CompressFlags::declare(Options& o) {
 
 bool CompressFlags::any() const {
   return bits != 0 || !lut.empty() || !quantize.empty() || prune || sparsity >= 0 || threshold >= 0 ||
-         !nm.empty() || decompress || !recipe.empty() || mode == "unique";
+         !nm.empty() || decompress || !recipe.empty() || mode == "unique" || search;
 }
 
 Recipe CompressFlags::recipe_of() const {
