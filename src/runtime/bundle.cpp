@@ -72,6 +72,13 @@ uint64_t Bundle::weight_bytes() const {
   return bytes;
 }
 
+uint64_t Bundle::arena_bytes() const {
+  std::lock_guard lock(mutex_);
+  uint64_t sum = 0;
+  for (const auto& [key, predictor] : predictors_) sum += anemone::arena_bytes(*predictor);
+  return sum;
+}
+
 void Bundle::embed(int64_t id, float* out) const {
   if (id < 0 || id >= info_.vocab)
     throw errorf("the token {} is not in the vocabulary", id)

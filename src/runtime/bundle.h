@@ -36,6 +36,8 @@ class Bundle {
   int64_t most_tokens() const;
   // Bytes of weights and of the embedding, mapped from files.
   uint64_t weight_bytes() const;
+  // Bytes of working memory that its predictors hold.
+  uint64_t arena_bytes() const;
   Arithmetic arithmetic() const { return options_.arithmetic; }
 
  private:

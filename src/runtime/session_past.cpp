@@ -1,6 +1,7 @@
 // What a session remembers: forked, rewound, made shorter, measured.
 #include <algorithm>
 
+#include "engine/cpu_predictor.h"
 #include "runtime/session.h"
 
 namespace anemone {
@@ -70,9 +71,9 @@ MemoryUse Session::memory() const {
   use.weights = bundle_->weight_bytes();
   for (size_t s = 0; s < states_.size(); ++s) {
     for (const auto& [name, cache] : caches_[s]) use.cache += cache.bytes().size();
-    if (!states_[s]) continue;
-    for (const std::string& name : states_[s]->names()) use.cache += states_[s]->get(name).bytes().size();
+    if (states_[s]) use.cache += state_bytes(*states_[s]);
   }
+  use.arena = bundle_->arena_bytes();
   return use;
 }
 
