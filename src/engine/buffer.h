@@ -11,6 +11,8 @@ class Buffer {
   Buffer() = default;
   // Uninitialised. Throws Error when the machine does not have that much memory.
   explicit Buffer(uint64_t bytes);
+  // Zeros. Memory of a large one is only there from the first time that it is written to.
+  static Buffer zeros(uint64_t bytes);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -21,6 +23,7 @@ class Buffer {
  private:
   std::byte* data_ = nullptr;
   uint64_t size_ = 0;
+  bool mapped_ = false;  // pages of its own, else from the heap
 };
 
 inline constexpr uint64_t kBufferAlignment = 64;

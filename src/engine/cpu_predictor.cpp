@@ -23,9 +23,8 @@ class CpuState : public State {
   CpuState(const Function& function, bool half) : half_(half) {
     for (const auto& input : function.inputs) {
       if (input->type.kind != Type::Kind::state) continue;
-      Entry entry{input->type.content(), Buffer(static_cast<uint64_t>(input->type.size()) * 4),
+      Entry entry{input->type.content(), Buffer::zeros(static_cast<uint64_t>(input->type.size()) * 4),
                   StateBounds(input->type.content())};
-      if (entry.memory.size()) std::memset(entry.memory.data(), 0, entry.memory.size());
       entries_.emplace(input->name, std::move(entry));
     }
   }

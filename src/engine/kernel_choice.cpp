@@ -79,7 +79,12 @@ bool is_conv1x1(const OpBinding& b, std::span<const Type> out) {
   if (x->type.dim(0) != Dim(1) || x->type.dim(1) != w[1]) return false;
   for (int i = 2; i < x->type.rank(); ++i)
     if (x->type.dim(i) != out[0].dim(i)) return false;
-  return true;
+  // With padding, a stride can leave as many positions as there were.
+  const Operand* strides = find_operand(b, "strides");
+  if (!strides) return true;
+  if (!strides->constant) return false;
+  const std::vector<int32_t> steps = decode_ints(*stored_constant(*strides->constant));
+  return std::all_of(steps.begin(), steps.end(), [](int32_t step) { return step == 1; });
 }
 
 void (*choose_kernel(const OpBinding& binding, std::span<const Type> out_types))(const OpCall&) {

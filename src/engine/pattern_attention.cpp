@@ -21,7 +21,8 @@ constexpr float kVanishes = -150;  // e^x is zero in fp32 below -103.98; half ro
 constexpr float kMostHalf = 65504;     // larger sums would leave half's range
 constexpr int64_t kFewRows = 8;        // of one head: up to here keys are read row by row
 constexpr int64_t kRowBlock = 96;      // beyond: rows of one matrix product
-constexpr int64_t kColumnBlock = 128;  // columns that a thread takes at a time, for few rows
+constexpr int64_t kColumnBlock = 128;  // columns whose scores a thread takes at a time, for few rows
+constexpr int64_t kValueBlock = 512;   // columns whose values are summed up before they are added to others
 
 // What a mask [rows, columns] leaves: see the members of Extent.
 struct Extent {
@@ -84,7 +85,8 @@ struct AttentionShape {
   int64_t first_part = 0;  // of the state that holds the keys
 };
 
-// In: q, keys, values, mask, extent of the mask. Out: what is attended, and for few rows the scores.
+// In: q, keys, values, mask, extent of the mask. Out: what is attended, and for few rows the scores and the
+// sums of blocks.
 class Attention : public FusedKernel {
  public:
   explicit Attention(const AttentionShape& shape) : s_(shape) {}
@@ -154,7 +156,7 @@ class Attention : public FusedKernel {
     if (half) round_halves(x, n);
   }
 
-  // Keys by blocks of columns, then softmax by rows, then values by heads and halves of their width.
+  // Keys by blocks of columns, then softmax by rows, then values by blocks of columns.
   void few_rows(const FusedCall& c, const Range& range, bool half, Watch& watch) const {
     const int64_t n = range.count(), blocks = (n + kColumnBlock - 1) / kColumnBlock;
     float* scores = c.out(1);
@@ -171,18 +173,23 @@ class Attention : public FusedKernel {
       for (int64_t row = begin; row < end; ++row)
         to_probabilities(c, range, row, scores + row * n, half, watch);
     });
-    const int64_t parts = s_.value_dim >= 32 ? 2 : 1, part = s_.value_dim / parts;
-    c.pool().parallel_for(s_.heads * parts, std::max<int64_t>(1, 512 / std::max<int64_t>(1, n)),
-                          [&](int64_t begin, int64_t end) {
-                            for (int64_t unit = begin; unit < end; ++unit) {
-                              const int64_t h = unit / parts, from = unit % parts * part;
-                              const int64_t to = unit % parts + 1 == parts ? s_.value_dim : from + part;
-                              const float* values =
-                                  c.floats(2) + (h * s_.columns + range.first) * s_.value_dim;
-                              attention_values(scores + h * s_.rows * n, n, s_.rows, values, n, s_.value_dim,
-                                               from, to, c.out() + h * s_.rows * s_.value_dim);
-                            }
-                          });
+    // Sums of blocks of columns, added in order: the same on any number of threads.
+    const int64_t parts = (n + kValueBlock - 1) / kValueBlock, size = s_.rows * s_.value_dim;
+    float* sums = parts == 1 ? c.out() : c.out(2);
+    c.pool().parallel_for(s_.heads * parts, std::max<int64_t>(1, 256 / n), [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t h = unit / parts, from = unit % parts * kValueBlock;
+        const float* values = c.floats(2) + (h * s_.columns + range.first + from) * s_.value_dim;
+        attention_values(scores + h * s_.rows * n + from, n, s_.rows, values, std::min(kValueBlock, n - from),
+                         s_.value_dim, 0, s_.value_dim, sums + unit * size);
+      }
+    });
+    for (int64_t h = 0; h < s_.heads && parts > 1; ++h) {
+      float* out = c.out() + h * size;
+      std::copy_n(sums + h * parts * size, size, out);
+      for (int64_t p = 1; p < parts; ++p)
+        for (int64_t i = 0; i < size; ++i) out[i] += sums[(h * parts + p) * size + i];
+    }
     finish(c, 0, s_.heads * s_.rows, half, watch);
   }
 
@@ -354,6 +361,9 @@ class AttentionPattern {
     if (s.rows <= kFewRows) {
       step.out.push_back(edit_.new_value());
       step.types.push_back(Type::tensor(DType::fp32, {s.heads * s.rows, s.columns}));
+      step.out.push_back(edit_.new_value());
+      const int64_t parts = (s.columns + kValueBlock - 1) / kValueBlock;
+      step.types.push_back(Type::tensor(DType::fp32, {s.heads * parts, s.rows, s.value_dim}));
     }
     edit_.replace(steps, std::move(step), attended);
   }

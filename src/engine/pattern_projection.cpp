@@ -15,8 +15,9 @@
 namespace anemone {
 namespace {
 
-constexpr int64_t kRows = 64;    // of a weight that a thread takes at a time
-constexpr int64_t kDepth = 768;  // of those rows widened at a time: 192 KiB
+constexpr int64_t kRows = 64;      // of a weight that a thread takes at a time, for few positions
+constexpr int64_t kTileRows = 96;  // the same for many: 16 panels of gemm
+constexpr int64_t kDepth = 384;    // of those rows widened at a time: 144 KiB
 
 struct Weight {
   std::shared_ptr<const StoredTensor> stored;
@@ -32,9 +33,10 @@ class Projection : public FusedKernel {
  public:
   Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend)
       : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend) {
+    const int64_t rows = positions_ <= kMostPositions ? kRows : kTileRows;
     for (size_t w = 0; w < weights_.size(); ++w)
-      for (int64_t r = 0; r < weights_[w].rows; r += kRows)
-        units_.push_back({w, r, std::min(kRows, weights_[w].rows - r)});
+      for (int64_t r = 0; r < weights_[w].rows; r += rows)
+        units_.push_back({w, r, std::min(rows, weights_[w].rows - r)});
   }
 
   bool run(const FusedCall& c) const override {
@@ -78,11 +80,13 @@ class Projection : public FusedKernel {
 
   void multiply_few(const FusedCall& c, const Unit& unit, const float* x) const {
     const Weight& w = weights_[unit.weight];
+    const std::byte* rows = w.form.data + unit.row * k_ * bytes_of(w.kind);
+    float* out = c.out(unit.weight) + unit.row * positions_;
+    if (positions_ == 1) return matvec(w.kind, rows, unit.count, k_, x, 1, out, 0);
     float tile[kRows * kMostPositions];
     for (int64_t t = 0; t < positions_; t += kMostVectors)
-      matvec(w.kind, w.form.data + unit.row * k_ * bytes_of(w.kind), unit.count, k_, x + t * k_,
-             std::min(kMostVectors, positions_ - t), tile + t * kRows, kRows);
-    float* out = c.out(unit.weight) + unit.row * positions_;
+      matvec(w.kind, rows, unit.count, k_, x + t * k_, std::min(kMostVectors, positions_ - t),
+             tile + t * kRows, kRows);
     for (int64_t i = 0; i < unit.count; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
   }
@@ -107,11 +111,17 @@ class Projection : public FusedKernel {
     const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     const int64_t count = unit.count * positions_;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    for (int64_t i = 0; i < unit.count; ++i) {
-      const float scale = w.form.scale ? w.form.scale[(unit.row + i) / w.form.rows_per_scale] : 1.0f;
-      const float plus = bias ? bias[i] : 0.0f;
-      for (float* v = out + i * positions_; v != out + (i + 1) * positions_; ++v) *v = *v * scale + plus;
+    if (w.form.scale && w.form.rows_per_scale == 1 && positions_ == 1) {
+      const float* scale = w.form.scale + unit.row;
+      for (int64_t i = 0; i < unit.count; ++i) out[i] *= scale[i];
+    } else if (w.form.scale) {
+      for (int64_t i = 0; i < unit.count; ++i) {
+        const float scale = w.form.scale[(unit.row + i) / w.form.rows_per_scale];
+        for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] *= scale;
+      }
     }
+    for (int64_t i = 0; bias && i < unit.count; ++i)
+      for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] += bias[i];
     const bool half = c.half() && w.halves;
     if (half) round_halves(out, count);
     if (half && c.watch() && !all_finite(out, count)) return false;

@@ -74,6 +74,7 @@ MemoryUse Session::memory() const {
     for (const auto& [name, cache] : caches_[s]) use.cache += cache.bytes().size();
     if (states_[s]) use.cache += state_bytes(*states_[s]);
   }
+  use.arena = bundle_->arena_bytes();
   return use;
 }
 

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
-
 #include <random>
 #include <vector>
+
+#include "engine/buffer.h"
 
 using namespace anemone;
 
@@ -36,4 +37,18 @@ TEST_CASE("buffers that live at the same time never overlap, and room is used ag
   }
   CHECK(layout.size() >= most);
   CHECK(layout.size() < 2 * most);  // best fit wastes little
+}
+
+TEST_CASE("zeros are zeros at any size, and move") {
+  for (const uint64_t bytes : {0ull, 100ull, 1ull << 16, (3ull << 20) + 4}) {
+    CAPTURE(bytes);
+    Buffer a = Buffer::zeros(bytes);
+    REQUIRE(a.size() == bytes);
+    CHECK(std::all_of(a.data(), a.data() + bytes, [](std::byte b) { return b == std::byte{0}; }));
+    Buffer b = std::move(a);
+    CHECK(b.size() == bytes);
+    CHECK(a.size() == 0);
+    a = std::move(b);
+    CHECK(a.size() == bytes);
+  }
 }

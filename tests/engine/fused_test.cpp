@@ -501,3 +501,35 @@ TEST_CASE("projections of one input run together, and one that is added adds") {
   for (size_t i = 0; i < sum.size(); ++i) REQUIRE(same(sum[i], ev[i] + rv[i], 1e-3f));
   for (size_t i = 0; i < second.size(); ++i) REQUIRE(same(second[i], cv[i], 1e-4f));
 }
+
+TEST_CASE("a strided convolution that keeps the number of positions is no projection") {
+  Package p;
+  Function& f = add_function(p.program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp32, {1, 65, 1, 4}));
+  Builder b(f);
+  std::vector<float> twice(65 * 65, 0.0f);
+  for (size_t i = 0; i < 65; ++i) twice[i * 66] = 2;
+  b.output(b.op("conv",
+                {{"x", x},
+                 {"weight", b.constant(Constant::numbers(twice, DType::fp32, {65, 65, 1, 1}), "w")},
+                 {"strides", Constant::ints({1, 2})},
+                 {"pad_type", Constant::text("custom")},
+                 {"pad", Constant::ints({0, 0, 2, 1})},
+                 {"dilations", Constant::ints({1, 1})},
+                 {"groups", Constant::integer(1)}},
+                "y"));
+  p.description = describe(p.program);
+  p.spec_version = 9;
+  std::mt19937 random(6);
+  const Array in = random_array({1, 65, 1, 4}, random, 1);
+  const auto v = in.to_float();
+  const auto y =
+      make_predictor(std::make_shared<Package>(std::move(p)))->predict({{"x", in}}).at("y").to_float();
+  REQUIRE(y.size() == 65 * 4);
+  for (size_t c = 0; c < 65; ++c) {
+    CHECK(y[c * 4] == 0);
+    CHECK(y[c * 4 + 1] == 2 * v[c * 4]);
+    CHECK(y[c * 4 + 2] == 2 * v[c * 4 + 2]);
+    CHECK(y[c * 4 + 3] == 0);
+  }
+}

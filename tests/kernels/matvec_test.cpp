@@ -15,9 +15,9 @@ TEST_CASE("matvec agrees with its plain twin for every kind, odd sizes and any a
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   for (const WeightKind kind : {WeightKind::fp32, WeightKind::fp16, WeightKind::int8})
-    for (const int64_t k : {1, 7, 8, 31, 64, 257})
+    for (const int64_t k : {1, 7, 8, 31, 64, 80, 257})
       for (int64_t vectors = 1; vectors <= kMostVectors; ++vectors) {
-        const int64_t rows = 5;
+        const int64_t rows = 7;
         const size_t bytes = kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
         std::vector<std::byte> weights(static_cast<size_t>(rows * k) * bytes + 1);
         std::byte* w = weights.data() + 1;
@@ -39,4 +39,21 @@ TEST_CASE("matvec agrees with its plain twin for every kind, odd sizes and any a
             1e-6f * static_cast<float>(k) * (kind == WeightKind::int8 ? 100.0f : 4.0f) + 1e-5f;
         for (size_t i = 0; i < a.size(); ++i) REQUIRE(std::abs(a[i] - b[i]) <= tolerance);
       }
+}
+
+TEST_CASE("weights are widened to what they stand for") {
+  std::vector<std::byte> bytes(4 * 37 + 1);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(i * 7 & 0x3b);  // small in every type
+  const std::byte* w = bytes.data() + 1;
+  for (const WeightKind kind : {WeightKind::fp32, WeightKind::fp16, WeightKind::int8}) {
+    std::vector<float> out(37), one{1.0f};
+    widen(kind, w, 37, out.data());
+    for (int64_t i = 0; i < 37; ++i) {
+      float expected = 0;
+      const int64_t size = kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
+      matvec_plain(kind, w + i * size, 1, 1, one.data(), 1, &expected, 1);
+      CHECK(out[static_cast<size_t>(i)] == expected);
+    }
+  }
 }
