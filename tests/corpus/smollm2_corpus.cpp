@@ -20,17 +20,8 @@ using namespace anemone::test;
 
 namespace {
 
-constexpr double kNarrow =
-    0.1;  // between the best logits: another arithmetic may rightly choose the other token
-
-std::optional<fs::path> smollm2() {
-  const char* given = std::getenv("ANEMONE_SMOLLM2");
-  if (given && fs::exists(given)) return given;
-  const std::vector<fs::path> fetched = files_ending(source_dir() / ".cache" / "smollm2", ".gguf");
-  if (!fetched.empty()) return fetched[0];
-  MESSAGE("skipped: SmolLM2 is not here; tools/fetch_smollm2.sh fetches it, or name it in ANEMONE_SMOLLM2");
-  return std::nullopt;
-}
+// Between the best logits: another arithmetic may rightly choose the other token.
+constexpr double kNarrow = 0.1;
 
 // The folder of goldens and the model, where both are there.
 struct Given {
@@ -45,7 +36,7 @@ std::optional<Given> given() {
     MESSAGE("skipped: no goldens of SmolLM2 at " << golden.string());
     return std::nullopt;
   }
-  const auto checkpoint = smollm2();
+  const auto checkpoint = smollm2_file();
   if (!checkpoint) return std::nullopt;
   return Given{golden, *checkpoint};
 }

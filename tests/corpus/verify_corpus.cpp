@@ -6,6 +6,7 @@
 
 #include "base/npy.h"
 #include "corpus/corpus.h"
+#include "support/data.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 #include "verify/broken.h"
@@ -110,17 +111,14 @@ TEST_CASE(
 }
 
 TEST_CASE("verify_smollm2: a real model is green on every rung, fp16 and int8") {
-  const char* path = std::getenv("ANEMONE_SMOLLM2");
-  if (!path || !fs::exists(path)) {
-    MESSAGE("skipped: ANEMONE_SMOLLM2 does not name the model's .gguf file");
-    return;
-  }
+  const auto path = smollm2_file();
+  if (!path) return;
   const TempFolder folder;
   Tally tally("verify_smollm2");
   for (const Precision precision : {Precision::fp16, Precision::int8}) {
-    const BundleEditor bundle(path, folder / "b",
+    const BundleEditor bundle(*path, folder / "b",
                               {.context = {128}, .tokens = {{1, 1}, {32, 32}}, .precision = precision});
-    const VerifyReport r = verify(bundle.path(), {.source = path});
+    const VerifyReport r = verify(bundle.path(), {.source = *path});
     tally.add(bundle.info().precision, problem(r));
     CHECK(r.proposed_scale == 0.25);  // the first token's stream reaches 22,000 of the accumulator's 32,768
   }

@@ -46,10 +46,7 @@ TEST_CASE("what convert writes with default flags is clean under check, for a Ma
     CAPTURE(model.name());
     if (test::is_known(Checkpoint::open(model.checkpoint))) check_clean(model.checkpoint);
   }
-  if (const char* smollm2 = std::getenv("ANEMONE_SMOLLM2"))
-    check_clean(smollm2);
-  else
-    MESSAGE("skipped: ANEMONE_SMOLLM2 names no model");
+  if (const auto smollm2 = smollm2_file()) check_clean(*smollm2);
 }
 
 TEST_CASE("check prints a summary, what is found and what to do, in 100 columns") {

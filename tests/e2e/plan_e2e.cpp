@@ -139,10 +139,7 @@ TEST_CASE("planned sizes are those of the packages that convert writes") {
     ++models;
   }
   MESSAGE(models << " given models");
-  if (const char* smol = std::getenv("ANEMONE_SMOLLM2"))
-    compare_sizes(smol, "int8", {});
-  else
-    MESSAGE("skipped: ANEMONE_SMOLLM2 is not set");
+  if (const auto smollm2 = smollm2_file()) compare_sizes(*smollm2, "int8", {});
 }
 
 TEST_CASE("planned palettes have the size of those that compress writes") {

@@ -40,6 +40,15 @@ std::vector<fs::path> data_packages() {
   return out;
 }
 
+std::optional<fs::path> smollm2_file() {
+  const char* given = std::getenv("ANEMONE_SMOLLM2");
+  if (given && fs::exists(given)) return given;
+  const std::vector<fs::path> fetched = files_ending(source_dir() / ".cache" / "smollm2", ".gguf");
+  if (!fetched.empty()) return fetched[0];
+  MESSAGE("skipped: SmolLM2 is not here; tools/fetch_smollm2.sh fetches it, or name it in ANEMONE_SMOLLM2");
+  return std::nullopt;
+}
+
 std::vector<fs::path> files_ending(const fs::path& folder, const std::string& end) {
   std::vector<fs::path> found;
   if (!fs::is_directory(folder)) return found;

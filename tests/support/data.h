@@ -21,6 +21,10 @@ std::optional<std::filesystem::path> data_folder(const std::string& name);
 // Every .mlpackage below the given data, sorted; says "skipped" where there is none.
 std::vector<std::filesystem::path> data_packages();
 
+// SmolLM2-135M-Instruct as GGUF: ANEMONE_SMOLLM2, or what tools/fetch_smollm2.sh fetched; else nothing, and a
+// message that says "skipped".
+std::optional<std::filesystem::path> smollm2_file();
+
 // The files of a folder whose names end so, in order; none when there is no such folder.
 std::vector<std::filesystem::path> files_ending(const std::filesystem::path& folder, const std::string& end);
 
