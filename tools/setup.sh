@@ -5,7 +5,7 @@
 # Nothing is installed, and no network is touched, when everything is there.
 
 apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libcli11-dev libprotozero-dev nlohmann-json3-dev \
-libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev doctest-dev"
+libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev doctest-dev"
 apt_check="clang-16 libclang-rt-16-dev xz-utils"
 # Kernels for arm64, run under qemu; on arm64 the release tree has them already.
 apt_arm64="g++-aarch64-linux-gnu qemu-user-static"

@@ -9,7 +9,13 @@ import Foundation
 struct BundleInfo: Decodable {
   struct Model: Decodable { let hidden, vocab: Int }
   struct Choices: Decodable { let kv, kvWrite: String; let argmax: Bool }
-  struct Embedding: Decodable { let file, dtype: String; let scale: Double; let scales: String? }
+  struct Part: Decodable { let file: String; let offset, firstRow, rows: Int; let scales: Int? }
+  struct Embedding: Decodable {
+    let dtype: String
+    let scale: Double
+    let file, scales: String?  // a table of its own …
+    let parts: [Part]?  // … or rows inside the head's weights
+  }
   struct Rope: Decodable {
     let cos, sin: String
     let frequencies: [Double]
@@ -37,6 +43,14 @@ struct BundleInfo: Decodable {
 struct Failure: Error, CustomStringConvertible {
   let description: String
   init(_ text: String) { description = text }
+}
+
+// Rows of the embedding in a mapped file.
+struct Table {
+  let data: Data
+  let offset, firstRow, rows: Int
+  let halfScales: Int?  // int8 inside a head: offset of its fp16 scales, in the same file
+  let floatScales: Data?  // int8 by itself: fp32 scales
 }
 
 // A package's function, loaded, with the state of one text.
@@ -79,8 +93,7 @@ func numbers(_ array: MLMultiArray) -> [Float] {
 final class Runner {
   let bundle: BundleInfo
   let context: Int
-  let table: Data
-  let scales: Data?
+  let tables: [Table]
   var stages: [LoadedStage] = []
   var position = 0
   let useLongRope: Bool
@@ -93,11 +106,22 @@ final class Runner {
     guard info.format == "anemone-bundle", info.version == 1 else { throw Failure("another kind of bundle") }
     guard info.choices.kv != "io" else { throw Failure("a bundle with --kv io: its host keeps the cache") }
     bundle = info
-    table = try Data(contentsOf: folder.appendingPathComponent(info.embedding.file), options: .alwaysMapped)
-    if let file = info.embedding.scales {
-      scales = try Data(contentsOf: folder.appendingPathComponent(file), options: .alwaysMapped)
+    func mapped(_ name: String) throws -> Data {
+      try Data(contentsOf: folder.appendingPathComponent(name), options: .alwaysMapped)
+    }
+    if let file = info.embedding.file {
+      let scales = try info.embedding.scales.map(mapped)
+      tables = [
+        Table(
+          data: try mapped(file), offset: 0, firstRow: 0, rows: info.model.vocab, halfScales: nil,
+          floatScales: scales)
+      ]
     } else {
-      scales = nil
+      tables = try (info.embedding.parts ?? []).map {
+        Table(
+          data: try mapped($0.file), offset: $0.offset, firstRow: $0.firstRow, rows: $0.rows,
+          halfScales: $0.scales, floatScales: nil)
+      }
     }
     context = info.stages.flatMap { $0.functions }.compactMap { $0.context }.max() ?? 0
     useLongRope = positions > (info.ropes.compactMap { $0.originalContext }.first ?? Int.max)
@@ -128,17 +152,24 @@ final class Runner {
   // The row of a token, as the first stage takes it.
   private func embedding(_ id: Int) throws -> MLMultiArray {
     let hidden = bundle.model.hidden
-    guard (0..<bundle.model.vocab).contains(id) else { throw Failure("\(id) is not in the vocabulary") }
-    let factor = Float(bundle.embedding.scale)
-    return try table.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) throws -> MLMultiArray in
-      if let scales {
-        let scale: Float = scales.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: id * 4, as: Float.self) }
-        return try makeArray([1, hidden, 1, 1]) {
-          Float(bytes.loadUnaligned(fromByteOffset: id * hidden + $0, as: Int8.self)) * scale * factor
-        }
+    guard let table = tables.first(where: { $0.firstRow <= id && id < $0.firstRow + $0.rows }) else {
+      throw Failure("\(id) is not in the vocabulary")
+    }
+    let row = id - table.firstRow
+    let isInt8 = bundle.embedding.dtype == "int8"
+    var factor = Float(bundle.embedding.scale)
+    return try table.data.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) throws -> MLMultiArray in
+      if let scales = table.halfScales {
+        factor *= Float(bytes.loadUnaligned(fromByteOffset: scales + row * 2, as: Float16.self))
       }
-      return try makeArray([1, hidden, 1, 1]) {
-        Float(bytes.loadUnaligned(fromByteOffset: (id * hidden + $0) * 2, as: Float16.self)) * factor
+      if let scales = table.floatScales {
+        factor *= scales.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: row * 4, as: Float.self) }
+      }
+      return try makeArray([1, hidden, 1, 1]) { column in
+        let index = row * hidden + column
+        return isInt8
+          ? Float(bytes.loadUnaligned(fromByteOffset: table.offset + index, as: Int8.self)) * factor
+          : Float(bytes.loadUnaligned(fromByteOffset: table.offset + index * 2, as: Float16.self)) * factor
       }
     }
   }

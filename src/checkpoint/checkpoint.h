@@ -2,8 +2,7 @@
 // metadata.
 //     Checkpoint c = Checkpoint::open("model.gguf");                     // or a folder with safetensors
 //     TensorReader w = c.tensor("blk.0.attn_q.weight");
-//     w.read_rows(0, 64, std::span<float>(tile));                        // rows [0, 64) of any type, as
-//     floats
+//     w.read_rows(0, 64, std::span<float>(tile));                        // rows [0, 64), as floats
 // Immutable once open: any number of threads may read. Nothing is decoded before it is asked for, and no more
 // of a file stays in memory than its readers keep.
 #pragma once

@@ -9,12 +9,12 @@
 //     offset 4    u32       version
 //     offset 8    u64       number of tensors
 //     offset 16   u64       number of metadata values
-//     then        values    string key, u32 type, value        (string: u64 length, bytes; array: u32 type,
-//     u64 count,
-//                           elements; types are GgufType)
-//     then        tensors   string name, u32 rank, u64 dims[rank] innermost first, u32 type, u64 offset in
-//     the data then        data      at the next multiple of `general.alignment` (32 if absent); each tensor
-//     at such a multiple
+//     then        values    string key, u32 type (GgufType), value; a string is u64 length and bytes,
+//                           an array u32 type, u64 count and elements
+//     then        tensors   string name, u32 rank, u64 dims[rank] innermost first, u32 type, u64 offset
+//                           in the data
+//     then        data      at the next multiple of `general.alignment` (32 if absent), and each tensor
+//                           at such a multiple
 // Split files are named name-00001-of-00005.gguf and hold `split.no` (from 0), `split.count`,
 // `split.tensors.count`; the first one has the metadata of the whole.
 #pragma once

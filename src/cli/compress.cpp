@@ -2,14 +2,12 @@
 #include "compress/compress.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <chrono>
 
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
-#include "cli/version.h"
 
 namespace anemone::cli {
 namespace {
@@ -23,20 +21,9 @@ struct Args {
 int run_compress(const Args& args, const Common& common) {
   if (!args.flags.any())
     throw errorf("there is nothing to do")
-        .hint("give one of --palettize, --quantize, --prune, --decompress, --recipe");
-  CompressOptions options;
-  options.recipe = args.flags.recipe_of();
-  options.threads = common.threads;
-  options.overwrite = args.overwrite;
-  options.tool = std::string("anemone ") + kVersion;
-  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
-    options.progress = [](int64_t done, int64_t total, const std::string& what) {
-      fmt::print(stderr, "\r\x1b[K{:3}%  {}{}", 100 * done / total, what, done == total ? "\r\x1b[K" : "");
-      std::fflush(stderr);
-      return true;
-    };
+        .hint("give one of --palettize, --quantize, --prune, --decompress, --search, --recipe");
   const auto start = std::chrono::steady_clock::now();
-  const CompressReport report = compress(args.input, args.output, options);
+  const CompressReport report = args.flags.run(args.input, args.output, args.overwrite, common);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (common.json)
     fmt::print("{}\n", report_json(report));

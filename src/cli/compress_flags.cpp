@@ -1,15 +1,20 @@
 #include "cli/compress_flags.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/npy.h"
 #include "base/shape.h"
 #include "cli/format.h"
+#include "cli/ids.h"
+#include "cli/version.h"
+#include "compress/search.h"
 
 namespace anemone::cli {
 namespace {
@@ -26,6 +31,16 @@ std::vector<float> read_table(const std::string& text) {
     at = next + 1;
   }
   return out;
+}
+
+// "2%" or "0.02".
+double share(const std::string& text) {
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  if (*end == '%') value /= 100, ++end;
+  if (end == text.c_str() || *end != 0 || !(value >= 0) || !std::isfinite(value))
+    throw errorf("--max-ppl-loss takes a share").found(text).expected("2% or 0.02");
+  return value;
 }
 
 std::string decibel_text(double db) { return std::isinf(db) ? "exact" : fmt::format("{:.1f}", db); }
@@ -55,12 +70,18 @@ void CompressFlags::declare(Options& o) {
   o.texts("--skip", "PATTERN", skip, "leave weights out: a name with * and ?, package/name, or op:KIND");
   o.texts("--only", "PATTERN", only, "only these weights");
   o.integer("--min-size", "N", min_size, "only weights of N elements or more (2048)");
+  o.text("--calibrate", "TEXT", calibrate,
+         "bundles: fit to the model's activations on a text file (or .npy of ids)");
+  o.integer("--calibration-tokens", "N", calibration_tokens, "at most so many tokens of it (2048)");
+  o.flag("--search", search,
+         "bundles: bits for each matrix, the smallest size within --max-ppl-loss; needs --calibrate");
+  o.text("--max-ppl-loss", "X", max_ppl_loss, "how much perplexity may grow: 2% (default)");
   o.text("--recipe", "FILE", recipe, "rules in JSON, so that weights can differ");
 }
 
 bool CompressFlags::any() const {
   return bits != 0 || !lut.empty() || !quantize.empty() || prune || sparsity >= 0 || threshold >= 0 ||
-         !nm.empty() || decompress || !recipe.empty() || mode == "unique";
+         !nm.empty() || decompress || !recipe.empty() || mode == "unique" || search;
 }
 
 Recipe CompressFlags::recipe_of() const {
@@ -80,7 +101,13 @@ Recipe CompressFlags::recipe_of() const {
   r.only = only;
   r.min_size = min_size;
   RecipeRule rule;
-  if (bits != 0 || !lut.empty() || mode == "unique") {
+  if (search) {
+    if (calibrate.empty()) throw errorf("--search needs a text").hint("add --calibrate TEXT");
+    if (bits != 0 || !quantize.empty() || prunes || decompress || !lut.empty() || vector != 1)
+      throw errorf("--search chooses the bits of palettes")
+          .hint("leave out --palettize, --quantize, --prune and --vector; --group may stay");
+  }
+  if (bits != 0 || !lut.empty() || mode == "unique" || search) {
     PaletteForm p;
     p.bits = bits ? static_cast<int>(std::min<int64_t>(bits, 64)) : 8;
     p.group = group;
@@ -133,6 +160,54 @@ Recipe CompressFlags::recipe_of() const {
   r.rules.push_back(rule);
   check_recipe(r);
   return r;
+}
+
+CompressOptions CompressFlags::options_of(const std::string& input, const Common& common) const {
+  CompressOptions out;
+  out.recipe = recipe_of();
+  out.threads = common.threads;
+  out.tool = std::string("anemone ") + kVersion;
+  if (!calibrate.empty()) {
+    if (!is_bundle(input))
+      throw errorf("calibration runs a model on a text, and this is no bundle")
+          .at(input)
+          .hint("leave out --calibrate");
+    out.calibration = calibrate.ends_with(".npy") ? read_ids(calibrate) : text_ids(input, calibrate);
+    out.calibration_tokens = calibration_tokens;
+  }
+  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
+    out.progress = [](int64_t done, int64_t total, const std::string& what) {
+      fmt::print(stderr, "\r\x1b[K{:3}%  {}{}", 100 * done / total, what, done == total ? "\r\x1b[K" : "");
+      std::fflush(stderr);
+      return true;
+    };
+  return out;
+}
+
+CompressReport CompressFlags::run(const std::string& input, const std::string& output, bool overwrite,
+                                  const Common& common) const {
+  CompressOptions options = options_of(input, common);
+  options.overwrite = overwrite;
+  if (!search) return compress(input, output, options);
+  if (std::filesystem::exists(output) && !overwrite)
+    throw Error("is there already").at(output).hint("give another name, or --overwrite");
+  SearchOptions s;
+  s.ids = options.calibration;
+  s.max_loss = share(max_ppl_loss);
+  s.compress = options;
+  if (!common.quiet && !common.json)
+    s.told = [](int run, double value, uint64_t bytes) {
+      fmt::print("run {}: perplexity {:.3f}{}\n", run, value, bytes ? ", " + size_text(bytes) : " as it is");
+      std::fflush(stdout);
+    };
+  const SearchResult found = search_bits(input, output, s);
+  options.recipe = found.recipe;
+  CompressReport report = compress(input, output, options);
+  if (!common.quiet && !common.json)
+    fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {} runs\n\n", found.perplexity_before,
+               found.perplexity_after, 100 * (found.perplexity_after / found.perplexity_before - 1),
+               found.runs);
+  return report;
 }
 
 void print_report(const CompressReport& report, bool all_rows) {

@@ -6,12 +6,15 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/staged.h"
 #include "cli/command.h"
+#include "cli/compress_flags.h"
 #include "cli/format.h"
 #include "cli/version.h"
 #include "convert/convert.h"
@@ -25,6 +28,7 @@ struct Args {
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
   int64_t head_rows = 16384;
+  CompressFlags compress;
 };
 
 int64_t number(const std::string& text, const char* flag) {
@@ -116,6 +120,7 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   o.whole = args.whole;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
+  o.embedding_in_head = args.embedding == "head";
   if (!(args.shard_mb > 0 && args.shard_mb < 1e9))
     throw errorf("--shard-mb takes a number above zero").found(fmt::format("{}", args.shard_mb));
   o.shard_bytes = static_cast<uint64_t>(args.shard_mb * 1e6);
@@ -173,7 +178,26 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   fmt::print("{}\n", functions_text(info));
 }
 
+// Converts in fp16, unless another precision was asked for, and compresses what came out.
+int run_compressed(const Args& args, const Common& common) {
+  if (std::filesystem::exists(args.output) && !args.overwrite)
+    throw Error("is there already").at(args.output).hint("give another name, or --overwrite");
+  const StagedOutput place(args.output + ".fp16", true);  // never committed, so removed
+  ConvertOptions options = options_of(args, common);
+  if (args.precision.empty()) options.precision = Precision::fp16;
+  const ConvertReport converted = convert(args.model, place.path(), options);
+  const CompressReport report = args.compress.run(place.path().string(), args.output, args.overwrite, common);
+  if (common.json)
+    fmt::print("{}\n", report_json(report));
+  else if (!common.quiet)
+    print_report(report, common.verbose);
+  if (!common.json && !common.quiet)
+    for (const std::string& note : converted.notes) fmt::print(stderr, "note: {}\n", note);
+  return 0;
+}
+
 int run_convert(const Args& args, const Common& common) {
+  if (args.compress.any()) return run_compressed(args, common);
   const auto start = std::chrono::steady_clock::now();
   const ConvertReport report = convert(args.model, args.output, options_of(args, common));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -214,12 +238,15 @@ extern const Command kConvert{
       o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
-      o.text("--embedding", "P", args->embedding, "fp16 (default) or int8 per row", {"fp16", "int8"});
+      o.text("--embedding", "P", args->embedding,
+             "a table of fp16 (default) or int8 per row, or the head's own rows where they are the same",
+             {"fp16", "int8", "head"});
       o.text("--residual-scale", "X", args->residual_scale,
              "scales the residual stream, for models that leave fp16's range; auto measures it (1)");
       o.text("--target", "CHIP[,OS]", args->target,
              "m4, \"iPhone 15 Pro\", ios18, \"a17-pro, ios18\" … (macos15): chooses defaults, and warns");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
+      args->compress.declare(o);
       return [args](const Common& common) { return run_convert(*args, common); };
     }};
 

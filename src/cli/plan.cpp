@@ -30,8 +30,8 @@ std::vector<StoredForm> forms_of(const std::string& text) {
   return out;
 }
 
-PlanOptions options_of(const Args& args) {
-  PlanOptions o;
+ModelPlanOptions options_of(const Args& args) {
+  ModelPlanOptions o;
   o.target = find_target(args.chip);
   if (args.context < 2 || args.context > 1 << 24)
     throw errorf("--context must be 2 to {}", 1 << 24).found(fmt::format("{}", args.context));
@@ -51,7 +51,7 @@ std::string parameters_text(uint64_t count) {
 }
 
 std::string number(double value) { return fmt::format("{:.{}f}", value, value < 9.95 ? 1 : 0); }
-std::string range_text(const Plan& p) { return number(p.slowest()) + "–" + number(p.fastest()); }
+std::string range_text(const ModelPlan& p) { return number(p.slowest()) + "–" + number(p.fastest()); }
 
 void print_model(const PlanSource& source, const Planner& planner) {
   const Model& m = planner.model();
@@ -62,14 +62,14 @@ void print_model(const PlanSource& source, const Planner& planner) {
              m.tied_head ? " (tied)" : "");
 }
 
-void print_sizes(const Planner& planner, PlanOptions o, const std::vector<StoredForm>& forms) {
+void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<StoredForm>& forms) {
   const Chip& chip = *o.target.chip;
   fmt::print("Sizes, and speed predicted for {} at context {}\n", chip.name, o.context);
   fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", "precision", "layers", "head", "packages",
              "bundle", "memory", "calls", "tok/s");
   for (const StoredForm& form : forms) {
     o.form = form;
-    const Plan p = planner.plan(o);
+    const ModelPlan p = planner.plan(o);
     fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", form.name(), size_text(p.layer_weights),
                size_text(p.head_weights), size_text(p.package_bytes), size_text(p.bundle_bytes),
                size_text(p.memory_bytes), fmt::format("{}+{}", p.shards.layers.size(), p.shards.heads.size()),
@@ -78,7 +78,7 @@ void print_sizes(const Planner& planner, PlanOptions o, const std::vector<Stored
   fmt::print("\n");
 }
 
-void print_parts(const Plan& p, const Model& m) {
+void print_parts(const ModelPlan& p, const Model& m) {
   const Chip& chip = *p.options.target.chip;
   const CostConstants& c = calibration().constants;
   const bool slice = p.options.kv_write == lower::KvWrite::slice;
@@ -93,7 +93,7 @@ void print_parts(const Plan& p, const Model& m) {
              p.cost.calls_ms, p.calls(), call_floor_us(chip), m.hidden, c.us_per_channel);
 }
 
-void print_contexts(const Planner& planner, PlanOptions o) {
+void print_contexts(const Planner& planner, ModelPlanOptions o) {
   fmt::print("Cache: {} a position\n", size_text(planner.kv_bytes_per_position()));
   std::set<int64_t> contexts = {o.context};
   for (const int64_t n : {512, 2048, 4096, 8192, 32768})
@@ -101,14 +101,14 @@ void print_contexts(const Planner& planner, PlanOptions o) {
   fmt::print("  {:>9} {:>9} {:>9}  {}\n", "context", "cache", "memory", "tok/s");
   for (const int64_t n : contexts) {
     o.context = n;
-    const Plan p = planner.plan(o);
+    const ModelPlan p = planner.plan(o);
     fmt::print("  {:>9} {:>9} {:>9}  {}\n", n, size_text(p.kv_bytes), size_text(p.memory_bytes),
                range_text(p));
   }
   fmt::print("\n");
 }
 
-void print_shards(const Planner& planner, PlanOptions o) {
+void print_shards(const Planner& planner, ModelPlanOptions o) {
   fmt::print("Shards: the fewest packages below a limit; the default is what stays on every device\n");
   std::set<uint64_t> limits = {o.limits.bytes};
   for (const uint64_t mb : {250, 500, 1000, 2000})
@@ -116,7 +116,7 @@ void print_shards(const Planner& planner, PlanOptions o) {
   size_t before = 0;
   for (const uint64_t limit : limits) {
     o.limits.bytes = limit;
-    const Plan p = planner.plan(o);
+    const ModelPlan p = planner.plan(o);
     if (p.calls() == before) continue;
     before = p.calls();
     uint64_t largest = 0;
@@ -129,7 +129,7 @@ void print_shards(const Planner& planner, PlanOptions o) {
   fmt::print("\n");
 }
 
-void print_fit(const Plan& p) {
+void print_fit(const ModelPlan& p) {
   const Chip& chip = *p.options.target.chip;
   fmt::print("Fits\n  an iPhone app (at most 4 GB): {}, {}\n", p.fit.app ? "yes" : "no",
              size_text(p.bundle_bytes));
@@ -148,8 +148,8 @@ void print_fit(const Plan& p) {
   fmt::print("\n");
 }
 
-void print_honesty(const Plan& p) {
-  const Calibration& c = calibration();
+void print_honesty(const ModelPlan& p) {
+  const CostFit& c = calibration();
   fmt::print(
       "Sizes are computed; tok/s are predictions, shown as ±{:.0f}% of the time. Fitted to {} published "
       "runs: mean "
@@ -162,7 +162,7 @@ void print_honesty(const Plan& p) {
         "times slower there.\n");
 }
 
-void print_matrix(const Planner& planner, PlanOptions o, const std::vector<StoredForm>& forms) {
+void print_matrix(const Planner& planner, ModelPlanOptions o, const std::vector<StoredForm>& forms) {
   fmt::print("Predicted tok/s at context {} (±25%, ±40% where the read rate is assumed: *)\n", o.context);
   fmt::print("  {:<10} {:>5}", "chip", "GB/s");
   for (const StoredForm& form : forms) fmt::print(" {:>9}", form.name());
@@ -172,7 +172,7 @@ void print_matrix(const Planner& planner, PlanOptions o, const std::vector<Store
     fmt::print("  {:<10} {:>4.0f}{}", chip.id, chip.weight_read.mid(), chip.weight_read.measured ? " " : "*");
     for (const StoredForm& form : forms) {
       o.form = form;
-      const Plan p = planner.plan(o);
+      const ModelPlan p = planner.plan(o);
       fmt::print(" {:>9}", p.fit.smallest_gb ? number(p.tokens_per_second()) : "too big");
     }
     fmt::print("\n");
@@ -180,7 +180,7 @@ void print_matrix(const Planner& planner, PlanOptions o, const std::vector<Store
   fmt::print("\n");
 }
 
-nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, PlanOptions o,
+nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, ModelPlanOptions o,
                               const std::vector<StoredForm>& forms, bool matrix) {
   nlohmann::ordered_json out = {{"model", model_json(source, planner)},
                                 {"plans", nlohmann::ordered_json::array()}};
@@ -200,7 +200,7 @@ nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, 
 }
 
 int run_plan(const Args& args, const Common& common) {
-  PlanOptions o = options_of(args);
+  ModelPlanOptions o = options_of(args);
   std::vector<StoredForm> forms = forms_of(args.precision);
   o.form = forms.empty() ? StoredForm{} : forms.front();
   if (forms.empty()) forms.assign(all_forms().begin(), all_forms().end());
@@ -221,7 +221,7 @@ int run_plan(const Args& args, const Common& common) {
   }
   if (common.quiet) return 0;
   print_model(source, planner);
-  const Plan plan = planner.plan(o);
+  const ModelPlan plan = planner.plan(o);
   if (args.matrix) {
     print_matrix(planner, o, forms);
   } else {

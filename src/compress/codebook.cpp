@@ -18,6 +18,7 @@ Codebook::Codebook(std::span<const float> table) : entries_(table.size()) {
   std::iota(order.begin(), order.end(), uint8_t{0});
   std::stable_sort(order.begin(), order.end(), [&](uint8_t a, uint8_t b) { return table[a] < table[b]; });
   std::copy(order.begin(), order.end(), codes_.begin());
+  std::copy(table.begin(), table.end(), values_.begin());
   middles_.fill(std::numeric_limits<float>::infinity());
   for (size_t i = 0; i + 1 < order.size(); ++i) {
     const double middle =

@@ -22,6 +22,7 @@ class Codebook {
     for (size_t step = steps_; step > 0; step /= 2) at += value >= middles_[at + step - 1] ? step : 0;
     return codes_[at];
   }
+  float value(uint8_t code) const { return values_[code]; }
   void find(const float* values, int64_t count, uint8_t* codes) const;
   // The code of every fp16 pattern: 65,536 bytes.
   void fill(uint8_t* codes) const;
@@ -31,6 +32,7 @@ class Codebook {
   std::array<float, 256>
       middles_{};  // between sorted neighbours: the first float that is nearer to the right one
   std::array<uint8_t, 256> codes_{};  // by rank
+  std::array<float, 256> values_{};   // by code
   size_t entries_;
 };
 

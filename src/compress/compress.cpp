@@ -5,11 +5,13 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "anemone/package.h"
 #include "base/error.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
+#include "compress/calibration.h"
 #include "compress/find.h"
 #include "compress/rewrite.h"
 #include "convert/files.h"
@@ -75,13 +77,18 @@ class Compressor {
   ThreadPool& pool() { return pool_; }
   CompressReport& report() { return report_; }
 
+  // What follows is calibrated on this text.
+  void calibrate(const fs::path& bundle) {
+    calibration_.emplace(bundle, options_.calibration, options_.calibration_tokens);
+  }
+
   void package(const fs::path& in, const fs::path& out, bool overwrite) {
     const std::shared_ptr<const Package> opened = open_package(in);
     const Package& original = *opened;
     const std::string stem = (in.has_filename() ? in : in.parent_path()).stem().string();
     const FoundWeights found(original.program);
     check_opsets(original.program, found, stem);
-    const Replacements replacements = encode_all(found, stem);
+    const Replacements replacements = encode_all(found, stem, in.filename().string());
     Package written;
     written.path = original.path;
     written.spec_version = original.spec_version;
@@ -105,7 +112,7 @@ class Compressor {
     for (const FoundWeight& w : found.weights()) check_opset(options_.recipe.form_of(stem, w.weight), oldest);
   }
 
-  Replacements encode_all(const FoundWeights& found, const std::string& stem) {
+  Replacements encode_all(const FoundWeights& found, const std::string& stem, const std::string& package) {
     std::vector<const FoundWeight*> chosen;
     for (const FoundWeight& w : found.weights()) {
       const StorageForm& form = options_.recipe.form_of(stem, w.weight);
@@ -115,30 +122,23 @@ class Compressor {
         chosen.push_back(&w);
     }
     if (chosen.empty()) return {};
-    std::vector<std::shared_ptr<const Encoded>> encoded(chosen.size());
-    // Many weights: one to a core. Few: all cores on each.
-    const auto one = [&](size_t i) {
-      const FoundWeight& w = *chosen[i];
-      try {
-        encoded[i] = encode(w.weight, options_.recipe.form_of(stem, w.weight), pool_);
-      } catch (Error& e) {
-        if (e.message().find(w.weight.name) == std::string::npos)
-          e.within(fmt::format("weight '{}'", w.weight.name));
-        throw;
-      }
-    };
-    const auto count = static_cast<int64_t>(chosen.size());
-    const int64_t batch = 2 * pool_.threads();
-    for (int64_t at = 0; at < count; at += batch) {
-      const int64_t n = std::min(batch, count - at);
-      if (n < pool_.threads())
-        for (int64_t i = 0; i < n; ++i) one(static_cast<size_t>(at + i));
-      else
-        pool_.parallel_for(n, 1, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) one(static_cast<size_t>(at + i));
-        });
-      if (options_.progress && !options_.progress(at + n, count, stem)) throw errorf("cancelled");
+    Work work{chosen, {}, stem, 0};
+    work.encoded.resize(chosen.size());
+    std::vector<size_t> plain;
+    std::vector<std::vector<size_t>> calibrated = calibrated_parts(chosen, stem, plain);
+    encode_some(work, plain, nullptr);
+    for (const std::vector<size_t>& part : calibrated) {
+      std::map<std::string, int64_t> inputs;
+      for (const size_t i : part) inputs[chosen[i]->weight.input] = chosen[i]->weight.type.dim(1).size();
+      const Hessians hessians = calibration_->collect(package, inputs, true, pool_);
+      std::vector<Hessian*> all;
+      for (const auto& [name, hessian] : hessians) all.push_back(hessian.get());
+      pool_.parallel_for(static_cast<int64_t>(all.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) all[static_cast<size_t>(i)]->factor();
+      });
+      encode_some(work, part, &hessians);
     }
+    const auto& encoded = work.encoded;
     Replacements out;
     for (size_t i = 0; i < chosen.size(); ++i) {
       if (!encoded[i]) {
@@ -152,6 +152,68 @@ class Compressor {
       for (const FoundUse& use : chosen[i]->uses) out[{use.function, use.value}] = sources;
     }
     return out;
+  }
+
+  struct Work {
+    const std::vector<const FoundWeight*>& chosen;
+    std::vector<std::shared_ptr<const Encoded>> encoded;
+    const std::string& stem;
+    int64_t done = 0;
+  };
+
+  // Weights that can be calibrated, in parts whose statistics fit in memory together; the others in `plain`.
+  std::vector<std::vector<size_t>> calibrated_parts(const std::vector<const FoundWeight*>& chosen,
+                                                    const std::string& stem,
+                                                    std::vector<size_t>& plain) const {
+    constexpr int64_t kMostBytes = int64_t{1} << 30;
+    std::map<std::string, std::vector<size_t>> by_input;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const Weight& w = chosen[i]->weight;
+      const StorageForm& form = options_.recipe.form_of(stem, w);
+      const bool rounds = form.integers || (form.palette && form.palette->vector == 1);
+      if (calibration_ && rounds && w.is_matrix() && !w.input.empty())
+        by_input[w.input].push_back(i);
+      else
+        plain.push_back(i);
+    }
+    std::vector<std::vector<size_t>> out;
+    int64_t bytes = kMostBytes;
+    for (const auto& [input, members] : by_input) {
+      const int64_t channels = chosen[members[0]]->weight.type.dim(1).size(), more = channels * channels * 4;
+      if (bytes + more > kMostBytes) out.emplace_back(), bytes = 0;
+      bytes += more;
+      out.back().insert(out.back().end(), members.begin(), members.end());
+    }
+    return out;
+  }
+
+  // Many weights: one to a core. Few: all cores on each.
+  void encode_some(Work& work, const std::vector<size_t>& members, const Hessians* hessians) {
+    const auto one = [&](size_t i) {
+      const Weight& w = work.chosen[i]->weight;
+      try {
+        work.encoded[i] = encode(w, options_.recipe.form_of(work.stem, w), pool_,
+                                 hessians ? hessians->at(w.input).get() : nullptr);
+      } catch (Error& e) {
+        if (e.message().find(w.name) == std::string::npos) e.within(fmt::format("weight '{}'", w.name));
+        throw;
+      }
+    };
+    const auto count = static_cast<int64_t>(members.size());
+    const int64_t batch = 2 * pool_.threads();
+    for (int64_t at = 0; at < count; at += batch) {
+      const int64_t n = std::min(batch, count - at);
+      if (n < pool_.threads())
+        for (int64_t i = 0; i < n; ++i) one(members[static_cast<size_t>(at + i)]);
+      else
+        pool_.parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) one(members[static_cast<size_t>(at + i)]);
+        });
+      work.done += n;
+      if (options_.progress &&
+          !options_.progress(work.done, static_cast<int64_t>(work.chosen.size()), work.stem))
+        throw errorf("cancelled");
+    }
   }
 
   static uint64_t weight_file_bytes(const Package& package) {
@@ -214,6 +276,7 @@ class Compressor {
 
   const CompressOptions& options_;
   ThreadPool pool_;
+  std::optional<Calibration> calibration_;
   CompressReport report_;
   std::map<const Weight*, StorageForm> forms_;
 };
@@ -221,6 +284,11 @@ class Compressor {
 // Packages are compressed one by one, everything else is copied; bundle.json gets the new sizes and hashes.
 void compress_bundle(Compressor& c, const fs::path& in, const fs::path& out, const CompressOptions& options) {
   const BundleInfo info = BundleInfo::read(in);
+  if (!info.embedding_parts.empty())
+    throw errorf("the bundle's embedding is its head, whose rows must stay as they are")
+        .at(in.string())
+        .hint("convert without --embedding head");
+  if (!options.calibration.empty()) c.calibrate(in);
   StagedOutput staged(out, options.overwrite);
   fs::create_directories(staged.path());
   std::vector<std::string> packages;
@@ -258,6 +326,10 @@ CompressReport compress(const fs::path& in, const fs::path& out, const CompressO
   try {
     if (fs::exists(in / kBundleFile))
       compress_bundle(c, in, out, options);
+    else if (!options.calibration.empty())
+      throw Error("calibration runs a model on a text, and this is no bundle")
+          .at(in.string())
+          .hint("leave out --calibrate, or give the bundle");
     else
       c.package(in, out, options.overwrite);
   } catch (const fs::filesystem_error& e) {

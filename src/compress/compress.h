@@ -19,6 +19,10 @@ namespace anemone {
 
 struct CompressOptions {
   Recipe recipe;
+  // Bundles: the ids of a text. Tables are fitted to the model's activations on it, and rounding errors made up
+  // for. Empty: without.
+  std::vector<int32_t> calibration;
+  int64_t calibration_tokens = 2048;  // at most
   int threads = 0;
   bool overwrite = false;
   std::string tool = "anemone";

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "compress/hessian.h"
 
 namespace anemone {
 namespace {
@@ -42,7 +43,8 @@ void check_shape(const Weight& weight, const StorageForm& form) {
 
 }  // namespace
 
-std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool) {
+std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool,
+                                      const Hessian* hessian) {
   check_shape(weight, form);
   auto e = std::make_shared<Encoded>();
   e->form = form;
@@ -55,12 +57,14 @@ std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& f
   if (form.palette && form.palette->vector > 1) {
     encode_vectors(*e, weight, *form.palette, pool);
   } else if (form.palette) {
-    if (!encode_palette(*e, weight, *form.palette, pool)) return nullptr;
+    const std::vector<float> importance = hessian ? hessian->diagonal() : std::vector<float>{};
+    if (!encode_palette(*e, weight, *form.palette, pool, importance)) return nullptr;
   } else if (form.integers) {
     encode_integers(*e, weight, *form.integers, pool);
   } else {
     e->values = std::make_shared<const WeightValues>(weight);
   }
+  if (hessian && e->nearest) compensate(*e, weight, *hessian, pool);
   return e;
 }
 

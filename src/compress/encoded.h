@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "compress/form.h"
@@ -14,6 +15,7 @@
 
 namespace anemone {
 
+class Hessian;
 class ThreadPool;
 
 // One byte for each element of the rows [begin, end) of the first dimension. Safe from any thread.
@@ -33,6 +35,8 @@ struct Encoded {
   std::vector<int64_t> code_dims;  // as `dims`, but for vectors
   DType code_dtype = DType::none;
   RowCodes codes;
+  // Of matrices: the code nearest to a value at a place, and what it stands for.
+  std::function<float(int64_t row, int64_t column, float value, uint8_t& code)> nearest;
   std::shared_ptr<const Mask> mask;            // pruned weights
   std::shared_ptr<const WeightValues> values;  // of dense and merely pruned weights
 
@@ -49,13 +53,20 @@ struct Encoded {
 
 // Fits tables or scales in a first pass over the weight. Error, saying what would work, where the form does
 // not fit the weight's shape. Empty when a palette of mode unique has too few entries for the weight.
-std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool);
+// With the squares of a matrix's inputs, `hessian`, tables are fitted to what the outputs lose, and codes are
+// chosen so that later ones make up for the errors of earlier ones.
+std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool,
+                                      const Hessian* hessian = nullptr);
 
 // Parts of encode(), a file each.
 std::shared_ptr<const Mask> prune(const Weight& weight, const PruneForm& form, ThreadPool& pool);
 // The mask of a weight that is stored sparse: what is not zero.
 std::shared_ptr<const Mask> mask_of(const Weight& weight, ThreadPool& pool);
-bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool);
+// importance: of each column's errors; empty: all alike.
+bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool,
+                    std::span<const float> importance);
+// Replaces the codes by error-compensated ones.
+void compensate(Encoded& e, const Weight& weight, const Hessian& hessian, ThreadPool& pool);
 void encode_vectors(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool);
 void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, ThreadPool& pool);
 

@@ -105,6 +105,7 @@ void FoundWeights::add(const Function& function, const FunctionInfo& info) {
     for (const Consumer& use : uses->second) {
       if (is_constexpr(*use.op)) return;  // part of another weight
       kinds.insert(use.op->type);
+      if (const Value* x = use.op->value("x"); x && use.param == "weight") w.input = x->name;
       axes.insert(axes_for(use, value.type.rank()));
     }
     // Uses that disagree get the usual axes: every form is still right, only the groups may be less apt.

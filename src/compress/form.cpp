@@ -111,7 +111,7 @@ void check_form(const StorageForm& form) {
         .hint("use --int8-lut for a palette whose table is quantized");
   if (!form.palette && !form.integers && !form.prune)
     throw errorf("there is nothing to do")
-        .hint("give one of --palettize, --quantize, --prune, --decompress, --recipe");
+        .hint("give one of --palettize, --quantize, --prune, --decompress, --search, --recipe");
   if (form.palette) check_palette(*form.palette);
   if (form.integers) check_integers(*form.integers);
   if (form.prune) check_prune(*form.prune);

@@ -86,6 +86,16 @@ class IntegerFit {
     steps_ = steps;
   }
 
+  // The code nearest to a value in a matrix.
+  float nearest(int64_t row, int64_t column, float value, uint8_t& code) const {
+    const Step& step =
+        steps_[static_cast<size_t>(row * parts_[0] / dims_[0] * parts_[1] + column * parts_[1] / dims_[1])];
+    const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
+    const float q = (std::min(most, std::max(least, value / step.scale)) + kMagic) - kMagic;
+    code = static_cast<uint8_t>(static_cast<int32_t>(q) + step.zero);
+    return values_.half() ? round_to_half(step.scale * q) : step.scale * q;
+  }
+
   void codes(int64_t begin, int64_t end, uint8_t* out) const {
     std::vector<float> room;
     const auto low = static_cast<float>(low_), high = static_cast<float>(high_);
@@ -220,6 +230,10 @@ void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, 
   e.scale_dims = parts;
   e.code_dims = e.dims;
   e.code_dtype = form.dtype;
+  if (weight.is_matrix())
+    e.nearest = [fit](int64_t row, int64_t column, float value, uint8_t& code) {
+      return fit->nearest(row, column, value, code);
+    };
   e.codes = [fit](int64_t begin, int64_t end, uint8_t* codes) { fit->codes(begin, end, codes); };
 }
 

@@ -22,8 +22,10 @@ constexpr int64_t kMostUnique = 256;
 
 class PaletteFit {
  public:
-  PaletteFit(const Weight& weight, const PaletteForm& form, std::shared_ptr<const Mask> mask)
+  PaletteFit(const Weight& weight, const PaletteForm& form, std::shared_ptr<const Mask> mask,
+             std::span<const float> importance)
       : form_(form),
+        importance_(importance.begin(), importance.end()),
         values_(std::make_shared<WeightValues>(weight)),
         mask_(std::move(mask)),
         dims_(weight.dims()),
@@ -78,7 +80,7 @@ class PaletteFit {
                  ? uniform_table(h, entries, values_->half())
                  : kmeans_table(h, entries, {form_.fast, values_->half()});
     };
-    if (groups_ == 1 && !wide && !mask_) {
+    if (groups_ == 1 && !wide && !mask_ && importance_.empty()) {
       out[0] = fit(whole_histogram(pool));
       return out;
     }
@@ -142,6 +144,15 @@ class PaletteFit {
       if (mask_) keep_of(begin, end, kept);
       if (values_->half() && scales.empty()) {
         const uint16_t* h = values_->halves(begin, end, halves);
+        if (!importance_.empty()) {
+          std::vector<float> weights(static_cast<size_t>(end - begin));
+          for (int64_t i = 0; i < end - begin; ++i) {
+            const bool counts = !mask_ || kept[static_cast<size_t>(i)];
+            weights[static_cast<size_t>(i)] =
+                counts ? importance_[static_cast<size_t>((begin + i) % axis_.inner)] : 0;
+          }
+          return builder.add(h, weights.data(), end - begin);
+        }
         if (!mask_) return builder.add(h, end - begin);
         std::vector<uint16_t> few;
         for (int64_t i = 0; i < end - begin; ++i)
@@ -158,6 +169,15 @@ class PaletteFit {
           for (int64_t i = 0; i < next - at; ++i) v[i] /= s;
           weight = static_cast<double>(s) *
                    static_cast<double>(s);  // errors are of the values, not of their shares
+        }
+        for (int64_t i = 0; !importance_.empty() && i < next - at; ++i)
+          if (!mask_ || kept[static_cast<size_t>(at - begin + i)])
+            builder.add(
+                v + i, weight * static_cast<double>(importance_[static_cast<size_t>((at + i) % axis_.inner)]),
+                1);
+        if (!importance_.empty()) {
+          at = next;
+          continue;
         }
         if (!mask_) builder.add(v, weight, next - at);
         for (int64_t i = 0; mask_ && i < next - at; ++i)
@@ -227,6 +247,7 @@ class PaletteFit {
   }
 
   const PaletteForm form_;
+  std::vector<float> importance_;  // of each column; empty: all alike
   std::shared_ptr<WeightValues> values_;
   std::shared_ptr<const Mask> mask_;
   std::vector<int64_t> dims_;
@@ -269,8 +290,9 @@ std::vector<Codebook> store_tables(Encoded& e, const std::vector<std::vector<flo
 
 }  // namespace
 
-bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool) {
-  auto fit = std::make_shared<PaletteFit>(weight, form, e.mask);
+bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool,
+                    std::span<const float> importance) {
+  auto fit = std::make_shared<PaletteFit>(weight, form, e.mask, importance);
   std::vector<float> channel_scales;
   if (form.channel_scale) channel_scales = fit->channel_scales(pool);
   int bits = form.bits;
@@ -286,6 +308,14 @@ bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, T
   e.scale_dims.insert(e.scale_dims.end(), {1, 1});
   e.table_dims.insert(e.table_dims.end(), {int64_t{1} << bits, 1});
   auto books = std::make_shared<const std::vector<Codebook>>(store_tables(e, tables, channel_scales, form));
+  if (weight.is_matrix()) {
+    const int64_t rows = e.dims[0] / static_cast<int64_t>(books->size());
+    e.nearest = [books, rows](int64_t row, int64_t, float value, uint8_t& code) {
+      const Codebook& book = (*books)[static_cast<size_t>(row / rows)];
+      code = book.find(value);
+      return book.value(code);
+    };
+  }
   e.codes = [fit, books](int64_t begin, int64_t end, uint8_t* out) { fit->codes(begin, end, *books, out); };
   return true;
 }

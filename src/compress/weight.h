@@ -15,6 +15,7 @@ namespace anemone {
 
 struct Weight {
   std::string name;                // of the value in the program
+  std::string input;               // the value that it is multiplied with: x of a conv or linear, else empty
   std::vector<std::string> kinds;  // of the operations that use it: "conv"
   Type type;                       // fp16 or fp32, fixed
   std::shared_ptr<const StoredTensor> stored;
@@ -26,6 +27,10 @@ struct Weight {
 
   std::vector<int64_t> dims() const { return type.dims(); }
   bool half() const { return type.dtype == DType::fp16; }
+  // [rows, columns], with ones behind: each row is multiplied with one vector of the input's channels.
+  bool is_matrix() const {
+    return output_axis == 0 && type.size() == type.dim(0).size() * type.dim(1).size();
+  }
 };
 
 // The values of a weight, in place where they lie in memory as fp16. Safe from any thread.

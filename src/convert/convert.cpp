@@ -89,12 +89,22 @@ class Converter {
       if (t.least < 1 || t.most < t.least) throw errorf("a token count is at least 1");
     }
     check_twice();
+    if (options_.embedding_in_head) check_tied();
     for (const int64_t context : options_.context) {
       if (context < 2 || context > kMostContext)
         throw errorf("the context must be 2 to {}", kMostContext).found(fmt::format("{}", context));
       for (const TokenCount& t : options_.tokens)
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }
+  }
+
+  void check_tied() const {
+    if (!model_.tied_head || model_.lm_head.interleaved_head)
+      throw errorf("--embedding head needs a model whose head is its embedding")
+          .hint("this one has a table of its own: --embedding fp16 or int8");
+    if (options_.precision == Precision::int8_tensor)
+      throw errorf("--embedding head goes with --precision int8 and fp16")
+          .hint("one scale for a whole piece of the head is too coarse for an embedding");
   }
 
   // Functions are named by these.
@@ -113,8 +123,9 @@ class Converter {
     shards_ = plan_shards(
         model_, first_, last_, bytes,
         {.bytes = options_.shard_bytes, .head_rows = options_.head_rows, .whole = options_.whole});
-    embedding_bytes_ =
-        static_cast<uint64_t>(model_.vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
+    if (!options_.embedding_in_head)
+      embedding_bytes_ =
+          static_cast<uint64_t>(model_.vocab * model_.hidden) * (options_.embedding_int8 ? 1 : 2);
     total_ = embedding_bytes_ + shards_.bytes();
     uint64_t largest = options_.whole ? shards_.bytes() : 0;
     for (const auto* list : {&shards_.layers, &shards_.heads})
@@ -331,6 +342,8 @@ class Converter {
     const WriteReport written = write_package(package, folder_ / stage.package, write);
     report_.rows.push_back({stage.package, holds, bytes, written.weight_bytes});
     report_.info.stages.push_back(stage);
+    if (options_.embedding_in_head)
+      for (size_t i = 0; i < stage.pieces.size(); ++i) note_rows(stage, i);
     step(bytes);
   }
 
@@ -352,11 +365,41 @@ class Converter {
       }
   }
 
+  // Where the rows of a piece of the head lie in the package that was just written.
+  void note_rows(const Stage& stage, size_t piece) {
+    const Package package = read_package(folder_ / stage.package);
+    const std::string name = fmt::format("head_{}_weight", piece);
+    EmbeddingPart part{fmt::format("{}/Data/com.apple.CoreML/weights/weight.bin", stage.package), 0, 0,
+                       stage.pieces[piece].first_row, stage.pieces[piece].rows};
+    const auto offset = [&](const Constant* constant) {
+      const Blob* blob = constant ? std::get_if<Blob>(&constant->data) : nullptr;
+      if (!blob)
+        throw errorf("the last piece of the head, {} rows, is too small to hold embeddings", part.rows)
+            .hint("choose another --head-rows");
+      return blob->data_offset;
+    };
+    for (const auto& op : package.program.functions[0]->body.ops) {
+      if (op->outputs.empty() || op->outputs[0]->name != name) continue;
+      if (op->type == "const") {
+        part.offset = offset(op->outputs[0]->constant());
+      } else {
+        part.offset = offset(op->input("data")->bindings[0].constant());
+        part.scales = offset(op->input("scale")->bindings[0].constant());
+      }
+    }
+    ANEMONE_CHECK(part.offset > 0);
+    report_.info.embedding_parts.push_back(part);
+  }
+
   void write_embedding() {
     BundleInfo& b = report_.info;
+    b.embedding_scale = model_.embedding_scale * residual_scale_;
+    if (options_.embedding_in_head) {
+      b.embedding_dtype = options_.precision == Precision::fp16 ? "fp16" : "int8";
+      return;
+    }
     b.embedding_file = "embedding.bin";
     b.embedding_dtype = options_.embedding_int8 ? "int8" : "fp16";
-    b.embedding_scale = model_.embedding_scale * residual_scale_;
     if (options_.embedding_int8) b.embedding_scales = "embedding_scales.bin";
     current_ = b.embedding_file;
     write_embedding_table(checkpoint_.tensor(model_.embedding.tensor), model_.embedding, folder_, b, pool_);

@@ -26,6 +26,7 @@ struct ConvertOptions {
   bool whole = false;  // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;
+  bool embedding_in_head = false;  // no table of its own: a tied head's rows serve
   uint64_t shard_bytes = 250'000'000;
   int64_t head_rows = 16384;                 // rows of one head convolution
   size_t first_layer = 0, last_layer = 0;    // 0, 0: all of them

@@ -19,7 +19,7 @@ void FunctionInfo::add(const Value* value) {
 
 void FunctionInfo::number(const Block& block) {
   for (const auto& input : block.inputs) add(input.get());
-  BlockInfo info;
+  NumberedBlock info;
   for (const auto& op : block.ops) {
     for (const auto& inner : op->blocks) number(*inner);
     for (const auto& output : op->outputs) add(output.get());
@@ -35,7 +35,7 @@ std::vector<int> FunctionInfo::uses_of(const Operation& op) const {
     for (const Binding& binding : input.bindings)
       if (binding.value) out.push_back(id(binding.value));
   for (const auto& block : op.blocks) {
-    const BlockInfo& inner = blocks_.at(block.get());
+    const NumberedBlock& inner = blocks_.at(block.get());
     for (const auto& uses : inner.uses) out.insert(out.end(), uses.begin(), uses.end());
     out.insert(out.end(), inner.outputs.begin(), inner.outputs.end());
   }

@@ -16,7 +16,7 @@ namespace anemone {
 // Constants up to this size are decoded once and known to type rules; larger ones stay as they are stored.
 inline constexpr int64_t kSmallElements = 4096;
 
-struct BlockInfo {
+struct NumberedBlock {
   std::vector<std::vector<int>> uses;  // by operation: the values it or its nested blocks use
   std::vector<int> outputs;
 };
@@ -29,7 +29,7 @@ class FunctionInfo {
   int values() const { return static_cast<int>(values_.size()); }
   int id(const Value* value) const { return ids_.at(value); }
   const Value* value(int id) const { return values_[static_cast<size_t>(id)]; }
-  const BlockInfo& block(const Block& block) const { return blocks_.at(&block); }
+  const NumberedBlock& block(const Block& block) const { return blocks_.at(&block); }
 
   // The value comes from a const or constexpr operation.
   bool is_constant(int id) const;
@@ -50,7 +50,7 @@ class FunctionInfo {
   const Function& function_;
   std::unordered_map<const Value*, int> ids_;
   std::vector<const Value*> values_;
-  std::unordered_map<const Block*, BlockInfo> blocks_;
+  std::unordered_map<const Block*, NumberedBlock> blocks_;
   mutable std::recursive_mutex mutex_;
   mutable std::unordered_map<int, std::shared_ptr<const StoredTensor>> stored_;
   mutable std::unordered_map<const void*, std::vector<uint32_t>> decoded_;

@@ -262,7 +262,7 @@ class Planner {
   int last_look(int id, int index) const {
     std::set<int> group{id};
     int last = index;
-    const BlockInfo& info = info_.block(block_);
+    const NumberedBlock& info = info_.block(block_);
     for (size_t i = static_cast<size_t>(index) + 1; i < block_.ops.size(); ++i) {
       const Operation& op = *block_.ops[i];
       const auto& uses = info.uses[i];
@@ -282,7 +282,7 @@ class Planner {
 
   int next_write(const Value* state, int index) const {
     const int state_id = info_.id(state);
-    const BlockInfo& info = info_.block(block_);
+    const NumberedBlock& info = info_.block(block_);
     for (size_t i = static_cast<size_t>(index) + 1; i < block_.ops.size(); ++i) {
       const Operation& op = *block_.ops[i];
       const bool uses = std::binary_search(info.uses[i].begin(), info.uses[i].end(), state_id);

@@ -88,7 +88,7 @@ bool PlanEdit::only_for(int id, int step) const {
 bool PlanEdit::owns_state(int state) const {
   if (&block_ != &info_.function().body) return false;
   int writes = 0;
-  const BlockInfo& uses = info_.block(block_);
+  const NumberedBlock& uses = info_.block(block_);
   for (size_t i = 0; i < block_.ops.size(); ++i) {
     if (!std::binary_search(uses.uses[i].begin(), uses.uses[i].end(), state)) continue;
     const Operation& op = *block_.ops[i];

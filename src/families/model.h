@@ -1,8 +1,7 @@
 // Model: the neutral description of a decoder, pure data. `lower/` and `reference/` read it and nothing else.
 //     Model m = describe(Checkpoint::open("model.gguf"));               // families/family.h
 //     int64_t width = m.heads * m.head_dim;                              // of the query
-//     const WeightRef& up = m.layers[0].up;                              // rows of a tensor of the
-//     checkpoint
+//     const WeightRef& up = m.layers[0].up;                              // rows of a checkpoint's tensor
 //
 // What it describes, in the order of the computation (x is the residual stream of one token):
 //     x  = embedding[id] * embedding_scale
@@ -61,11 +60,9 @@ enum class RopeScaling {
 //     llama3:  w = 2π/f; w < original/high_freq → f; w > original/low_freq → f/factor; else with
 //              s = (original/w - low_freq) / (high_freq - low_freq): f * ((1 - s)/factor + s)
 //     yarn:    d(n) = dims * ln(original / (2π n)) / (2 ln base); low = d(beta_fast), high = d(beta_slow),
-//     with
-//              `truncate` rounded down and up; then low >= 0, high <= dims - 1;
+//              with `truncate` rounded down and up; then low >= 0, high <= dims - 1;
 //              ramp_i = clamp((i - low) / (high - low), 0, 1); f/factor * ramp + f * (1 - ramp)
-//     longrope: one choice for all positions of a sequence: long when it uses more than original_context of
-//     them
+//     longrope: one choice for a whole sequence: long when it uses more than original_context positions
 struct Rope {
   int64_t dims = 0;  // even, at most head_dim
   double base = 10000;
@@ -106,8 +103,8 @@ struct Model {
   int64_t context = 0;  // the most positions it was made for
 
   double norm_eps = 0;
-  double norm_offset =
-      0;  // 1 where weights are stored as γ and used as 1 + γ (Gemma safetensors); q_norm, k_norm too
+  // 1 where weights are stored as γ and used as 1 + γ (Gemma safetensors); q_norm, k_norm too.
+  double norm_offset = 0;
   HeadNorm head_norm = HeadNorm::none;
   Activation activation = Activation::silu;
 

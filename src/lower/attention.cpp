@@ -31,8 +31,14 @@ void Cache::begin(Builder& b, Value* write, Value* position) {
     keep_ = b.op("sub", {{"x", half(1)}, {"y", sum}}, "kept");
   }
   if (position) {
-    position_ = position;
-    end_ = b.op("add", {{"x", position}, {"y", Constant::ints({spec_.tokens.least})}}, "position_end");
+    // All of them here: int32 goes to the CPU, and between the layers it would cut them apart.
+    Value* end = b.op("add", {{"x", position}, {"y", Constant::ints({spec_.tokens.least})}}, "position_end");
+    const size_t entries = spec_.kv == KvKind::packed ? spec_.last - spec_.first : 1;
+    for (size_t i = 0; i < entries; ++i) {
+      const auto entry = static_cast<int64_t>(i);
+      begins_.push_back(bound(b, position, entry, fmt::format("begin_{}", i)));
+      ends_.push_back(bound(b, end, entry + 1, fmt::format("end_{}", i)));
+    }
   }
   for (Side* side : {&keys_, &values_})
     if (spec_.kv == KvKind::packed)
@@ -54,25 +60,27 @@ Value* Cache::blend(Builder& b, Value* old, Value* rows, const std::string& name
   return add(b, mul(b, old, keep_, name + "_kept"), placed, name + "_full");
 }
 
+// [entry, 0, row, 0]
+Value* Cache::bound(Builder& b, Value* row, int64_t entry, const std::string& name) {
+  Value* lead = b.constant(Constant::ints({entry, 0}), name + "_lead");
+  Value* tail = b.constant(Constant::ints({0}), name + "_tail");
+  return b.op("concat",
+              {{"values", std::vector<Value*>{lead, row, tail}},
+               {"axis", Constant::integer(0)},
+               {"interleave", Constant::boolean(false)}},
+              name);
+}
+
 // Rows position … position + T of entry `index` of the first axis.
-Value* Cache::insert(Builder& b, Value* old, Value* rows, int64_t index, const std::string& name) {
-  const auto bounds = [&](Value* row, int64_t entry, const char* which) {
-    Value* lead = b.constant(Constant::ints({entry, 0}), name + "_" + which + "_lead");
-    Value* tail = b.constant(Constant::ints({0}), name + "_" + which + "_tail");
-    return b.op("concat",
-                {{"values", std::vector<Value*>{lead, row, tail}},
-                 {"axis", Constant::integer(0)},
-                 {"interleave", Constant::boolean(false)}},
-                name + "_" + which);
-  };
+Value* Cache::insert(Builder& b, Value* old, Value* rows, size_t index, const std::string& name) {
   Constant::Bytes begin_mask(4, std::byte{0}), end_mask(4, std::byte{0});
   end_mask[1] = end_mask[3] = std::byte{1};
   const Type mask = Type::tensor(DType::boolean, {4});
   return b.op("slice_update",
               {{"x", old},
                {"update", rows},
-               {"begin", bounds(position_, index, "begin")},
-               {"end", bounds(end_, index + 1, "end")},
+               {"begin", begins_[index]},
+               {"end", ends_[index]},
                {"stride", Constant::ints({1, 1, 1, 1})},
                {"begin_mask", Constant::from_bytes(mask, begin_mask)},
                {"end_mask", Constant::from_bytes(mask, end_mask)},
@@ -88,7 +96,7 @@ Value* Cache::update(Builder& b, Side& side, const char* letter, size_t layer, V
   rows = pad_last(b, rows, width_, name + "_padded");
   if (spec_.kv == KvKind::packed) {
     if (spec_.write == KvWrite::slice) {
-      side.packed = insert(b, side.packed, rows, entry, name);
+      side.packed = insert(b, side.packed, rows, index, name);
       return slice_axis(b, side.packed, 0, entry, entry + 1, name + "_layer");
     }
     Value* old = slice_axis(b, side.packed, 0, entry, entry + 1, name + "_old");

@@ -35,15 +35,16 @@ class Cache {
 
   Value* update(Builder& b, Side& side, const char* letter, size_t layer, Value* rows);
   Value* blend(Builder& b, Value* old, Value* rows, const std::string& name);
-  Value* insert(Builder& b, Value* old, Value* rows, int64_t index, const std::string& name);
+  Value* insert(Builder& b, Value* old, Value* rows, size_t index, const std::string& name);
+  static Value* bound(Builder& b, Value* row, int64_t entry, const std::string& name);
 
   const LayersSpec& spec_;
   const int64_t width_;
   Side keys_, values_;
-  Value* write_ = nullptr;     // one-hot [1, 1, S, T]
-  Value* keep_ = nullptr;      // 1 - its sum over T, [1, 1, S, 1]
-  Value* position_ = nullptr;  // int32 [1]
-  Value* end_ = nullptr;
+  Value* write_ = nullptr;  // one-hot [1, 1, S, T]
+  Value* keep_ = nullptr;   // 1 - its sum over T, [1, 1, S, 1]
+  // Where new rows go, int32 [4]: per entry of the first axis.
+  std::vector<Value*> begins_, ends_;
 };
 
 }  // namespace anemone::lower

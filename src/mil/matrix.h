@@ -1,7 +1,6 @@
 // Matrix products over values and stored weights: what linear, matmul, einsum and convolutions share.
-//     multiply(pool, {.m = rows, .n = out, .k = in, .a = {c.tiles("x"), 0, in, 1}, .b = {c.tiles("weight"),
-//     0, 1, in},
-//                     .out = c.out_floats()});
+//     multiply(pool, {.m = rows, .n = out, .k = in, .a = {c.tiles("x"), 0, in, 1},
+//                     .b = {c.tiles("weight"), 0, 1, in}, .out = c.out_floats()});
 // Weights are decoded block by block into the scratch of a thread; the output is split in tiles fixed by the
 // sizes.
 #pragma once

@@ -11,9 +11,9 @@ namespace anemone::placement {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024 * 1024;
-constexpr double kProbedBytes = 1310728;  // the largest operation on the default path that was probed
+constexpr double kProbedBytes = 1310728;   // the largest operation on the default path that was probed
 constexpr double kProbedFlops = 33554432;  // and the most flops
-constexpr double kGeluFlops = 78;         // per element
+constexpr double kGeluFlops = 78;          // per element
 
 // Times of the three back ends, and where they come from.
 struct Times {

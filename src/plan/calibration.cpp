@@ -96,11 +96,11 @@ class ErrorSum {
   int count_ = 0;
 };
 
-Calibration calibrate() {
+CostFit calibrate() {
   std::vector<const CalibrationPoint*> fitted;
   for (const CalibrationPoint& p : kPoints)
     if (p.fitted) fitted.push_back(&p);
-  Calibration out;
+  CostFit out;
   out.constants = fit(fitted);
   ErrorSum in, left, model, outside;
   for (const CalibrationPoint& p : kPoints) {
@@ -142,8 +142,8 @@ double relative_error(const CalibrationPoint& point, const CostConstants& consta
   return token_cost(point.work, chip_of(point), constants).total_ms() / point.measured_ms - 1;
 }
 
-const Calibration& calibration() {
-  static const Calibration once = calibrate();
+const CostFit& calibration() {
+  static const CostFit once = calibrate();
   return once;
 }
 

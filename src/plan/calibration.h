@@ -1,5 +1,5 @@
-// Calibration: published decode runs, and the cost of a token fitted to them.
-//     const Calibration& c = calibration();
+// CostFit: published decode runs, and the cost of a token fitted to them.
+//     const CostFit& c = calibration();
 //     TokenCost t = token_cost(work, chip, c.constants);       // ms, by parts
 // The form:  t = W / (rate · e)  +  f · KV / A  +  N · (floor + w · hidden)
 //     W     weight bytes read per token, `rate` the chip's weight-read figure, e the stored form's share of it
@@ -57,7 +57,7 @@ struct FitErrors {
   double mean = 0, worst = 0;  // of the absolute relative errors; `worst` with its sign
 };
 
-struct Calibration {
+struct CostFit {
   CostConstants constants;
   FitErrors in_sample;  // points of the fit
   FitErrors left_out;   // each predicted by a fit without it
@@ -66,7 +66,7 @@ struct Calibration {
 };
 
 // Fitted once, from the points.
-const Calibration& calibration();
+const CostFit& calibration();
 
 // Predicted over measured, minus one.
 double relative_error(const CalibrationPoint& point, const CostConstants& constants);

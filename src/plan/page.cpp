@@ -66,7 +66,7 @@ Json form_json(const StoredForm& f) {
           {"efficiency", f.efficiency()}};
 }
 
-Json page_data(const Planner* own, const PlanOptions& o) {
+Json page_data(const Planner* own, const ModelPlanOptions& o) {
   Json data;
   data["chips"] = Json::array();
   for (const Chip& chip : all_chips()) data["chips"].push_back(chip_json(chip));
@@ -81,7 +81,7 @@ Json page_data(const Planner* own, const PlanOptions& o) {
   if (own) data["models"].push_back(shape_json(*own, "own"));
   for (const KnownModel& known : known_models())
     data["models"].push_back(shape_json(Planner(describe(known)), std::string(known.id)));
-  const Calibration& c = calibration();
+  const CostFit& c = calibration();
   data["constants"] = {{"activationGbps", c.constants.activation_gbps},
                        {"usPerChannel", c.constants.us_per_channel}};
   data["limits"] = {{"app", kAppBytes},
@@ -104,7 +104,7 @@ Json page_data(const Planner* own, const PlanOptions& o) {
 
 }  // namespace
 
-std::string plan_page(const Planner* own, const PlanOptions& options) {
+std::string plan_page(const Planner* own, const ModelPlanOptions& options) {
   constexpr std::string_view kSlot = "/*DATA*/null";
   std::string page = kPlanPageText;
   const size_t at = page.find(kSlot);
@@ -116,7 +116,7 @@ std::string plan_page(const Planner* own, const PlanOptions& options) {
   return page.replace(at, kSlot.size(), data);
 }
 
-void write_plan_page(const std::filesystem::path& path, const Planner* own, const PlanOptions& options) {
+void write_plan_page(const std::filesystem::path& path, const Planner* own, const ModelPlanOptions& options) {
   const std::string page = plan_page(own, options);
   StagedOutput staged(path, true);
   std::ofstream out(staged.path(), std::ios::binary);

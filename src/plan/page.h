@@ -11,7 +11,7 @@
 namespace anemone {
 
 // `own`: a model that is offered first, or nullptr; `options`: what the page opens with.
-std::string plan_page(const Planner* own, const PlanOptions& options);
-void write_plan_page(const std::filesystem::path& path, const Planner* own, const PlanOptions& options);
+std::string plan_page(const Planner* own, const ModelPlanOptions& options);
+void write_plan_page(const std::filesystem::path& path, const Planner* own, const ModelPlanOptions& options);
 
 }  // namespace anemone

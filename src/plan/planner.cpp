@@ -107,10 +107,10 @@ uint64_t Planner::head_package(const Shard& shard, const StoredForm& form, int64
   return bytes;
 }
 
-Plan Planner::plan(const PlanOptions& o) const {
+ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   const StoredForm& form = o.form;
   const Chip& chip = *o.target.chip;
-  Plan p;
+  ModelPlan p;
   p.options = o;
   p.shards = plan_shards(
       model_, 0, model_.layers.size(), [&](const WeightRef& w) { return form.bytes(w.rows(), w.columns); },

@@ -1,7 +1,7 @@
 // Planner: what a model will weigh and how fast it will be, before anything is converted.
 //     PlanSource s = open_plan_source("model.gguf");              // or a config.json, or "qwen3-0.6b"
 //     Planner p(s.model);
-//     Plan plan = p.plan({.form = StoredForm::parse("int8"), .target = find_target("m4-max"), .context = 2048});
+//     ModelPlan plan = p.plan({.form = StoredForm::parse("int8"), .target = find_target("m4-max"), .context = 2048});
 //     plan.cost.total_ms();                                        // predicted, see calibration.h
 // Sizes are computed, and agree with what `convert` writes; speeds are predictions.
 #pragma once
@@ -31,7 +31,7 @@ struct PlanSource {
 // A checkpoint, a config.json (or a folder that has only that), or the name of a known model. Reads no weights.
 PlanSource open_plan_source(const std::string& text);
 
-struct PlanOptions {
+struct ModelPlanOptions {
   StoredForm form;
   Target target;
   int64_t context = 2048;  // compiled length
@@ -55,8 +55,8 @@ struct PlanFit {
   bool context = true;   // attention over that many rows stays on the engine (rules S06, S07)
 };
 
-struct Plan {
-  PlanOptions options;
+struct ModelPlan {
+  ModelPlanOptions options;
   ShardPlan shards;
   uint64_t layer_weights = 0, head_weights = 0;  // stored
   uint64_t read_bytes = 0;                       // per token, as the chip reads them
@@ -87,7 +87,7 @@ class Planner {
   const std::vector<int64_t>& vectors() const { return vectors_; }
   // Of keys and values, all layers, per position of the context.
   uint64_t kv_bytes_per_position() const;
-  Plan plan(const PlanOptions& options) const;
+  ModelPlan plan(const ModelPlanOptions& options) const;
   // The bytes of one package: weight.bin, model.mlmodel and the manifest.
   uint64_t layers_package(const Shard& shard, const StoredForm& form) const;
   uint64_t head_package(const Shard& shard, const StoredForm& form, int64_t head_rows) const;

@@ -41,7 +41,7 @@ Json model_json(const PlanSource& source, const Planner& planner) {
           {"kv_bytes_per_position", planner.kv_bytes_per_position()}};
 }
 
-Json plan_json(const Plan& p) {
+Json plan_json(const ModelPlan& p) {
   const Chip& chip = *p.options.target.chip;
   Json out = {{"precision", p.options.form.name()},
               {"chip", chip.id},
@@ -75,7 +75,7 @@ Json plan_json(const Plan& p) {
 }
 
 Json calibration_json() {
-  const Calibration& c = calibration();
+  const CostFit& c = calibration();
   Json out = {{"activation_gbps", rounded(c.constants.activation_gbps, 1e-3)},
               {"us_per_channel_and_call", rounded(c.constants.us_per_channel, 1e-5)},
               {"error", errors_json(c.in_sample)},

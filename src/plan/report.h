@@ -9,7 +9,7 @@
 namespace anemone {
 
 nlohmann::ordered_json model_json(const PlanSource& source, const Planner& planner);
-nlohmann::ordered_json plan_json(const Plan& plan);
+nlohmann::ordered_json plan_json(const ModelPlan& plan);
 nlohmann::ordered_json calibration_json();
 
 }  // namespace anemone

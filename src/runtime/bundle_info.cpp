@@ -131,7 +131,12 @@ BundleInfo parse(const Json& j) {
   b.argmax = choices.at("argmax");
   b.residual_scale = choices.at("residual_scale");
   const Json& embedding = j.at("embedding");
-  b.embedding_file = embedding.at("file");
+  if (embedding.contains("parts"))
+    for (const Json& part : embedding.at("parts"))
+      b.embedding_parts.push_back({part.at("file"), part.at("offset"), part.value("scales", uint64_t{0}),
+                                   part.at("first_row"), part.at("rows")});
+  else
+    b.embedding_file = embedding.at("file");
   b.embedding_dtype = embedding.at("dtype");
   b.embedding_scales = embedding.value("scales", "");
   b.embedding_scale = embedding.at("scale");
@@ -161,8 +166,16 @@ std::string BundleInfo::json() const {
       {"context", model_context}};
   j["choices"] = {{"precision", precision}, {"kv", kv},         {"kv_write", kv_write},
                   {"target", target},       {"argmax", argmax}, {"residual_scale", residual_scale}};
-  j["embedding"] = {{"file", embedding_file}, {"dtype", embedding_dtype}, {"scale", embedding_scale}};
+  j["embedding"] = {{"dtype", embedding_dtype}, {"scale", embedding_scale}};
+  if (!embedding_file.empty()) j["embedding"]["file"] = embedding_file;
   if (!embedding_scales.empty()) j["embedding"]["scales"] = embedding_scales;
+  for (const EmbeddingPart& p : embedding_parts) {
+    Json part = {{"file", p.file}, {"offset", p.offset}};
+    if (p.scales) part["scales"] = p.scales;
+    part["first_row"] = p.first_row;
+    part["rows"] = p.rows;
+    j["embedding"]["parts"].push_back(part);
+  }
   j["ropes"] = Json::array();
   for (const RopeTable& r : ropes) j["ropes"].push_back(to_json(r));
   j["masks"] = Json::array();

@@ -53,6 +53,14 @@ struct Stage {
   bool has_head() const { return kind != Kind::layers; }
 };
 
+// Rows of the embedding that lie in a head's weight file: the head of a tied model is its embedding.
+struct EmbeddingPart {
+  std::string file;     // inside the bundle
+  uint64_t offset = 0;  // of the first row's data
+  uint64_t scales = 0;  // int8: of the fp16 scales, one per row
+  int64_t first_row = 0, rows = 0;
+};
+
 struct BundleFile {
   std::string path;
   uint64_t bytes = 0;
@@ -70,6 +78,7 @@ struct BundleInfo {
 
   std::string embedding_file, embedding_dtype;  // "fp16" or "int8"; rows of `hidden`
   std::string embedding_scales;                 // int8: file of fp32 scales, one per row
+  std::vector<EmbeddingPart> embedding_parts;   // instead of both files
   double embedding_scale = 1;  // multiplies a row: the model's own factor times the residual scale
 
   std::vector<RopeTable> ropes;

@@ -69,6 +69,7 @@ void Session::slide(int64_t first, int64_t recent) {
 MemoryUse Session::memory() const {
   MemoryUse use;
   use.weights = bundle_->weight_bytes();
+  use.arena = bundle_->arena_bytes();
   for (size_t s = 0; s < states_.size(); ++s) {
     for (const auto& [name, cache] : caches_[s]) use.cache += cache.bytes().size();
     if (states_[s]) use.cache += state_bytes(*states_[s]);

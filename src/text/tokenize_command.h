@@ -13,9 +13,9 @@ struct TokenizeOptions {
   std::filesystem::path source;     // tokenizer.json, .gguf, tokenizer.model or a folder that holds one
   std::optional<std::string> text;  // what to tokenise; without text and file: all of `in`
   std::optional<std::filesystem::path> file;
-  bool lines =
-      false;          // each line is a JSON string, answered by a JSON array of ids on a line; --decode: back
-  bool json = false;  // {"ids": […], "tokens": […]} or {"text": "…"} on each line
+  // Each line is a JSON string, answered by a JSON array of ids on a line; with `decode` the other way.
+  bool lines = false;
+  bool json = false;    // {"ids": […], "tokens": […]} or {"text": "…"} on each line
   bool decode = false;  // the input is ids, separated by white space, commas or brackets
   bool add_special = false;
   bool parse_special = true;

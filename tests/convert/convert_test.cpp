@@ -136,6 +136,52 @@ TEST_CASE("a whole bundle is one package whose functions share weights and give 
   CHECK(cut == whole);
 }
 
+TEST_CASE("a tied head's rows can be the embedding") {
+  const TempFolder folder;
+  const auto ids = golden().prompts[0];
+  for (const Precision precision : {Precision::fp16, Precision::int8})
+    for (const bool whole : {false, true}) {
+      ConvertOptions options{
+          .context = {64}, .precision = precision, .whole = whole, .head_rows = 700, .overwrite = true};
+      if (precision == Precision::int8) options.shard_bytes = 200'000;
+      options.embedding_int8 =
+          precision == Precision::int8;  // the table that is the same but for a half scale
+      convert(demo() / "demo.gguf", folder / "table", options);
+      options.embedding_int8 = false;
+      options.embedding_in_head = true;
+      const ConvertReport report = convert(demo() / "demo.gguf", folder / "head", options);
+      CHECK(!fs::exists(folder / "head" / "embedding.bin"));
+      CHECK(report.info.embedding_parts.size() == 3);
+      const auto a = Bundle::open(folder / "table", {}), b = Bundle::open(folder / "head", {});
+      std::vector<float> x(256), y(256);
+      for (const int64_t id : {0, 1, 699, 700, 1399, 1400, 2047}) {
+        a->embed(id, x.data());
+        b->embed(id, y.data());
+        if (precision == Precision::fp16)
+          CHECK(x == y);
+        else
+          CHECK(cosine(x, y) > 0.9999);
+      }
+      const std::vector<float> table = Session(a).forward(ids), head = Session(b).forward(ids);
+      if (precision == Precision::fp16)
+        CHECK(table == head);
+      else
+        CHECK(cosine(table, head) > 0.999);
+    }
+  // What changes the head's weights takes the embedding away: that is seen when the bundle is opened.
+  std::string json = slurp(folder / "head" / "bundle.json");
+  const size_t at = json.find("\"offset\": ") + 10;
+  json.insert(at, "64");
+  spill(folder / "head" / "bundle.json", json);
+  CHECK(error_of([&] {
+          Bundle::open(folder / "head", {});
+        }).find("the embedding is not where bundle.json says") != std::string::npos);
+  CHECK(error_of([&] {
+          convert(demo() / "demo.gguf", folder / "x",
+                  {.context = {64}, .precision = Precision::int8_tensor, .embedding_in_head = true});
+        }).find("--embedding head goes with") == 0);
+}
+
 TEST_CASE("a range of tokens with several functions is refused, with the reason") {
   const TempFolder folder;
   for (const ConvertOptions& options : {ConvertOptions{.context = {64}, .tokens = {{1, 4}, {16, 16}}},

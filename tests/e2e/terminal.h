@@ -22,6 +22,8 @@ class Terminal {
   void type(const std::string& keys);
   // What was shown up to and with `text`; fails the test when it does not come within a minute.
   std::string wait_for(const std::string& text);
+  // Whether that is shown within so many seconds.
+  bool shows(const std::string& text, int seconds);
   // Waits for the end; 256 + the signal that ended it.
   int exit_status();
 

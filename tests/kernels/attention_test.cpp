@@ -78,7 +78,8 @@ TEST_CASE("a mask is added, rounded where half is meant, and finite values are t
     CAPTURE(target);
     std::vector<float> x{1.0f / 3, 2, 3000.3f}, add{1, -10000, 0.1f};
     scale_and_add(x.data(), 0.5f, add.data(), 3, false);
-    CHECK(x == std::vector<float>{1.0f / 3 * 0.5f + 1, -9999, 3000.3f * 0.5f + 0.1f});  // the product is exact
+    CHECK(x ==
+          std::vector<float>{1.0f / 3 * 0.5f + 1, -9999, 3000.3f * 0.5f + 0.1f});  // the product is exact
     std::vector<float> y{2049};  // half counts by 2 there, and ties go to even
     const float none[] = {0};
     scale_and_add(y.data(), 1, none, 1, true);

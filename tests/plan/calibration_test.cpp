@@ -7,7 +7,7 @@
 using namespace anemone;
 
 TEST_CASE("the cost of a token reproduces 14 published runs") {
-  const Calibration& c = calibration();
+  const CostFit& c = calibration();
   size_t fitted = 0, outside = 0;
   for (const CalibrationPoint& p : calibration_points()) {
     ++(p.fitted ? fitted : outside);

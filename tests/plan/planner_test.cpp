@@ -85,9 +85,9 @@ TEST_CASE("known models have the number of parameters that is published") {
 TEST_CASE("cache, weights and the parts of a token's time agree with hand calculation") {
   const Planner smol(describe(*find_known_model("smollm2-135m")));
   CHECK(smol.kv_bytes_per_position() == 30 * 3 * 64 * 2 * 2);
-  PlanOptions o;
+  ModelPlanOptions o;
   o.target = find_target("m4-max");
-  const Plan p = smol.plan(o);
+  const ModelPlan p = smol.plan(o);
   CHECK(p.kv_bytes == 47'185'920);
   // A layer: q and o 576x576, k and v 192x576, gate and up 1536x576, down 576x1536, and two bytes a row.
   const uint64_t layer =
@@ -116,9 +116,9 @@ TEST_CASE("cache, weights and the parts of a token's time agree with hand calcul
 
 TEST_CASE("memory, apps and shards depend on the target") {
   const Planner phi(describe(*find_known_model("phi-4-mini")));
-  PlanOptions o;
+  ModelPlanOptions o;
   o.target = find_target("m4-max");
-  const Plan mac = phi.plan(o);
+  const ModelPlan mac = phi.plan(o);
   CHECK(mac.fit.smallest_gb == 36);
   CHECK_FALSE(mac.fit.app);       // 5 GB with the embedding
   CHECK_FALSE(mac.fit.resident);  // 3.8 GB of weights
@@ -126,7 +126,7 @@ TEST_CASE("memory, apps and shards depend on the target") {
   CHECK(mac.spread == 0.25);
   o.form = StoredForm::parse("lut4");
   o.target = find_target("iPhone 15 Pro");
-  const Plan phone = phi.plan(o);
+  const ModelPlan phone = phi.plan(o);
   CHECK(phone.fit.app);
   CHECK(phone.fit.smallest_gb == 8);
   CHECK(phone.fit.resident);
@@ -159,7 +159,7 @@ TEST_CASE("a configuration alone gives the description that the whole checkpoint
     CHECK(open_plan_source(folder / "config.json").origin == "config.json");
     const Planner a(bare.model), b(full.model);
     CHECK(a.parameters() == b.parameters());
-    PlanOptions o;
+    ModelPlanOptions o;
     o.target = find_target("m4");
     CHECK(a.plan(o).package_bytes == b.plan(o).package_bytes);
     ++compared;
@@ -196,7 +196,7 @@ TEST_CASE("the page carries the tables, and a model's name cannot break out of t
   Model m = describe(*find_known_model("smollm2-135m"));
   m.name = "</script><b>";
   const Planner own(m);
-  PlanOptions o;
+  ModelPlanOptions o;
   o.target = find_target("m4");
   o.form = StoredForm::parse("lut3-g8");
   const std::string page = plan_page(&own, o);

@@ -8,6 +8,7 @@
 #include "runtime/demo.h"
 #include "runtime/prompt.h"
 #include "runtime/translate.h"
+#include "text/gguf_vocabulary.h"
 
 using namespace anemone;
 using namespace anemone::test;
@@ -272,4 +273,43 @@ TEST_CASE("a translation model is asked as it was trained, others in plain words
   const Language &french = find_language("fr"), &english = find_language("en");
   CHECK(general.request("Hi.", french, &english) ==
         "Translate the following text from English into French. Answer with the translation only.\n\nHi.");
+}
+
+TEST_CASE("Hunyuan's turns are known by its tokens where a file came without its chat template") {
+  // The demo's vocabulary with the special tokens of the 1.8B model, then of the 7B.
+  const TempFolder folder;
+  const Demo demo({.context = {32}});
+  std::filesystem::copy(demo.bundle->path(), folder / "hy", std::filesystem::copy_options::recursive);
+  std::string info = slurp(folder / "hy/bundle.json");
+  const std::string family = "\"family\": \"llama\"";
+  REQUIRE(info.find(family) != std::string::npos);
+  spill(folder / "hy/bundle.json", info.replace(info.find(family), family.size(), "\"family\": \"hunyuan\""));
+  const auto bundle = Bundle::open(folder / "hy", {.threads = 1});
+  const auto with = [&](const std::vector<std::string>& tokens) {
+    TokenizerSpec spec = read_gguf_vocabulary(GgufFile::open(demo_model()));
+    int32_t id = 2048;
+    for (const std::string& token : tokens) {
+      AddedToken added;
+      added.content = token;
+      added.id = id++;
+      added.special = true;
+      spec.added.push_back(added);
+    }
+    return Tokenizer::make(std::move(spec));
+  };
+  const Language& french = find_language("fr");
+  const auto small = with({"<｜hy_begin▁of▁sentence｜>", "<｜hy_User｜>", "<｜hy_Assistant｜>"});
+  const Translator one(*bundle, small);
+  CHECK(one.trained());
+  const Ids ids = one.prompt("Good morning.", french);
+  CHECK(ids[0] == 2048);
+  CHECK(ids[1] == 2049);
+  CHECK(ids.back() == 2050);
+  CHECK(small->decode(std::span(ids).subspan(2, ids.size() - 3)) ==
+        "Translate the following segment into French, without additional explanation.\n\nGood morning.");
+  const Ids large =
+      Translator(*bundle, with({"<|startoftext|>", "<|extra_0|>"})).prompt("Good morning.", french);
+  CHECK(large.front() == 2048);
+  CHECK(large.back() == 2049);
+  CHECK(error_of([&] { Translator(*bundle, with({})); }).find("no chat template") != std::string::npos);
 }

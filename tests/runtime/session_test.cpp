@@ -253,10 +253,16 @@ TEST_CASE("memory is counted: weights once, the cache by its rows") {
   const Ids ids = story();
   const auto bundle = demo_bundle({.context = {8, 64}, .kv = KvKind::packed});
   Session session(bundle);
+  CHECK(session.memory().arena == 0);
   CHECK(session.memory().cache == 0);  // nothing was asked of it yet
   session.forward(part(ids, 0, 4), true);
   // keys and values, 5 layers, 4 heads of 32, fp32, over 8 rows, then 64
   CHECK(session.memory().cache == 2 * 5 * 4 * 32 * 4 * 8);
+  const uint64_t arena = session.memory().arena;
+  CHECK(arena > 0);
+  Session second(bundle);
+  second.forward(part(ids, 0, 4), true);
+  CHECK(second.memory().arena == arena);  // they take turns
   session.forward(part(ids, 4, 20), true);
   CHECK(session.memory().cache == 2 * 5 * 4 * 32 * 4 * 64);
   // 3.5 million parameters in int8 and the embedding in fp16 (2048 x 256)

@@ -1,0 +1,78 @@
+#include "compress/calibration.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "package/package.h"
+#include "runtime/session.h"
+
+namespace anemone {
+namespace {
+
+bool has_value(const Function& f, const std::string& name) {
+  bool found = false;
+  for_each_op(std::as_const(f.body), [&](const Operation& op) {
+    for (const auto& output : op.outputs) found = found || output->name == name;
+  });
+  return found;
+}
+
+}  // namespace
+
+Calibration::Calibration(std::filesystem::path bundle, std::vector<int32_t> ids, int64_t most_tokens)
+    : bundle_(std::move(bundle)), ids_(std::move(ids)) {
+  if (ids_.size() < 32)
+    throw errorf("the text for calibration has {} tokens", ids_.size())
+        .expected("at least 32; a few thousand are good");
+  ids_.resize(std::min(ids_.size(), static_cast<size_t>(most_tokens)));
+}
+
+Hessians Calibration::collect(const std::string& package, const std::map<std::string, int64_t>& inputs,
+                              bool full, ThreadPool& pool) const {
+  Hessians out;
+  for (const auto& [name, channels] : inputs) out[name] = std::make_shared<Hessian>(channels, full);
+  const BundleInfo info = BundleInfo::read(bundle_);
+  const std::shared_ptr<const Package> opened = open_package(bundle_ / package);
+  BundleWatch watch;
+  watch.taps = [&](size_t stage, const std::string& function) {
+    std::vector<std::string> taps;
+    const Function* f = opened->program.find_function(function);
+    if (info.stages[stage].package != package || !f) return taps;
+    for (const auto& [name, channels] : inputs)
+      if (has_value(*f, name)) taps.push_back(name);
+    return taps;
+  };
+  watch.seen = [&](size_t stage, const std::string&, const std::map<std::string, Array>& given,
+                   const Prediction& result) {
+    if (info.stages[stage].package != package) return;
+    for (auto& [name, hessian] : out) {
+      const auto inside = result.outputs.find(name);
+      const auto outside = given.find(name);
+      const Array* x = inside != result.outputs.end() ? &inside->second
+                       : outside != given.end()       ? &outside->second
+                                                      : nullptr;
+      // [1, channels, positions, 1], as the lowering shapes everything.
+      if (!x || x->shape().size() != 4 || x->shape()[1] != hessian->channels()) continue;
+      const std::vector<float> values = x->to_float();
+      hessian->add(values.data(), static_cast<int64_t>(values.size()) / hessian->channels(), pool);
+    }
+  };
+  const auto bundle = Bundle::open(bundle_, {.threads = pool.threads()}, std::move(watch));
+  Session session(bundle);
+  const int64_t window = session.capacity() / bundle->most_tokens() * bundle->most_tokens();
+  for (size_t at = 0; at < ids_.size(); at += static_cast<size_t>(window)) {
+    size_t n = std::min(ids_.size() - at, static_cast<size_t>(window));
+    // Whole calls, so that no padding is looked at.
+    const auto unit = static_cast<size_t>(bundle->most_tokens());
+    if (n >= unit) n = n / unit * unit;
+    session.rewind(0);
+    session.forward(std::span(ids_).subspan(at, n));
+  }
+  for (const auto& [name, hessian] : out)
+    if (hessian->tokens() == 0)
+      throw errorf("the value '{}' was not seen while the text ran", name).at(package);
+  return out;
+}
+
+}  // namespace anemone

@@ -1,0 +1,196 @@
+#include "compress/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "anemone/package.h"
+#include "base/error.h"
+#include "base/staged.h"
+#include "base/thread_pool.h"
+#include "compress/calibration.h"
+#include "compress/encoded.h"
+#include "compress/find.h"
+#include "package/package.h"
+#include "runtime/bundle.h"
+#include "verify/perplexity.h"
+
+namespace anemone {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBits[] = {2, 3, 4, 6, 8};
+constexpr size_t kWidths = std::size(kBits);
+constexpr int kMostRuns = 8;
+
+// A matrix with what each width costs and loses.
+struct Matrix {
+  std::string path;  // "layers_00/l0_q_weight"
+  double elements = 0;
+  double loss[kWidths] = {};  // share of the output's energy
+};
+
+// What the outputs lose, by the squares of the inputs. Every fourth row speaks for the others.
+double loss_of(const Weight& w, const Encoded& e, const std::vector<float>& importance) {
+  const int64_t rows = e.dims[0], columns = e.dims[1];
+  const WeightValues values(w);
+  std::vector<float> room;
+  double lost = 0, all = 0;
+  for (int64_t r = 0; r < rows; r += 4) {
+    const float* v = values.floats(r * columns, (r + 1) * columns, room);
+    for (int64_t c = 0; c < columns; ++c) {
+      uint8_t code;
+      const double x = static_cast<double>(v[c]), d = static_cast<double>(e.nearest(r, c, v[c], code)) - x;
+      const double h = static_cast<double>(importance[static_cast<size_t>(c)]);
+      lost += h * d * d;
+      all += h * x * x;
+    }
+  }
+  return all > 0 ? lost / all : 0;
+}
+
+class Search {
+ public:
+  Search(const fs::path& bundle, const fs::path& out, const SearchOptions& options)
+      : bundle_(bundle), out_(out), options_(options), pool_(options.compress.threads) {}
+
+  SearchResult run() {
+    SearchResult best;
+    const double before = perplexity_of(bundle_);
+    told(before, 0);
+    rank();
+    if (matrices_.empty()) throw errorf("there is no matrix to choose bits for").at(bundle_.string());
+    double low = 1e-6, high = 1e6;  // prices: of all loss against all bytes
+    double price = 1;
+    while (runs_ < kMostRuns) {
+      const Recipe recipe = recipe_at(price);
+      uint64_t bytes = 0;
+      const double after = trial(recipe, bytes);
+      told(after, bytes);
+      const bool fits = after <= before * (1 + options_.max_loss);
+      if (fits && (best.bytes == 0 || bytes < best.bytes)) best = {recipe, before, after, bytes, runs_};
+      (fits ? high : low) = price;
+      // Far apart at first: steps of 30, then halving between what fits and what does not.
+      const double next = high == 1e6 ? price * 30 : low == 1e-6 ? price / 30 : std::sqrt(low * high);
+      if (same(recipe_at(next), recipe)) break;
+      price = next;
+    }
+    if (best.bytes == 0)
+      throw errorf("no choice of bits stays within a loss of {:.3g}%", options_.max_loss * 100)
+          .found(fmt::format("{} perplexity runs", runs_))
+          .hint("allow a larger loss, add --group 16, or use --quantize int8");
+    best.runs = runs_;
+    best.perplexity_before = before;
+    return best;
+  }
+
+ private:
+  void told(double value, uint64_t bytes) {
+    ++runs_;
+    if (options_.told) options_.told(runs_, value, bytes);
+  }
+
+  double perplexity_of(const fs::path& path) const {
+    const auto count = std::min<size_t>(options_.ids.size(), static_cast<size_t>(options_.perplexity_tokens));
+    const auto bundle = Bundle::open(path, {.threads = options_.compress.threads});
+    return perplexity(bundle, std::span(options_.ids).last(count), {}).value();
+  }
+
+  // The form that the flags ask for, with other bits.
+  StorageForm form(int bits) const {
+    StorageForm f;
+    f.palette = options_.compress.recipe.rules.at(0).form.palette.value_or(PaletteForm{});
+    f.palette->bits = bits;
+    return f;
+  }
+
+  void rank() {
+    const Calibration calibration(bundle_, options_.ids, options_.compress.calibration_tokens);
+    std::vector<std::string> packages;
+    for (const Stage& stage : BundleInfo::read(bundle_).stages)
+      if (std::find(packages.begin(), packages.end(), stage.package) == packages.end())
+        packages.push_back(stage.package);
+    for (const std::string& package : packages) {
+      const auto opened = open_package(bundle_ / package);
+      const FoundWeights found(opened->program);
+      const std::string stem = fs::path(package).stem().string();
+      std::map<std::string, int64_t> inputs;
+      std::vector<const Weight*> weights;
+      for (const FoundWeight& f : found.weights()) {
+        const Weight& w = f.weight;
+        if (!w.is_matrix() || w.input.empty() || options_.compress.recipe.form_of(stem, w).keep) continue;
+        inputs[w.input] = w.type.dim(1).size();
+        weights.push_back(&w);
+      }
+      const Hessians seen = calibration.collect(package, inputs, false, pool_);
+      const size_t first = matrices_.size();
+      matrices_.resize(first + weights.size());
+      pool_.parallel_for(static_cast<int64_t>(weights.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Weight& w = *weights[static_cast<size_t>(i)];
+          Matrix& m = matrices_[first + static_cast<size_t>(i)];
+          m.path = stem + "/" + w.name;
+          m.elements = static_cast<double>(w.type.size());
+          const std::vector<float> importance = seen.at(w.input)->diagonal();
+          for (size_t b = 0; b < kWidths; ++b) {
+            StorageForm f = form(kBits[b]);
+            f.palette->fast = true;
+            m.loss[b] = loss_of(w, *encode(w, f, pool_), importance);
+          }
+        }
+      });
+    }
+  }
+
+  // For every matrix the bits whose bytes and priced loss together are least.
+  Recipe recipe_at(double price) const {
+    double elements = 0;
+    for (const Matrix& m : matrices_) elements += m.elements;
+    Recipe r = options_.compress.recipe;
+    r.rules.clear();
+    for (const Matrix& m : matrices_) {
+      size_t best = 0;
+      double least = std::numeric_limits<double>::infinity();
+      for (size_t b = 0; b < kWidths; ++b) {
+        const double cost = kBits[b] * m.elements / elements + price * m.loss[b];
+        if (cost < least) least = cost, best = b;
+      }
+      RecipeRule rule;
+      rule.match = m.path;
+      rule.form = form(kBits[best]);
+      r.rules.push_back(rule);
+    }
+    return r;
+  }
+
+  static bool same(const Recipe& a, const Recipe& b) {
+    for (size_t i = 0; i < a.rules.size(); ++i)
+      if (a.rules[i].form.palette->bits != b.rules[i].form.palette->bits) return false;
+    return true;
+  }
+
+  double trial(const Recipe& recipe, uint64_t& bytes) const {
+    const StagedOutput place(out_.string() + ".trial", true);  // never committed, so removed
+    CompressOptions options = options_.compress;
+    options.recipe = recipe;
+    options.overwrite = true;
+    options.progress = nullptr;
+    bytes = compress(bundle_, place.path(), options).bytes_after;
+    return perplexity_of(place.path());
+  }
+
+  fs::path bundle_, out_;
+  const SearchOptions& options_;
+  ThreadPool pool_;
+  std::vector<Matrix> matrices_;
+  int runs_ = 0;
+};
+
+}  // namespace
+
+SearchResult search_bits(const fs::path& bundle, const fs::path& out, const SearchOptions& options) {
+  return Search(bundle, out, options).run();
+}
+
+}  // namespace anemone
