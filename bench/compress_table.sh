@@ -31,13 +31,13 @@ print("%d | %.1f" % (r["bytes_after"] // 1000000, r["sqnr_db"]))' "$work/report.
   echo "| $name | $row | $(perplexity "$work/out") |"
 done << LIST
 INT8 per channel|--quantize int8
+8-bit palette|--palettize 8 --fast
 6-bit palette|--palettize 6 --fast
 4-bit palette|--palettize 4 --fast
-int4, blocks of 32|--quantize int4 --block 32
-40% pruned|--prune --sparsity 0.4
-8-bit palette|--palettize 8 --fast
 3-bit palette|--palettize 3 --fast
 2-bit palette|--palettize 2 --fast
 4-bit palette, groups of 16|--palettize 4 --group 16 --fast
 4-bit palette, groups of 16, calibrated|--palettize 4 --group 16 --fast --calibrate $here/texts/alice.txt --calibration-tokens 1024
+int4, blocks of 32|--quantize int4 --block 32
+40% pruned|--prune --sparsity 0.4
 LIST

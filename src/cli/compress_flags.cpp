@@ -184,11 +184,25 @@ CompressOptions CompressFlags::options_of(const std::string& input, const Common
   return out;
 }
 
+namespace {
+
+void note_again(const CompressReport& report, const Common& common) {
+  if (report.again == 0 || common.quiet) return;
+  fmt::print(stderr, "note: {} weight{} already quantized: compressing the fp16 original would lose less\n",
+             report.again, report.again == 1 ? " was" : "s were");
+}
+
+}  // namespace
+
 CompressReport CompressFlags::run(const std::string& input, const std::string& output, bool overwrite,
                                   const Common& common) const {
   CompressOptions options = options_of(input, common);
   options.overwrite = overwrite;
-  if (!search) return compress(input, output, options);
+  if (!search) {
+    CompressReport report = compress(input, output, options);
+    note_again(report, common);
+    return report;
+  }
   if (std::filesystem::exists(output) && !overwrite)
     throw Error("is there already").at(output).hint("give another name, or --overwrite");
   SearchOptions s;
@@ -207,6 +221,7 @@ CompressReport CompressFlags::run(const std::string& input, const std::string& o
     fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {} runs\n\n", found.perplexity_before,
                found.perplexity_after, 100 * (found.perplexity_after / found.perplexity_before - 1),
                found.runs);
+  note_again(report, common);
   return report;
 }
 

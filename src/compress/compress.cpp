@@ -120,6 +120,8 @@ class Compressor {
         ++report_.untouched;
       else
         chosen.push_back(&w);
+      const bool loses = form.integers || (form.palette && form.palette->mode != PaletteForm::Mode::unique);
+      report_.again += loses && !form.keep && !w.weight.plain && !w.weight.sparse;
     }
     if (chosen.empty()) return {};
     Work work{chosen, {}, stem, 0};

@@ -49,6 +49,7 @@ struct CompressReport {
   std::vector<std::string>
       kept;               // weights that the rules would change and that could not be, with the reason
   int64_t untouched = 0;  // weights that no rule names
+  int64_t again = 0;      // weights that were quantized already, and lost precision twice
   std::vector<Warning> warnings;
   uint64_t bytes_before = 0, bytes_after = 0;  // of all weight files; of a bundle: of all its files
   double signal = 0, noise = 0;                // of the changed weights together

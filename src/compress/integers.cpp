@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/thread_pool.h"
 #include "compress/encoded.h"
+#include "kernels/quantize.h"
 #include "mil/stored_blocks.h"
 
 namespace anemone {
@@ -41,6 +42,13 @@ void widen(Range& r, const float* v, int64_t count) {
   r = {low, high};
 }
 
+void widen(Range& r, const uint16_t* halves, int64_t count) {
+  const HalfRange found = half_range(halves, count);
+  const float low = half_to_float(found.low), high = half_to_float(found.high);
+  if (!std::isfinite(low) || !std::isfinite(high)) throw errorf("a weight is not finite");
+  r = {std::min(r.low, low), std::max(r.high, high)};
+}
+
 class IntegerFit {
  public:
   IntegerFit(const Weight& weight, const IntegerForm& form, std::vector<int64_t> parts)
@@ -64,14 +72,9 @@ class IntegerFit {
     pool.parallel_for(dims_[0], 8, [&](int64_t begin, int64_t end) {
       std::vector<Range> own(rows_apart ? 0 : ranges.size());
       std::vector<Range>& into = rows_apart ? ranges : own;
-      std::vector<float> room;
-      for (int64_t at = begin * row_; at < end * row_; at += kChunk) {
-        const int64_t stop = std::min(end * row_, at + kChunk);
-        const float* v = values_.floats(at, stop, room);
-        blocks_.runs(at, stop, [&](int64_t b, int64_t f, int64_t block) {
-          widen(into[static_cast<size_t>(block)], v + (b - at), f - b);
-        });
-      }
+      chunks(begin, end, [&](const auto* v, int64_t count, int64_t block) {
+        widen(into[static_cast<size_t>(block)], v, count);
+      });
       values_.release(begin * row_, end * row_);
       if (rows_apart) return;
       std::lock_guard lock(mutex);
@@ -97,28 +100,43 @@ class IntegerFit {
   }
 
   void codes(int64_t begin, int64_t end, uint8_t* out) const {
-    std::vector<float> room;
-    const auto low = static_cast<float>(low_), high = static_cast<float>(high_);
-    for (int64_t at = begin * row_; at < end * row_; at += kChunk) {
-      const int64_t stop = std::min(end * row_, at + kChunk);
-      const float* values = values_.floats(at, stop, room);
-      blocks_.runs(at, stop, [&](int64_t b, int64_t e, int64_t block) {
-        const float* v = values + (b - at);
-        const Step& step = steps_[static_cast<size_t>(block)];
-        const float inverse = 1.0f / step.scale, zero = static_cast<float>(step.zero);
-        const float least = low - zero, most = high - zero;
-        for (int64_t i = 0; i < e - b; ++i) {
-          const float clipped = std::min(most, std::max(least, v[i] * inverse));
-          const float rounded = (clipped + kMagic) - kMagic;
-          out[i] = static_cast<uint8_t>(static_cast<int32_t>(rounded + zero));
-        }
-        out += e - b;
-      });
-    }
+    chunks(begin, end, [&](const auto* v, int64_t count, int64_t block) {
+      const Step& step = steps_[static_cast<size_t>(block)];
+      const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
+      round(v, count, 1.0f / step.scale, least, most, step.zero, out);
+      out += count;
+    });
     values_.release(begin * row_, end * row_);
   }
 
  private:
+  // Calls f(values, count, block) for the runs of the rows [begin, end) that share a block, on halves where the
+  // weight holds halves.
+  template <class F>
+  void chunks(int64_t begin, int64_t end, F f) const {
+    std::vector<uint16_t> halves;
+    std::vector<float> floats;
+    for (int64_t at = begin * row_; at < end * row_; at += kChunk) {
+      const int64_t stop = std::min(end * row_, at + kChunk);
+      const auto give = [&](const auto* v) {
+        blocks_.runs(at, stop, [&](int64_t b, int64_t e, int64_t block) { f(v + (b - at), e - b, block); });
+      };
+      values_.half() ? give(values_.halves(at, stop, halves)) : give(values_.floats(at, stop, floats));
+    }
+  }
+
+  static void round(const uint16_t* v, int64_t count, float inverse, float least, float most, int zero,
+                    uint8_t* out) {
+    quantize_halves(v, count, inverse, least, most, zero, out);
+  }
+  static void round(const float* v, int64_t count, float inverse, float least, float most, int zero,
+                    uint8_t* out) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float rounded = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
+      out[i] = static_cast<uint8_t>(static_cast<int32_t>(rounded) + zero);
+    }
+  }
+
   // A scale as it is stored: integers are made with that, so that rounding it costs nothing. A block of zeros
   // gets the scale 1: nothing is divided by zero.
   float stored_scale(double scale) const {
@@ -178,6 +196,11 @@ class IntegerFit {
 
   // The best candidate of each block, by the error over its values.
   std::vector<Step> refine(const std::vector<Range>& ranges, bool rows_apart, ThreadPool& pool) const {
+    if (form_.symmetric && !searches()) {  // one step is all there is to choose from
+      std::vector<Step> out;
+      for (const Range& r : ranges) out.push_back(candidates(r)[0]);
+      return out;
+    }
     std::vector<std::vector<Step>> choices;
     bool any = false;
     for (const Range& r : ranges) {
