@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -15,27 +14,12 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "kernels/dequant.h"
+#include "timing.h"
 
 using namespace anemone;
+using namespace anemone::bench;
 
 namespace {
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// The best time of one run: other work on the machine only ever makes it longer.
-template <class Run>
-double best(double limit_s, Run run) {
-  run();
-  double shortest = 1e9;
-  for (const double start = seconds(); seconds() - start < limit_s;) {
-    const double t = seconds();
-    run();
-    shortest = std::min(shortest, seconds() - t);
-  }
-  return shortest;
-}
 
 void measure(const char* where, int64_t elements, double limit_s) {
   const auto count = static_cast<size_t>(elements);

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <vector>
@@ -12,29 +11,10 @@
 #include "base/thread_pool.h"
 #include "engine/buffer.h"
 #include "kernels/matvec.h"
+#include "timing.h"
 
 using namespace anemone;
-
-namespace {
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// The best time of one run: other work on the machine only ever makes it longer.
-template <class Run>
-double best(double limit_s, Run run) {
-  run();
-  double shortest = 1e9;
-  for (const double start = seconds(); seconds() - start < limit_s;) {
-    const double t = seconds();
-    run();
-    shortest = std::min(shortest, seconds() - t);
-  }
-  return shortest;
-}
-
-}  // namespace
+using namespace anemone::bench;
 
 int main(int argc, char** argv) {
   const double limit_s = argc > 1 ? std::atof(argv[1]) : 0.5;

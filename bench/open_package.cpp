@@ -15,34 +15,15 @@
 
 #include "base/error.h"
 #include "mil/builder.h"
+#include "noise.h"
 #include "package/package.h"
 #include "package/summary.h"
 
 using namespace anemone;
+using namespace anemone::bench;
 namespace fs = std::filesystem;
 
 namespace {
-
-// Random halves, cheap to make and different for every tensor.
-class Noise : public WeightSource {
- public:
-  Noise(Type type, uint64_t seed) : type_(std::move(type)), seed_(seed) {}
-  const Type& type() const override { return type_; }
-  void rows(int64_t begin, int64_t, std::span<std::byte> out) const override {
-    uint64_t word = seed_ * 0x9e3779b97f4a7c15ull + static_cast<uint64_t>(begin) + 1;
-    for (size_t i = 0; i + 8 <= out.size(); i += 8) {
-      word ^= word << 13;
-      word ^= word >> 7;
-      word ^= word << 17;
-      const uint64_t halves = word & 0xbbffbbffbbffbbffull;  // finite
-      std::copy_n(reinterpret_cast<const std::byte*>(&halves), 8, out.data() + i);
-    }
-  }
-
- private:
-  Type type_;
-  uint64_t seed_;
-};
 
 // A chain of 1x1 convolutions of 2048 channels, 8.4 MB each.
 Package chain(int64_t megabytes) {

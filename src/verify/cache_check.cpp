@@ -127,7 +127,7 @@ class CacheCheck {
           return fmt::format("{}: the padding of row {} is not zero", what, t);
       }
       // Values of a first token are near zero as a rule, and mostly noise in fewer bits.
-      if (expected.empty() || (t == 0 && !c_.half_weights())) continue;
+      if (expected.empty() || (t == 0 && c_.least_bits < 8)) continue;
       const Figures f = compare(row_of(caches, now, t), expected);
       const double bar = c_.piece_bar(arithmetic_);
       if (!f.within(c_.least_bits < 8 ? std::min(bar, kFewBitsRowCosine) : bar))
@@ -147,9 +147,7 @@ class CacheCheck {
 
 // Chunks against one by one; what differs first, or nothing.
 std::string compare_runs(const Climber& c, const Run& one, const Run& chunked, Arithmetic a, int64_t width) {
-  const double bar = a == Arithmetic::fp16 ? kChunkCosineHalf
-                     : c.half_weights()    ? kChunkCosine
-                                           : kChunkCosineCompressed;
+  const double bar = a == Arithmetic::fp16 ? kChunkCosineHalf : kChunkCosine;
   const auto vocab = static_cast<size_t>(c.bundle->info().vocab);
   for (size_t t = 0; (t + 1) * vocab <= std::min(one.logits.size(), chunked.logits.size()); ++t) {
     const Figures f = compare(std::span(chunked.logits).subspan(t * vocab, vocab),

@@ -37,9 +37,8 @@ inline constexpr double kMinCosine = 0.97;        // stream and logits: to pass 
 inline constexpr double kExpectedCosine = 0.998;  // logits, 8-bit weights: a warning below
 inline constexpr double kHalfWeightCosine = 0.999;
 inline constexpr double kPieceCosine = 0.9;  // q, k, v and what the blocks give, compressed weights
-// Chunks against one by one: fp16 weights in fp32 arithmetic, compressed ones (whose products are rounded on the way
-// in one form of kernel and not in another), fp16 arithmetic.
-inline constexpr double kChunkCosine = 0.999999, kChunkCosineCompressed = 0.9999, kChunkCosineHalf = 0.999;
+// Chunks against one by one, in fp32 and in fp16 arithmetic.
+inline constexpr double kChunkCosine = 0.999999, kChunkCosineHalf = 0.999;
 inline constexpr double kWideMargin = 0.5;  // of a divergence, in standard deviations of the logits
 inline constexpr double kTieMargin = 0.05;  // the same for fp16 weights: below it is a tie, not an error
 
