@@ -3,6 +3,8 @@
 //     while (auto line = reader.read("> ")) …
 #pragma once
 
+#include <termios.h>
+
 #include <optional>
 #include <string>
 
@@ -11,6 +13,9 @@ namespace anemone::cli {
 class LineReader {
  public:
   LineReader();
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
 
   // Nothing at the end of the input. After Ctrl-C an empty line, and interrupted() is true.
   std::optional<std::string> read(const std::string& prompt);
@@ -20,6 +25,7 @@ class LineReader {
  private:
   bool terminal_;
   bool interrupted_ = false;
+  std::optional<termios> before_;  // the terminal's modes, where they were changed
 };
 
 }  // namespace anemone::cli

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 namespace anemone::e2e {
 
@@ -75,14 +76,13 @@ std::string Terminal::wait_for(const std::string& text) {
 }
 
 int Terminal::exit_status() {
-  while (more()) {
-    int status = 0;
-    if (::waitpid(child_, &status, WNOHANG) != child_) continue;
-    child_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
-  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   int status = 0;
-  ::waitpid(child_, &status, 0);
+  // What it still shows has to be read: a full terminal would keep it from ending.
+  while (::waitpid(child_, &status, WNOHANG) != child_) {
+    if (std::chrono::steady_clock::now() > end) FAIL("it does not end; shown: " << shown_);
+    if (!more()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   child_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }

@@ -24,7 +24,7 @@ class Terminal {
   std::string wait_for(const std::string& text);
   // Whether that is shown within so many seconds.
   bool shows(const std::string& text, int seconds);
-  // Waits for the end; 256 + the signal that ended it.
+  // Waits for the end, a minute at most; 256 + the signal that ended it.
   int exit_status();
 
  private:
