@@ -78,8 +78,9 @@ void add(CLI::App& app, const Options::Item& item) {
 class Help : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool positional) const override {
-    return entry("  " + make_option_name(option, positional) + make_option_opts(option),
-                 make_option_desc(option));
+    std::string value = make_option_opts(option);
+    if (positional) value.erase(std::min(value.find(" :{"), value.size()));  // choices stand in the text
+    return entry("  " + make_option_name(option, positional) + value, make_option_desc(option));
   }
   std::string make_subcommand(const CLI::App* verb) const override {
     return entry("  " + verb->get_display_name(true), verb->get_description());
@@ -144,7 +145,9 @@ int run(int argc, const char* const* argv) {
     if (e.get_exit_code() == 0) return app.exit(e);
     std::string message = e.what();
     while (!message.empty() && message.back() == '\n') message.pop_back();
-    std::fprintf(stderr, "error: %s; 'anemone --help' shows what there is\n", message.c_str());
+    const std::string verb = app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ";
+    std::fprintf(stderr, "error: %s; 'anemone %s--help' shows what there is\n", message.c_str(),
+                 verb.c_str());
     return 2;
   }
   try {

@@ -70,7 +70,7 @@ TEST_CASE("the version is the project's") {
 TEST_CASE("a wrong call is one error line and status 2") {
   check_refused(anemone_command({}), {"--help"});
   check_refused(anemone_command({"frobnicate"}), {"frobnicate"});
-  check_refused(anemone_command({"inspect"}), {"PACKAGE"});
+  check_refused(anemone_command({"inspect"}), {"PACKAGE", "'anemone inspect --help'"});
   check_refused(anemone_command({"inspect", "--no-such-flag", recall_package()}), {"--no-such-flag"});
   check_refused(anemone_command({"predict", recall_package(), "--arith", "fp8"}), {"fp8"});
   check_refused(anemone_command({"predict", recall_package(), "--threads", "0"}), {"0"});
