@@ -67,9 +67,10 @@ Json finding_json(const Finding& f) {
 }
 
 Json rule_json(const Rule& r) {
-  return {{"title", std::string(r.title)},     {"why", std::string(r.why)},
-          {"cost", std::string(r.cost)},       {"do", std::string(r.fix)},
-          {"targets", std::string(r.targets)}, {"sources", std::string(r.sources)}};
+  const std::string keys = source_keys(r.sources);
+  const std::string sources = std::string(r.sources) + (keys.empty() ? "" : " (" + keys + ")");
+  return {{"title", std::string(r.title)}, {"why", std::string(r.why)},         {"cost", std::string(r.cost)},
+          {"do", std::string(r.fix)},      {"targets", std::string(r.targets)}, {"sources", sources}};
 }
 
 Json to_json(const CheckReport& r, bool strict) {

@@ -59,7 +59,7 @@ int run_check(const Args& args, const Common& common) {
   }
   if (!args.html.empty()) {
     write_page(args.html, report_html(report, args.strict));
-    if (!common.quiet) fmt::print(stderr, "{} written\n", args.html);
+    if (!common.quiet) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
   }
   if (common.json)
     fmt::print("{}", report_json(report, args.strict));

@@ -209,7 +209,7 @@ int run_plan(const Args& args, const Common& common) {
         .hint("name a checkpoint, a config.json or a known model such as qwen3-0.6b");
   if (args.model.empty()) {
     write_plan_page(args.html, nullptr, o);
-    if (!common.quiet) fmt::print("{} written\n", args.html);
+    if (!common.quiet) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
     return 0;
   }
   const PlanSource source = open_plan_source(args.model);
@@ -234,7 +234,7 @@ int run_plan(const Args& args, const Common& common) {
   if (o.context > planner.model().context)
     fmt::print("note: the model was made for {} positions at most\n", planner.model().context);
   print_honesty(plan);
-  if (!args.html.empty()) fmt::print("{} written: open it in a browser\n", args.html);
+  if (!args.html.empty()) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
   return 0;
 }
 
