@@ -21,7 +21,7 @@ struct Projected {
 };
 
 Constant packed_bytes(DType dtype, Shape shape, const std::vector<uint8_t>& bytes) {
-  Bytes data(bytes.size());
+  Constant::Bytes data(bytes.size());
   for (size_t i = 0; i < bytes.size(); ++i) data[i] = static_cast<std::byte>(bytes[i]);
   return Constant::from_bytes(Type::tensor(dtype, std::move(shape)), std::move(data));
 }
