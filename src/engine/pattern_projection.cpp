@@ -3,7 +3,7 @@
 // multiply. Positions at the end that repeat one another, as a host pads a short chunk, are computed once.
 #include <algorithm>
 #include <atomic>
-#include <bit>
+#include <cstring>
 #include <map>
 #include <optional>
 
@@ -33,10 +33,11 @@ struct Weight {
 int64_t distinct_columns(const float* x, int64_t rows, int64_t columns) {
   int64_t n = 1;
   for (int64_t i = 0; i < rows && n < columns; ++i, x += columns) {
-    const auto bits = [&](int64_t t) { return std::bit_cast<uint32_t>(x[t]); };
-    int64_t same = columns - 1;
-    while (same >= n && bits(same - 1) == bits(columns - 1)) --same;
-    n = std::max(n, same + 1);
+    const auto repeats = [&](int64_t from) {
+      return std::memcmp(x + from, x + from - 1, static_cast<size_t>(columns - from) * sizeof(float)) == 0;
+    };
+    if (repeats(n)) continue;
+    for (n = columns; repeats(n - 1);) --n;
   }
   return n;
 }
@@ -105,10 +106,14 @@ class Projection : public FusedKernel {
   // The first `live` columns of x for gemm_packed, kGemmDepth rows after kGemmDepth rows.
   const float* packed(const FusedCall& c, const float* x, int64_t live) const {
     float* out = c.out(weights_.size());
-    c.pool().parallel_for((k_ + kGemmDepth - 1) / kGemmDepth, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t from = begin * kGemmDepth; from < std::min(k_, end * kGemmDepth); from += kGemmDepth)
-        pack_columns({x + from * positions_, positions_, 1}, live, std::min(kGemmDepth, k_ - from),
-                     out + packed_size(live, from));
+    const int64_t width = panel_columns(), panels = (live + width - 1) / width;
+    c.pool().parallel_for((k_ + kGemmDepth - 1) / kGemmDepth * panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t from = unit / panels * kGemmDepth, depth = std::min(kGemmDepth, k_ - from);
+        const int64_t column = unit % panels * width;
+        pack_columns({x + from * positions_ + column, positions_, 1}, std::min(width, live - column), depth,
+                     out + packed_size(live, from) + column * depth);
+      }
     });
     return out;
   }
@@ -148,6 +153,13 @@ class Projection : public FusedKernel {
     const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     const int64_t count = unit.count * positions_;
     float* out = c.out(unit.weight) + unit.row * positions_;
+    if (w.kind && w.form.scale && addend_ >= 0 && !bias && !c.half()) {
+      const float* add = c.floats(static_cast<size_t>(addend_)) + unit.row * positions_;
+      for (int64_t i = 0; i < unit.count; ++i)
+        scale_and_add(out + i * positions_, w.form.scale[(unit.row + i) / w.form.rows_per_scale],
+                      add + i * positions_, positions_, false);
+      return true;
+    }
     if (w.kind && w.form.scale && w.form.rows_per_scale == 1 && positions_ == 1) {
       const float* scale = w.form.scale + unit.row;
       for (int64_t i = 0; i < unit.count; ++i) out[i] *= scale[i];
