@@ -119,7 +119,7 @@ void print_json(const Prediction& result, double ms) {
   if (result.fault)
     out["fault"] = {{"op", result.fault->op}, {"kind", result.fault->nan ? "nan" : "overflow"}};
   out["milliseconds"] = ms;
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 int predict(const Args& args, const Common& common) {
