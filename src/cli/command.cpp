@@ -7,6 +7,7 @@
 
 #include "anemone/error.h"
 #include "check/wrap.h"
+#include "cli/usage.h"
 #include "cli/version.h"
 
 namespace anemone::cli {
@@ -136,18 +137,19 @@ int run(int argc, const char* const* argv) {
   // CLI11 would say that a subcommand is missing.
   const auto is_first = [&](const Command* command) { return command->name == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::none_of(commands().begin(), commands().end(), is_first)) {
-    std::fprintf(stderr, "error: there is no verb '%s'; 'anemone --help' shows what there is\n", argv[1]);
+    std::vector<std::string> names;
+    for (const Command* command : commands()) names.emplace_back(command->name);
+    const std::string meant = nearest_name(argv[1], names);
+    std::fprintf(
+        stderr, "error: there is no verb '%s'; %s\n", argv[1],
+        meant.empty() ? "'anemone --help' shows what there is" : ("did you mean '" + meant + "'?").c_str());
     return 2;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
-    std::string message = e.what();
-    while (!message.empty() && message.back() == '\n') message.pop_back();
-    const std::string verb = app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ";
-    std::fprintf(stderr, "error: %s; 'anemone %s--help' shows what there is\n", message.c_str(),
-                 verb.c_str());
+    std::fprintf(stderr, "error: %s\n", usage_error(app, e).c_str());
     return 2;
   }
   try {

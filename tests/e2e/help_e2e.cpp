@@ -70,10 +70,18 @@ TEST_CASE("the version is the project's") {
 TEST_CASE("a wrong call is one error line and status 2") {
   check_refused(anemone_command({}), {"--help"});
   check_refused(anemone_command({"frobnicate"}), {"frobnicate"});
+  check_refused(anemone_command({"inspct", recall_package()}), {"did you mean 'inspect'?"});
   check_refused(anemone_command({"inspect"}), {"PACKAGE", "'anemone inspect --help'"});
+  check_refused(anemone_command({"inspect", recall_package(), "more"}), {"'more' is one argument too many"});
+  check_refused(anemone_command({"convert", "--contxt", "5"}), {"'--contxt'", "did you mean '--context'?"});
+  check_refused(anemone_command({"run", "a", "b", "--seed", "x"}), {"--seed takes a number; found 'x'"});
+  check_refused(anemone_command({"run", "a", "b", "--top-k"}), {"--top-k takes a value"});
+  check_refused(anemone_command({"check", "a", "--os", "18", "--os", "17"}),
+                {"--os is given more than once"});
   check_refused(anemone_command({"inspect", "--no-such-flag", recall_package()}), {"--no-such-flag"});
-  check_refused(anemone_command({"predict", recall_package(), "--arith", "fp8"}), {"fp8"});
-  check_refused(anemone_command({"predict", recall_package(), "--threads", "0"}), {"0"});
+  check_refused(anemone_command({"predict", recall_package(), "--arith", "fp8"}),
+                {"one of fp32, fp16", "'fp8'"});
+  check_refused(anemone_command({"predict", recall_package(), "--threads", "0"}), {"1 to 1024; found 0"});
   check_refused(anemone_command({"predict", recall_package(), "--repeat", "0"}), {"--repeat"});
   check_refused(anemone_command({"predict", recall_package(), "--input", "letter"}), {"NAME=FILE"});
 }
