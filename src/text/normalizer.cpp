@@ -158,8 +158,10 @@ Normalizer::Normalizer(std::vector<NormalizerStep> steps, std::vector<std::strin
       step.charsmap = Charsmap(what.content);
     if (what.kind == Kind::replace && what.is_regex) step.regex.emplace_back(what.pattern);
     step.what = std::move(what);
-    static constexpr Kind droppers[] = {Kind::strip, Kind::strip_accents, Kind::replace, Kind::bert, Kind::nmt};
-    may_drop_start_ |= std::find(std::begin(droppers), std::end(droppers), step.what.kind) != std::end(droppers);
+    static constexpr Kind droppers[] = {Kind::strip, Kind::strip_accents, Kind::replace, Kind::bert,
+                                        Kind::nmt};
+    may_drop_start_ |=
+        std::find(std::begin(droppers), std::end(droppers), step.what.kind) != std::end(droppers);
     steps_.push_back(std::move(step));
   }
 }
@@ -200,7 +202,8 @@ bool Normalizer::drops_start(const Step& step, std::string_view text) const {
       if (!what.is_regex) {
         end = text.starts_with(what.pattern) ? what.pattern.size() : 0;
       } else {
-        step.regex[0].for_each_match(text, [&](size_t from, size_t to) { end = from == 0 ? std::max(end, to) : end; });
+        step.regex[0].for_each_match(
+            text, [&](size_t from, size_t to) { end = from == 0 ? std::max(end, to) : end; });
       }
       return end > 0 && (what.content.empty() || end > length);
     }

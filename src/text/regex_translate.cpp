@@ -24,9 +24,9 @@ constexpr std::string_view kAnything = "(?s:.)";
 struct Category {
   std::string_view name;       // as PCRE2 calls it
   std::string_view long_name;  // lower case, without "_"
-  uint16_t any = 0;            // class bits, one of which the characters have that Unicode 15 and 16 added to it …
-  uint16_t all = 0;            // … and those that all of them have …
-  uint16_t none = 0;           // … or none
+  uint16_t any = 0;   // class bits, one of which the characters have that Unicode 15 and 16 added to it …
+  uint16_t all = 0;   // … and those that all of them have …
+  uint16_t none = 0;  // … or none
 };
 
 constexpr Category kCategories[] = {
@@ -104,12 +104,15 @@ std::string category_set(std::string_view name) {
   return category_set(*c);
 }
 
-std::string alphabetic_set() { return "\\p{Alphabetic}\\x{363}-\\x{36f}\\x{1dd3}-\\x{1de6}" + additions(kLetter, 0, 0); }
+std::string alphabetic_set() {
+  return "\\p{Alphabetic}\\x{363}-\\x{36f}\\x{1dd3}-\\x{1de6}" + additions(kLetter, 0, 0);
+}
 
 // Marks, decimal and letter numbers, and circled letters; alone, outside of a set, also Latin-1's other numbers.
 std::string word_set(bool in_set) {
-  std::string out = category_set("L") + category_set("M") + category_set("Nd") +
-                    "\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}";
+  std::string out =
+      category_set("L") + category_set("M") + category_set("Nd") +
+      "\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}";
   if (!in_set) out += "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
   return out;
 }
@@ -125,7 +128,8 @@ std::string property_set(std::string_view given) {
     small[0] = static_cast<char>(small[0] + 32);
     if (name == small || name == c.long_name) return category_set(c);
   }
-  if (name == "c" || name == "cn" || name == "other" || name == "unassigned" || name == "any" || name == "assigned") {
+  if (name == "c" || name == "cn" || name == "other" || name == "unassigned" || name == "any" ||
+      name == "assigned") {
     throw errorf("\\p{{{}}} is not supported", given);
   }
   if (name == "alpha" || name == "alphabetic") return alphabetic_set();
@@ -263,7 +267,8 @@ class Translator {
     std::string members, others;     // of the part at hand: what fits in brackets, and "|…" what does not
     bool first = true, after_set = false;
     const auto close_part = [&] {
-      std::string part = members.empty() ? others.substr(others.empty() ? 0 : 1) : "[" + members + "]" + others;
+      std::string part =
+          members.empty() ? others.substr(others.empty() ? 0 : 1) : "[" + members + "]" + others;
       if (part.empty()) part = "(?!)";
       parts.push_back(others.empty() && !members.empty() ? part : "(?:" + part + ")");
     };
@@ -315,7 +320,8 @@ class Translator {
 
   // (?m) lets a dot match line ends, which PCRE2 calls (?s).
   void group() {
-    const bool options = rest_.starts_with("(?") && rest_.size() > 2 && std::string_view("imx-").find(rest_[2]) != std::string_view::npos;
+    const bool options = rest_.starts_with("(?") && rest_.size() > 2 &&
+                         std::string_view("imx-").find(rest_[2]) != std::string_view::npos;
     const size_t end = options ? std::min(rest_.find_first_not_of("imx-", 2), rest_.size()) : 1;
     for (char c : rest_.substr(0, end)) out_ += options && c == 'm' ? 's' : c;
     rest_.remove_prefix(end);
@@ -330,7 +336,8 @@ class Translator {
       rest_.remove_prefix(1);
       return;
     }
-    if (rest_.substr(end + 1).starts_with('+')) throw errorf("'{}' is not supported", rest_.substr(0, end + 2));
+    if (rest_.substr(end + 1).starts_with('+'))
+      throw errorf("'{}' is not supported", rest_.substr(0, end + 2));
     out_ += rest_[1] == ',' ? "{0" : "{";
     out_ += rest_.substr(1, end);
     rest_.remove_prefix(end + 1);
