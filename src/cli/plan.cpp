@@ -216,7 +216,8 @@ int run_plan(const Args& args, const Common& common) {
   const Planner planner(source.model, source.tokenizer_bytes);
   if (!args.html.empty()) write_plan_page(args.html, &planner, o);
   if (common.json) {
-    fmt::print("{}\n", report(source, planner, o, forms, args.matrix).dump(2));
+    fmt::print("{}\n", report(source, planner, o, forms, args.matrix)
+                           .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
   if (common.quiet) return 0;

@@ -3,7 +3,7 @@
 // multiply. Positions at the end that repeat one another, as a host pads a short chunk, are computed once.
 #include <algorithm>
 #include <atomic>
-#include <bit>
+#include <cstring>
 #include <map>
 #include <optional>
 
@@ -23,20 +23,77 @@ constexpr int64_t kTileRows = 24;  // the same for many, widened kGemmDepth colu
 struct Weight {
   std::shared_ptr<const StoredTensor> stored;
   StoredTensor::Form form;
-  std::optional<WeightKind> kind;  // empty: only read() gives its elements; for many positions
+  std::optional<WeightKind> kind;  // read where it lies
+  int bits = 0;                    // above 0: through a PackedTable; neither: by read(), for many positions
   int64_t rows = 0;
   int bias = -1;        // which input; -1: none
   bool halves = false;  // the result is declared fp16
+
+  // The scale is still to be applied.
+  bool scaled() const { return (kind || bits > 0) && form.scale; }
+};
+
+constexpr int64_t kFewRows = 4;  // of a weight widened at a time, for few positions
+
+// Bits of the elements, where a table tells what bytes of them stand for: palettes, and integers of 4 bits
+// with a scale. 0: none.
+int packed_bits(const StoredTensor::Form& form, int64_t k) {
+  if (!form.data || form.offset || (!form.lut && form.dtype != DType::int4)) return 0;
+  switch (form.dtype) {
+    case DType::uint8: return 8;
+    case DType::int4: return !form.lut && k % 2 == 0 ? 4 : 0;
+    case DType::uint4: return k % 2 == 0 ? 4 : 0;
+    case DType::uint2: return k % 4 == 0 ? 2 : 0;
+    case DType::uint1: return k % 8 == 0 ? 1 : 0;
+    default: return 0;
+  }
+}
+
+// Rows of a weight as floats.
+class Widener {
+ public:
+  explicit Widener(int64_t k) : k_(k) {}
+
+  // Columns [from, from + count) of a row.
+  void read(const Weight& w, int64_t row, int64_t from, int64_t count, float* out) {
+    const int64_t first = row * k_ + from;
+    if (w.kind) return widen(*w.kind, w.form.data + first * bytes_of(*w.kind), count, out);
+    if (w.bits == 0) return w.stored->read(first, first + count, out);
+    static constexpr float kIntegers[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    const float* values = w.form.lut ? w.form.lut + (row / w.form.rows_per_lut << w.bits) : kIntegers;
+    if (values != values_ || w.bits != bits_) table_.fill(bits_ = w.bits, values_ = values);
+    table_.widen(w.form.data + first * w.bits / 8, count, out);
+  }
+
+  // Asks the memory for a piece of a row that comes next, while this one is multiplied: pieces are too short
+  // for the processor to see a stream.
+  void fetch(const Weight& w, int64_t row, int64_t from, int64_t count) const {
+    const int64_t bits = w.kind ? 8 * bytes_of(*w.kind) : w.bits;
+    if (bits == 0 || row >= w.rows) return;
+    const std::byte* data = w.form.data + (row * k_ + from) * bits / 8;
+    for (int64_t i = 0; i < count * bits / 8; i += 64) __builtin_prefetch(data + i, 0, 2);
+  }
+
+  static int64_t bytes_of(WeightKind kind) {
+    return kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
+  }
+
+ private:
+  const int64_t k_;
+  PackedTable table_;
+  const float* values_ = nullptr;  // of the table
+  int bits_ = 0;
 };
 
 // The least n such that the columns from n - 1 on are the same, bit by bit.
 int64_t distinct_columns(const float* x, int64_t rows, int64_t columns) {
   int64_t n = 1;
   for (int64_t i = 0; i < rows && n < columns; ++i, x += columns) {
-    const auto bits = [&](int64_t t) { return std::bit_cast<uint32_t>(x[t]); };
-    int64_t same = columns - 1;
-    while (same >= n && bits(same - 1) == bits(columns - 1)) --same;
-    n = std::max(n, same + 1);
+    const auto repeats = [&](int64_t from) {
+      return std::memcmp(x + from, x + from - 1, static_cast<size_t>(columns - from) * sizeof(float)) == 0;
+    };
+    if (repeats(n)) continue;
+    for (n = columns; repeats(n - 1);) --n;
   }
   return n;
 }
@@ -69,10 +126,14 @@ class Projection : public FusedKernel {
     }
     std::atomic<bool> fine = true;
     c.pool().parallel_for(static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> tile(few ? 0 : static_cast<size_t>(kTileRows * kGemmDepth));
+      Widener widener(k_);
+      std::vector<float> tile(static_cast<size_t>(!few        ? kTileRows * kGemmDepth
+                                                  : in_place_ ? 0
+                                                              : kFewRows * k_));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
-        few ? multiply_few(c, unit, x) : multiply_many(c, unit, x, live, tile.data());
+        few ? multiply_few(c, unit, x, widener, tile.data())
+            : multiply_many(c, unit, x, live, widener, tile.data());
         if (!finish(c, unit)) fine = false;
       }
     });
@@ -85,45 +146,51 @@ class Projection : public FusedKernel {
     int64_t row, count;
   };
 
-  static int64_t bytes_of(WeightKind kind) {
-    return kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
-  }
-
-  void multiply_few(const FusedCall& c, const Unit& unit, const float* x) const {
+  void multiply_few(const FusedCall& c, const Unit& unit, const float* x, Widener& widener,
+                    float* wide) const {
     const Weight& w = weights_[unit.weight];
-    const std::byte* rows = w.form.data + unit.row * k_ * bytes_of(*w.kind);
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (positions_ == 1) return matvec(*w.kind, rows, unit.count, k_, x, 1, out, 0);
     float tile[kRows * kMostPositions];
-    for (int64_t t = 0; t < positions_; t += kMostVectors)
-      matvec(*w.kind, rows, unit.count, k_, x + t * k_, std::min(kMostVectors, positions_ - t),
-             tile + t * kRows, kRows);
-    for (int64_t i = 0; i < unit.count; ++i)
+    float* to = positions_ == 1 ? out : tile;
+    const auto multiply = [&](WeightKind kind, const std::byte* rows, int64_t first, int64_t count) {
+      for (int64_t t = 0; t < positions_; t += kMostVectors)
+        matvec(kind, rows, count, k_, x + t * k_, std::min(kMostVectors, positions_ - t),
+               to + t * kRows + first, kRows);
+    };
+    if (w.kind) multiply(*w.kind, w.form.data + unit.row * k_ * Widener::bytes_of(*w.kind), 0, unit.count);
+    for (int64_t r = 0; r < unit.count && !w.kind; r += kFewRows) {
+      const int64_t count = std::min(kFewRows, unit.count - r);
+      for (int64_t i = 0; i < count; ++i) widener.read(w, unit.row + r + i, 0, k_, wide + i * k_);
+      multiply(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), r, count);
+    }
+    for (int64_t i = 0; i < unit.count && positions_ > 1; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
   }
 
   // The first `live` columns of x for gemm_packed, kGemmDepth rows after kGemmDepth rows.
   const float* packed(const FusedCall& c, const float* x, int64_t live) const {
     float* out = c.out(weights_.size());
-    c.pool().parallel_for((k_ + kGemmDepth - 1) / kGemmDepth, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t from = begin * kGemmDepth; from < std::min(k_, end * kGemmDepth); from += kGemmDepth)
-        pack_columns({x + from * positions_, positions_, 1}, live, std::min(kGemmDepth, k_ - from),
-                     out + packed_size(live, from));
+    const int64_t width = panel_columns(), panels = (live + width - 1) / width;
+    c.pool().parallel_for((k_ + kGemmDepth - 1) / kGemmDepth * panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t from = unit / panels * kGemmDepth, depth = std::min(kGemmDepth, k_ - from);
+        const int64_t column = unit % panels * width;
+        pack_columns({x + from * positions_ + column, positions_, 1}, std::min(width, live - column), depth,
+                     out + packed_size(live, from) + column * depth);
+      }
     });
     return out;
   }
 
-  void multiply_many(const FusedCall& c, const Unit& unit, const float* x, int64_t live, float* tile) const {
+  void multiply_many(const FusedCall& c, const Unit& unit, const float* x, int64_t live, Widener& widener,
+                     float* tile) const {
     const Weight& w = weights_[unit.weight];
     float* out = c.out(unit.weight) + unit.row * positions_;
     for (int64_t from = 0; from < k_; from += kGemmDepth) {
       const int64_t depth = std::min(kGemmDepth, k_ - from);
       for (int64_t r = 0; r < unit.count; ++r) {
-        const int64_t first = (unit.row + r) * k_ + from;
-        if (w.kind)
-          widen(*w.kind, w.form.data + first * bytes_of(*w.kind), depth, tile + r * depth);
-        else
-          w.stored->read(first, first + depth, tile + r * depth);
+        widener.read(w, unit.row + r, from, depth, tile + r * depth);
+        widener.fetch(w, unit.row + r + kTileRows, from, depth);
       }
       gemm_packed(unit.count, live, depth, tile, depth, x + packed_size(live, from), out, positions_,
                   from > 0);
@@ -138,10 +205,17 @@ class Projection : public FusedKernel {
     const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     const int64_t count = unit.count * positions_;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (w.kind && w.form.scale && w.form.rows_per_scale == 1 && positions_ == 1) {
+    if (w.scaled() && addend_ >= 0 && !bias && !c.half()) {
+      const float* add = c.floats(static_cast<size_t>(addend_)) + unit.row * positions_;
+      for (int64_t i = 0; i < unit.count; ++i)
+        scale_and_add(out + i * positions_, w.form.scale[(unit.row + i) / w.form.rows_per_scale],
+                      add + i * positions_, positions_, false);
+      return true;
+    }
+    if (w.scaled() && w.form.rows_per_scale == 1 && positions_ == 1) {
       const float* scale = w.form.scale + unit.row;
       for (int64_t i = 0; i < unit.count; ++i) out[i] *= scale[i];
-    } else if (w.kind && w.form.scale) {
+    } else if (w.scaled()) {
       for (int64_t i = 0; i < unit.count; ++i) {
         const float scale = w.form.scale[(unit.row + i) / w.form.rows_per_scale];
         for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] *= scale;
@@ -160,6 +234,8 @@ class Projection : public FusedKernel {
   }
 
   const std::vector<Weight> weights_;
+  const bool in_place_ =
+      std::all_of(weights_.begin(), weights_.end(), [](const Weight& w) { return w.kind.has_value(); });
   const int64_t k_, positions_;
   const int addend_;
   std::vector<Unit> units_;
@@ -186,11 +262,12 @@ class Projections {
   }
 
  private:
-  // There is something to compute, from a weight that can be read in place or for many positions.
+  // There is something to compute, from a weight that is widened fast or for many positions.
   bool fits(int step) const {
     const Operand* weight = find_operand(edit_.step(step).binding, "weight");
     const int64_t size = edit_.step(step).types[0].size(), rows = weight->type.shape[0].size();
-    return size > 0 && (size / rows > kMostPositions || weight_kind(weight->stored.get()));
+    return size > 0 && (size / rows > kMostPositions || weight_kind(weight->stored.get()) ||
+                        packed_bits(weight->stored->form(), weight->type.shape[1].size()) > 0);
   }
 
   bool constant_bias(int step) const {
@@ -204,6 +281,7 @@ class Projections {
     w.stored = operand->stored;
     w.form = operand->stored->form();
     w.kind = weight_kind(operand->stored.get());
+    w.bits = w.kind ? 0 : packed_bits(w.form, operand->type.shape[1].size());
     w.rows = operand->type.shape[0].size();
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
     return w;

@@ -163,6 +163,8 @@ int64_t packed_size(int64_t n, int64_t k) {
   return (n + lanes - 1) / lanes * lanes * k;
 }
 
+int64_t panel_columns() { return 2 * HWY_DYNAMIC_DISPATCH(lanes_of_panel)(); }
+
 void pack_columns(const MatrixView& b, int64_t n, int64_t k, float* packed) {
   const int64_t lanes = HWY_DYNAMIC_DISPATCH(lanes_of_panel)();
   for (int64_t j = 0; j < n;) {

@@ -270,11 +270,13 @@ std::vector<float> Session::forward(std::span<const int32_t> ids, bool last_only
     const size_t base = logits.size();
     logits.resize(base + static_cast<size_t>(rows * info.vocab));
     run_head(in, [&](const HeadPiece& piece, const Prediction& result) {
-      const Array& values = result.at(piece.logits);
-      for (int64_t t = 0; t < rows; ++t)
-        for (int64_t r = 0; r < piece.rows; ++r)
-          logits[base + static_cast<size_t>(t * info.vocab + piece.first_row + r)] =
-              values.values<float>()[static_cast<size_t>(r * in.width + in.first + t)];
+      // Rows of logits become columns; a few at a time, so that both sides stay in the cache.
+      const float* values = result.at(piece.logits).values<float>().data() + in.first;
+      float* to = logits.data() + base + static_cast<size_t>(piece.first_row);
+      for (int64_t from = 0; from < piece.rows; from += 16)
+        for (int64_t t = 0; t < rows; ++t)
+          for (int64_t r = from; r < std::min(piece.rows, from + 16); ++r)
+            to[t * info.vocab + r] = values[r * in.width + t];
     });
   });
   return logits;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -12,7 +13,7 @@ using namespace anemone;
 
 namespace {
 
-enum class Stored { fp16, fp32, int8, int8_blocks, palette };
+enum class Stored { fp16, fp32, int8, int8_blocks, int4, palette8, palette4, palette2, palette1 };
 
 // A projection of `tokens` positions over a weight in one of its forms, and the weight as numbers.
 struct Projected {
@@ -26,33 +27,53 @@ Constant packed_bytes(DType dtype, Shape shape, const std::vector<uint8_t>& byte
   return Constant::from_bytes(Type::tensor(dtype, std::move(shape)), std::move(data));
 }
 
-Value* int8_weight(Builder& b, int64_t rows, int64_t k, int64_t parts, std::mt19937& random,
-                   std::vector<float>& values) {
-  std::vector<uint8_t> bytes(static_cast<size_t>(rows * k));
+// Element i of packed ones.
+int element(const std::vector<uint8_t>& bytes, int bits, int64_t i) {
+  return bytes[static_cast<size_t>(i * bits / 8)] >> (i * bits % 8) & ((1 << bits) - 1);
+}
+
+std::vector<uint8_t> random_bytes(int64_t bits, std::mt19937& random) {
+  std::vector<uint8_t> bytes(static_cast<size_t>((bits + 7) / 8));
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  if (bits % 8 != 0)
+    bytes.back() &= static_cast<uint8_t>((1 << bits % 8) - 1);  // what is behind the end is zero
+  return bytes;
+}
+
+// Integers of 4 or 8 bits with `parts` scales a row.
+Value* integer_weight(Builder& b, int bits, int64_t rows, int64_t k, int64_t parts, std::mt19937& random,
+                      std::vector<float>& values) {
+  const std::vector<uint8_t> bytes = random_bytes(rows * k * bits, random);
   std::vector<float> scales(static_cast<size_t>(rows * parts));
   for (float& s : scales) s = 0.001f * static_cast<float>(1 + random() % 16);
-  for (int64_t i = 0; i < rows * k; ++i)
-    values.push_back(static_cast<float>(static_cast<int8_t>(bytes[static_cast<size_t>(i)])) *
+  for (int64_t i = 0; i < rows * k; ++i) {
+    const int q = element(bytes, bits, i);
+    values.push_back(static_cast<float>(q >> (bits - 1) ? q - (1 << bits) : q) *
                      scales[static_cast<size_t>(i / k * parts + i % k / (k / parts))]);
+  }
   return b.op("constexpr_blockwise_shift_scale",
-              {{"data", packed_bytes(DType::int8, {rows, k, 1, 1}, bytes)},
+              {{"data", packed_bytes(bits == 4 ? DType::int4 : DType::int8, {rows, k, 1, 1}, bytes)},
                {"scale", Constant::numbers(scales, DType::fp32, {rows, parts, 1, 1})}},
               "w");
 }
 
-// Two tables of 256 values, each for half of the rows.
-Value* palette_weight(Builder& b, int64_t rows, int64_t k, std::mt19937& random, std::vector<float>& values) {
-  std::vector<uint8_t> bytes(static_cast<size_t>(rows * k));
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
-  std::vector<float> tables(512);
+// Two tables, each for half of the rows.
+Value* palette_weight(Builder& b, int bits, int64_t rows, int64_t k, std::mt19937& random,
+                      std::vector<float>& values) {
+  const std::vector<uint8_t> bytes = random_bytes(rows * k * bits, random);
+  const int64_t entries = int64_t{1} << bits;
+  std::vector<float> tables(static_cast<size_t>(2 * entries));
   std::normal_distribution<float> normal;
   for (float& v : tables) v = normal(random);
   for (int64_t i = 0; i < rows * k; ++i)
-    values.push_back(tables[static_cast<size_t>(i / k / (rows / 2) * 256 + bytes[static_cast<size_t>(i)])]);
+    values.push_back(tables[static_cast<size_t>(i / k / (rows / 2) * entries + element(bytes, bits, i))]);
+  const DType dtype = bits == 8   ? DType::uint8
+                      : bits == 4 ? DType::uint4
+                      : bits == 2 ? DType::uint2
+                                  : DType::uint1;
   return b.op("constexpr_lut_to_dense",
-              {{"indices", packed_bytes(DType::uint8, {rows, k, 1, 1}, bytes)},
-               {"lut", Constant::numbers(tables, DType::fp32, {2, 1, 1, 1, 256, 1})}},
+              {{"indices", packed_bytes(dtype, {rows, k, 1, 1}, bytes)},
+               {"lut", Constant::numbers(tables, DType::fp32, {2, 1, 1, 1, entries, 1})}},
               "w");
 }
 
@@ -64,10 +85,12 @@ Projected projected(Stored form, int64_t rows, int64_t k, int64_t tokens, std::m
   Value* x = add_input(f, "x", Type::tensor(dtype, {1, k, tokens, 1}));
   Builder b(f);
   Value* w = nullptr;
-  if (form == Stored::int8 || form == Stored::int8_blocks) {
-    w = int8_weight(b, rows, k, form == Stored::int8 ? 1 : 2, random, out.weight);
-  } else if (form == Stored::palette) {
-    w = palette_weight(b, rows, k, random, out.weight);
+  if (form == Stored::int8 || form == Stored::int8_blocks || form == Stored::int4) {
+    w = integer_weight(b, form == Stored::int4 ? 4 : 8, rows, k, form == Stored::int8_blocks ? 2 : 1, random,
+                       out.weight);
+  } else if (form >= Stored::palette8) {
+    const int bits = 8 >> (static_cast<int>(form) - static_cast<int>(Stored::palette8));
+    w = palette_weight(b, bits, rows, k, random, out.weight);
   } else {
     out.weight.resize(static_cast<size_t>(rows * k));
     std::normal_distribution<float> normal;
@@ -102,12 +125,14 @@ Array padded(int64_t k, int64_t tokens, int64_t live, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("a projection of many tokens is what the maths says for every form of the weight, on any threads") {
+TEST_CASE("a projection of some tokens is what the maths says for every form of the weight, on any threads") {
   std::mt19937 random(5);
-  const int64_t sizes[][3] = {{70, 64, 9}, {26, 200, 64}, {130, 390, 17}, {6, 192, 33}, {2, 2, 40}};
-  for (const Stored form : {Stored::fp16, Stored::fp32, Stored::int8, Stored::int8_blocks, Stored::palette})
+  const int64_t sizes[][3] = {{70, 64, 9}, {26, 200, 64}, {130, 390, 17}, {6, 192, 33},
+                              {2, 2, 40},  {66, 200, 1},  {14, 390, 3},   {70, 64, 8}};
+  for (const Stored form : {Stored::fp16, Stored::fp32, Stored::int8, Stored::int8_blocks, Stored::int4,
+                            Stored::palette8, Stored::palette4, Stored::palette2, Stored::palette1})
     for (const auto& [rows, k, tokens] : sizes)
-      for (const int64_t live : {tokens, tokens - 1, tokens / 2, int64_t{1}}) {
+      for (const int64_t live : {tokens, std::max<int64_t>(1, tokens - 1), (tokens + 1) / 2, int64_t{1}}) {
         CAPTURE(static_cast<int>(form));
         CAPTURE(rows);
         CAPTURE(live);

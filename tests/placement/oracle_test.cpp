@@ -122,7 +122,7 @@ void guarded(const std::string& name, const Action& action) {
   try {
     action();
   } catch (const std::exception& e) {
-    FAIL_CHECK(name, ": ", e.what());
+    FAIL_CHECK(name, ": ", std::string(e.what()));
   }
 }
 
