@@ -1,6 +1,6 @@
 // Runs a bundle of `anemone convert` with Core ML alone, as docs/bundle.md describes it. macOS 15 or newer, Apple silicon:
 //     swiftc -O -parse-as-library RunBundle.swift -o runbundle
-//     ./runbundle demo 0 1439 821 262 796        ids in (`anemone tokenize` gives them), the ids that follow out
+//     ./runbundle demo 0 1439 821 262 796        ids in (`anemone tokenize --add-special`), the ids that follow out
 // It takes one token at a time, and the longest of the compiled lengths. Bundles with --kv io are left out.
 import CoreML
 import Foundation

@@ -68,6 +68,7 @@ bool rename_swap(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(overwrite) {
+  if (target.empty()) throw Error("the output has no name");
   // Absolute: the working folder may change before the end. "a/b/" is "a/b".
   target_ = fs::absolute(target).lexically_normal();
   if (!target_.has_filename()) target_ = target_.parent_path();
@@ -76,7 +77,7 @@ StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(
   if (!fs::is_directory(folder, why))
     throw Error("cannot be written: its folder is not there").at(target.string());
   if (!overwrite && fs::exists(fs::symlink_status(target_, why)))
-    throw Error("is there already").at(target.string()).hint("remove it, or ask to overwrite it");
+    throw Error("is there already").at(target.string()).hint("remove it, or overwrite it with --overwrite");
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   staging_ = folder / fmt::format(".{}.partial-{}-{}", target_.filename().string(), ::getpid(), all.next++);
@@ -102,7 +103,9 @@ void StagedOutput::commit() {
   if (rename_new(staging_, target_) != 0) {
     const int why = errno;
     if (why == EEXIST && !overwrite_)
-      throw Error("is there already").at(target_.string()).hint("remove it, or ask to overwrite it");
+      throw Error("is there already")
+          .at(target_.string())
+          .hint("remove it, or overwrite it with --overwrite");
     if (why != EEXIST && why != ENOTEMPTY) throw fail(why);
     if (rename_swap(staging_, target_)) {
       fs::remove_all(staging_, ignored);  // the old one

@@ -34,6 +34,7 @@ Hessians Calibration::collect(const std::string& package, const std::map<std::st
   for (const auto& [name, channels] : inputs) out[name] = std::make_shared<Hessian>(channels, full);
   const BundleInfo info = BundleInfo::read(bundle_);
   const std::shared_ptr<const Package> opened = open_package(bundle_ / package);
+  int64_t real = 0;  // tokens of a call; the rest of it is padding
   BundleWatch watch;
   watch.taps = [&](size_t stage, const std::string& function) {
     std::vector<std::string> taps;
@@ -54,20 +55,24 @@ Hessians Calibration::collect(const std::string& package, const std::map<std::st
                                                       : nullptr;
       // [1, channels, positions, 1], as the lowering shapes everything.
       if (!x || x->shape().size() != 4 || x->shape()[1] != hessian->channels()) continue;
-      const std::vector<float> values = x->to_float();
-      hessian->add(values.data(), static_cast<int64_t>(values.size()) / hessian->channels(), pool);
+      std::vector<float> values = x->to_float();
+      const int64_t width = static_cast<int64_t>(values.size()) / hessian->channels();
+      const int64_t count = std::min(real, width);
+      for (int64_t c = 1; count < width && c < hessian->channels(); ++c)
+        std::copy_n(values.begin() + c * width, count, values.begin() + c * count);
+      hessian->add(values.data(), count, pool);
     }
   };
   const auto bundle = Bundle::open(bundle_, {.threads = pool.threads()}, std::move(watch));
   Session session(bundle);
-  const int64_t window = session.capacity() / bundle->most_tokens() * bundle->most_tokens();
-  for (size_t at = 0; at < ids_.size(); at += static_cast<size_t>(window)) {
-    size_t n = std::min(ids_.size() - at, static_cast<size_t>(window));
-    // Whole calls, so that no padding is looked at.
-    const auto unit = static_cast<size_t>(bundle->most_tokens());
-    if (n >= unit) n = n / unit * unit;
-    session.rewind(0);
-    session.forward(std::span(ids_).subspan(at, n));
+  // Whole calls, so that no padding is looked at; a text shorter than a call goes token by token.
+  const int64_t count = static_cast<int64_t>(ids_.size()),
+                unit = count < bundle->most_tokens() ? 1 : bundle->most_tokens();
+  real = unit;
+  const int64_t window = session.capacity() / unit * unit;
+  for (int64_t at = 0; at + unit <= count; at += unit) {
+    if (at % window == 0) session.rewind(0);
+    session.forward(std::span(ids_).subspan(static_cast<size_t>(at), static_cast<size_t>(unit)));
   }
   for (const auto& [name, hessian] : out)
     if (hessian->tokens() == 0)

@@ -1,6 +1,7 @@
 // Error-compensated rounding (Frantar et al. 2022, "GPTQ"): the columns of a matrix are rounded one after the
 // other, and what one loses is made up for by those that are still to come, as far as the inputs go together.
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -45,6 +46,34 @@ void compensate(Encoded& e, const Weight& weight, const Hessian& hessian, Thread
   e.codes = [codes, columns](int64_t begin, int64_t end, uint8_t* out) {
     std::copy(codes->begin() + begin * columns, codes->begin() + end * columns, out);
   };
+}
+
+double cost_of(const Encoded& e, const Weight& weight, const Hessian& hessian, ThreadPool& pool) {
+  constexpr int64_t kMostRows = 1024, kRows = 32;
+  const int64_t rows = e.dims[0], columns = e.dims[1], stride = (rows + kMostRows - 1) / kMostRows;
+  const int64_t sample = (rows + stride - 1) / stride, parts = (sample + kRows - 1) / kRows;
+  const WeightValues values(weight);
+  std::vector<double> costs(static_cast<size_t>(parts));
+  pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> room, errors;
+    std::vector<uint8_t> codes(static_cast<size_t>(columns)), kept(static_cast<size_t>(columns), 1);
+    for (int64_t part = begin; part < end; ++part) {
+      errors.clear();
+      for (int64_t i = part * kRows; i < std::min(sample, (part + 1) * kRows); ++i) {
+        const int64_t r = i * stride;
+        const float* w = values.floats(r * columns, (r + 1) * columns, room);
+        e.codes(r, r + 1, codes.data());
+        if (e.mask) e.mask->rows(r, r + 1, kept.data());
+        for (int64_t c = 0; c < columns; ++c) {
+          const auto k = static_cast<size_t>(c);
+          errors.push_back(w[c] - (kept[k] ? e.value(r, c, codes[k]) : 0.0f));
+        }
+      }
+      costs[static_cast<size_t>(part)] =
+          hessian.cost(errors.data(), static_cast<int64_t>(errors.size()) / columns);
+    }
+  });
+  return std::accumulate(costs.begin(), costs.end(), 0.0);
 }
 
 }  // namespace anemone

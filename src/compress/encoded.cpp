@@ -41,31 +41,52 @@ void check_shape(const Weight& weight, const StorageForm& form) {
                           weight.name));
 }
 
+// Without a Hessian's codes: tables or scales, weighted by the columns' importance, and the nearest codes.
+std::shared_ptr<Encoded> fitted(const Weight& weight, const StorageForm& form,
+                                std::shared_ptr<const Mask> mask, ThreadPool& pool,
+                                std::span<const float> importance) {
+  auto e = std::make_shared<Encoded>();
+  e->form = form;
+  e->dims = weight.dims();
+  e->dtype = weight.type.dtype;
+  e->mask = std::move(mask);
+  if (form.palette && form.palette->vector > 1) {
+    encode_vectors(*e, weight, *form.palette, pool);
+  } else if (form.palette) {
+    if (!encode_palette(*e, weight, *form.palette, pool, importance)) return nullptr;
+  } else if (form.integers) {
+    encode_integers(*e, weight, *form.integers, pool, importance);
+  } else {
+    e->values = std::make_shared<const WeightValues>(weight);
+  }
+  return e;
+}
+
 }  // namespace
 
 std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool,
                                       const Hessian* hessian) {
   check_shape(weight, form);
-  auto e = std::make_shared<Encoded>();
-  e->form = form;
-  e->dims = weight.dims();
-  e->dtype = weight.type.dtype;
-  if (form.prune) e->mask = prune(weight, *form.prune, pool);
+  std::shared_ptr<const Mask> mask;
+  if (form.prune) mask = prune(weight, *form.prune, pool);
   // What was pruned before stays so.
   else if (weight.sparse && !form.dense && !form.keep)
-    e->mask = mask_of(weight, pool);
-  if (form.palette && form.palette->vector > 1) {
-    encode_vectors(*e, weight, *form.palette, pool);
-  } else if (form.palette) {
-    const std::vector<float> importance = hessian ? hessian->diagonal() : std::vector<float>{};
-    if (!encode_palette(*e, weight, *form.palette, pool, importance)) return nullptr;
-  } else if (form.integers) {
-    encode_integers(*e, weight, *form.integers, pool);
-  } else {
-    e->values = std::make_shared<const WeightValues>(weight);
-  }
-  if (hessian && e->nearest) compensate(*e, weight, *hessian, pool);
-  return e;
+    mask = mask_of(weight, pool);
+  std::shared_ptr<const Encoded> best = fitted(weight, form, mask, pool, {});
+  if (!hessian || !best || !best->nearest) return best;
+  double least = cost_of(*best, weight, *hessian, pool);
+  const std::vector<float> importance = hessian->diagonal();
+  const auto attempt = [&](std::shared_ptr<Encoded> e) {
+    e->calibrated = true;
+    const double cost = cost_of(*e, weight, *hessian, pool);
+    if (cost < least) least = cost, best = std::move(e);
+  };
+  const std::shared_ptr<Encoded> weighted = fitted(weight, form, mask, pool, importance);
+  attempt(weighted);
+  auto compensated = std::make_shared<Encoded>(*weighted);
+  compensate(*compensated, weight, *hessian, pool);
+  attempt(compensated);
+  return best;
 }
 
 void pack_codes(const uint8_t* codes, int64_t count, int bits, std::byte* out) {

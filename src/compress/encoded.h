@@ -37,6 +37,9 @@ struct Encoded {
   RowCodes codes;
   // Of matrices: the code nearest to a value at a place, and what it stands for.
   std::function<float(int64_t row, int64_t column, float value, uint8_t& code)> nearest;
+  std::function<float(int64_t row, int64_t column, uint8_t code)>
+      value;                                   // of matrices: what a code stands for
+  bool calibrated = false;                     // tables or codes come from the activations
   std::shared_ptr<const Mask> mask;            // pruned weights
   std::shared_ptr<const WeightValues> values;  // of dense and merely pruned weights
 
@@ -53,8 +56,9 @@ struct Encoded {
 
 // Fits tables or scales in a first pass over the weight. Error, saying what would work, where the form does
 // not fit the weight's shape. Empty when a palette of mode unique has too few entries for the weight.
-// With the squares of a matrix's inputs, `hessian`, tables are fitted to what the outputs lose, and codes are
-// chosen so that later ones make up for the errors of earlier ones.
+// With the squares of a matrix's inputs, `hessian` (factored), tables are fitted to what the outputs lose, and
+// codes are chosen so that later ones make up for the errors of earlier ones; of this, the fitted tables alone,
+// and what would be done without, that is kept which loses least on the tokens that the Hessian kept aside.
 std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool,
                                       const Hessian* hessian = nullptr);
 
@@ -65,10 +69,13 @@ std::shared_ptr<const Mask> mask_of(const Weight& weight, ThreadPool& pool);
 // importance: of each column's errors; empty: all alike.
 bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool,
                     std::span<const float> importance);
+// What the outputs lose on the tokens that the Hessian kept aside; of a large matrix, some rows speak for all.
+double cost_of(const Encoded& e, const Weight& weight, const Hessian& hessian, ThreadPool& pool);
 // Replaces the codes by error-compensated ones.
 void compensate(Encoded& e, const Weight& weight, const Hessian& hessian, ThreadPool& pool);
 void encode_vectors(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool);
-void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, ThreadPool& pool);
+void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, ThreadPool& pool,
+                     std::span<const float> importance);
 
 // Codes of `bits` each, packed, element 0 in the lowest bits of the first byte.
 void pack_codes(const uint8_t* codes, int64_t count, int bits, std::byte* out);

@@ -11,6 +11,9 @@ namespace anemone {
 namespace {
 
 constexpr double kDamping = 0.01;  // of the mean diagonal, added to it: few tokens leave directions unseen
+constexpr int64_t kBlock =
+    16;  // tokens in a row that are averaged or kept aside together: neighbours are alike
+constexpr int64_t kAsideEvery = 4;
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 double dot(const double* a, const double* b, int64_t n) {
@@ -38,25 +41,78 @@ void cholesky(std::vector<double>& a, int64_t n) {
 }  // namespace
 
 Hessian::Hessian(int64_t channels, bool full)
-    : channels_(channels), full_(full), sums_(full ? at(channels * channels) : 0), diagonal_(at(channels)) {}
+    : channels_(channels),
+      full_(full),
+      sums_(full ? at(channels * channels) : 0),
+      diagonal_(at(channels)),
+      fourth_(at(channels)) {}
 
 void Hessian::add(const float* x, int64_t positions, ThreadPool& pool) {
+  std::vector<double> length(at(positions));
   for (int64_t c = 0; c < channels_; ++c)
     for (int64_t t = 0; t < positions; ++t) {
       const double v = static_cast<double>(x[c * positions + t]);
-      diagonal_[at(c)] += v * v;
+      length[at(t)] += v * v;
     }
-  tokens_ += positions;
-  if (!full_) return;
+  std::vector<float> used;  // [tokens, channels]
+  int64_t count = 0;
+  for (int64_t t = 0; t < positions; ++t) {
+    if (!(length[at(t)] > 0) || !std::isfinite(length[at(t)])) continue;
+    const double scale = 1 / std::sqrt(length[at(t)]);
+    const bool apart = seen_++ / kBlock % kAsideEvery == kAsideEvery - 1;
+    std::vector<float>& to = apart ? aside_ : used;
+    count += !apart;
+    for (int64_t c = 0; c < channels_; ++c) {
+      const double v = static_cast<double>(x[c * positions + t]) * scale;
+      to.push_back(static_cast<float>(v));
+      if (apart) continue;
+      diagonal_[at(c)] += v * v;
+      fourth_[at(c)] += v * v * v * v;
+    }
+  }
+  tokens_ += count;
+  if (!full_ || count == 0) return;
   constexpr int64_t kRows = 64;
   pool.parallel_for((channels_ + kRows - 1) / kRows, 1, [&](int64_t begin, int64_t end) {
     GemmScratch scratch;
     for (int64_t part = begin; part < end; ++part) {
       const int64_t first = part * kRows, rows = std::min(kRows, channels_ - first);
-      gemm(rows, channels_, positions, {x + first * positions, positions, 1}, {x, 1, positions},
+      gemm(rows, channels_, count, {used.data() + first, 1, channels_}, {used.data(), channels_, 1},
            sums_.data() + first * channels_, channels_, true, scratch);
     }
   });
+}
+
+double Hessian::cost(const float* errors, int64_t rows) const {
+  constexpr int64_t kRows = 32;
+  const int64_t tokens = aside();
+  std::vector<float> out(at(kRows * tokens));
+  GemmScratch scratch;
+  double sum = 0;
+  for (int64_t r = 0; r < rows; r += kRows) {
+    const int64_t n = std::min(kRows, rows - r);
+    gemm(n, tokens, channels_, {errors + r * channels_, channels_, 1}, {aside_.data(), 1, channels_},
+         out.data(), tokens, false, scratch);
+    for (int64_t i = 0; i < n * tokens; ++i) {
+      const double v = static_cast<double>(out[at(i)]);
+      sum += v * v;
+    }
+  }
+  return sum;
+}
+
+double Hessian::shrinkage() const {
+  // With h the averages over T tokens of length 1, the variances of all h_ij add up to (1 - sum h_ij^2) / T.
+  const auto tokens = static_cast<double>(std::max<int64_t>(1, tokens_));
+  double all = 0, own = 0, own_variance = 0;
+  for (const float v : sums_) all += static_cast<double>(v) * static_cast<double>(v) / (tokens * tokens);
+  for (int64_t c = 0; c < channels_; ++c) {
+    const double mean = diagonal_[at(c)] / tokens;
+    own += mean * mean;
+    own_variance += fourth_[at(c)] / tokens - mean * mean;
+  }
+  const double variance = (1 - all - own_variance) / tokens, pairs = all - own;
+  return pairs > 0 ? std::clamp(variance / pairs, 0.0, 1.0) : 1.0;
 }
 
 std::vector<float> Hessian::diagonal() const {
@@ -76,13 +132,15 @@ void Hessian::factor() {
                    [&](int32_t a, int32_t b) { return diagonal_[at(a)] > diagonal_[at(b)]; });
   const double mean = std::accumulate(diagonal_.begin(), diagonal_.end(), 0.0) / static_cast<double>(n);
   const double damping = std::max(kDamping * mean, 1e-12);
+  const double pairs = 1 - shrinkage();
   // The matrix from its last row to its first: its factor, turned round again, is M with H = M M^T and M upper
   // triangular, so that U is M's inverse and no inverse of H is needed.
   std::vector<double> turned(at(n * n));
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j)
       turned[at(i * n + j)] =
-          static_cast<double>(sums_[at(int64_t{order_[at(n - 1 - i)]} * n + order_[at(n - 1 - j)])]) +
+          static_cast<double>(sums_[at(int64_t{order_[at(n - 1 - i)]} * n + order_[at(n - 1 - j)])]) *
+              (i == j ? 1 : pairs) +
           (i == j ? damping : 0);
   sums_ = {};
   cholesky(turned, n);

@@ -1,8 +1,12 @@
-// Hessian: the squares of a matrix's inputs, summed over tokens: how much an error of each weight, and of each
+// Hessian: the squares of a matrix's inputs, averaged over tokens: how much an error of each weight, and of each
 // pair of weights in a row, costs at the output.
 //     Hessian h(channels);
 //     h.add(x, positions, pool);                       // x: [channels, positions]
 //     h.factor();                                      // once, when all is there
+// Every token counts alike: its inputs are divided by their length first. A few tokens (a text's first, often)
+// have inputs many times as large as the others', in layers whose results are normalized afterwards, and would
+// otherwise be all that counts. One block of tokens in four is not averaged but kept aside, so that what was
+// fitted to the others can be judged on tokens it has not seen.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +21,30 @@ class Hessian {
   explicit Hessian(int64_t channels, bool full = true);
 
   int64_t channels() const { return channels_; }
-  int64_t tokens() const { return tokens_; }
+  int64_t tokens() const { return tokens_; }  // that were averaged
+  int64_t aside() const { return static_cast<int64_t>(aside_.size()) / channels_; }
   void add(const float* x, int64_t positions, ThreadPool& pool);
 
   // The mean square of each channel, a little above zero.
   std::vector<float> diagonal() const;
+  // What errors of `rows` rows, [rows, channels], cost on the tokens kept aside: the sum over rows and tokens.
+  double cost(const float* errors, int64_t rows) const;
 
+  // Of pairs: how far they are drawn to zero, because so few tokens tell little of so many pairs: 0 to 1
+  // (Schaefer and Strimmer 2005; the estimate of Ledoit and Wolf with the diagonal as its target).
+  double shrinkage() const;
   // Orders the channels, the largest first, and factors the inverse: U with inverse = U^T U, U upper
-  // triangular, by which errors are passed on from column to column. The sums are gone afterwards.
+  // triangular, by which errors are passed on from column to column. The averages of pairs are gone afterwards.
   void factor();
   const std::vector<int32_t>& order() const { return order_; }
   const float* factor_row(int64_t i) const { return factor_.data() + i * channels_; }
 
  private:
-  int64_t channels_, tokens_ = 0;
+  int64_t channels_, tokens_ = 0, seen_ = 0;
   bool full_;
-  std::vector<float> sums_;       // [channels, channels], or the diagonal alone
-  std::vector<double> diagonal_;  // sums
+  std::vector<float> sums_;                // [channels, channels], or none
+  std::vector<double> diagonal_, fourth_;  // sums of squares and of fourth powers
+  std::vector<float> aside_;               // [tokens, channels]
   std::vector<int32_t> order_;
   std::vector<float> factor_;
 };

@@ -51,8 +51,10 @@ void widen(Range& r, const uint16_t* halves, int64_t count) {
 
 class IntegerFit {
  public:
-  IntegerFit(const Weight& weight, const IntegerForm& form, std::vector<int64_t> parts)
+  IntegerFit(const Weight& weight, const IntegerForm& form, std::vector<int64_t> parts,
+             std::span<const float> importance)
       : form_(form),
+        importance_(importance.begin(), importance.end()),
         values_(weight),
         dims_(weight.dims()),
         parts_(std::move(parts)),
@@ -91,12 +93,19 @@ class IntegerFit {
 
   // The code nearest to a value in a matrix.
   float nearest(int64_t row, int64_t column, float value, uint8_t& code) const {
-    const Step& step =
-        steps_[static_cast<size_t>(row * parts_[0] / dims_[0] * parts_[1] + column * parts_[1] / dims_[1])];
+    const Step& step = step_at(row, column);
     const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
     const float q = (std::min(most, std::max(least, value / step.scale)) + kMagic) - kMagic;
     code = static_cast<uint8_t>(static_cast<int32_t>(q) + step.zero);
     return values_.half() ? round_to_half(step.scale * q) : step.scale * q;
+  }
+
+  // What a code of a matrix stands for.
+  float value(int64_t row, int64_t column, uint8_t code) const {
+    const Step& step = step_at(row, column);
+    const int q = dtype_is_signed(form_.dtype) ? sign_extended(code) : code;
+    const float v = step.scale * static_cast<float>(q - step.zero);
+    return values_.half() ? round_to_half(v) : v;
   }
 
   void codes(int64_t begin, int64_t end, uint8_t* out) const {
@@ -182,10 +191,28 @@ class IntegerFit {
   // others.
   bool searches() const { return dtype_bits(form_.dtype) == 4; }
 
-  double error(const Step& step, const float* v, int64_t count) const {
+  const Step& step_at(int64_t row, int64_t column) const {
+    return steps_[static_cast<size_t>(row * parts_[0] / dims_[0] * parts_[1] +
+                                      column * parts_[1] / dims_[1])];
+  }
+
+  int sign_extended(uint8_t code) const {
+    return dtype_bits(form_.dtype) == 4 ? static_cast<int8_t>(code << 4) / 16 : static_cast<int8_t>(code);
+  }
+
+  // weights: of each value's error, or none.
+  double error(const Step& step, const float* v, const float* weights, int64_t count) const {
     const float inverse = 1.0f / step.scale;
     const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
     float sum = 0;
+    if (weights) {
+      for (int64_t i = 0; i < count; ++i) {
+        const float q = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
+        const float d = v[i] - step.scale * q;
+        sum += weights[i] * d * d;
+      }
+      return static_cast<double>(sum);
+    }
     for (int64_t i = 0; i < count; ++i) {
       const float q = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
       const float d = v[i] - step.scale * q;
@@ -216,8 +243,14 @@ class IntegerFit {
         const float* v = values_.floats(at, stop, room);
         blocks_.runs(at, stop, [&](int64_t b, int64_t f, int64_t block) {
           const auto i = static_cast<size_t>(block);
-          for (size_t c = 0; c < choices[i].size(); ++c)
-            errors[i][c] += error(choices[i][c], v + (b - at), f - b);
+          for (int64_t from = b; from < f;) {
+            const int64_t column = from % row_,
+                          n = importance_.empty() ? f - b : std::min(f - from, row_ - column);
+            const float* weights = importance_.empty() ? nullptr : importance_.data() + column;
+            for (size_t c = 0; c < choices[i].size(); ++c)
+              errors[i][c] += error(choices[i][c], v + (from - at), weights, n);
+            from += n;
+          }
         });
       }
       values_.release(begin * row_, end * row_);
@@ -233,6 +266,7 @@ class IntegerFit {
   }
 
   IntegerForm form_;
+  std::vector<float> importance_;  // of each column of a matrix; empty: all alike
   WeightValues values_;
   std::vector<int64_t> dims_, parts_;
   Blocks blocks_;
@@ -243,20 +277,23 @@ class IntegerFit {
 
 }  // namespace
 
-void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, ThreadPool& pool) {
+void encode_integers(Encoded& e, const Weight& weight, const IntegerForm& form, ThreadPool& pool,
+                     std::span<const float> importance) {
   std::vector<int64_t> parts(e.dims.size(), 1);
   const auto out = static_cast<size_t>(weight.output_axis), in = static_cast<size_t>(weight.input_axis);
   if (form.per != IntegerForm::Per::tensor) parts[out] = e.dims[out];
   if (form.per == IntegerForm::Per::block) parts[in] = e.dims[in] / form.block;
-  auto fit = std::make_shared<IntegerFit>(weight, form, parts);
+  auto fit = std::make_shared<IntegerFit>(weight, form, parts, importance);
   fit->fit(e, pool);
   e.scale_dims = parts;
   e.code_dims = e.dims;
   e.code_dtype = form.dtype;
-  if (weight.is_matrix())
+  if (weight.is_matrix()) {
     e.nearest = [fit](int64_t row, int64_t column, float value, uint8_t& code) {
       return fit->nearest(row, column, value, code);
     };
+    e.value = [fit](int64_t row, int64_t column, uint8_t code) { return fit->value(row, column, code); };
+  }
   e.codes = [fit](int64_t begin, int64_t end, uint8_t* codes) { fit->codes(begin, end, codes); };
 }
 

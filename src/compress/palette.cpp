@@ -315,6 +315,9 @@ bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, T
       code = book.find(value);
       return book.value(code);
     };
+    e.value = [books, rows](int64_t row, int64_t, uint8_t code) {
+      return (*books)[static_cast<size_t>(row / rows)].value(code);
+    };
   }
   e.codes = [fit, books](int64_t begin, int64_t end, uint8_t* out) { fit->codes(begin, end, *books, out); };
   return true;

@@ -18,6 +18,7 @@ import os
 import random
 import sys
 
+import exact_data
 import numpy as np
 import pytest
 import stand_in
@@ -31,6 +32,7 @@ def pytest_addoption(parser):
     group.addoption("--precision", choices=["fp32", "fp16"], help="keep the tests with this backend precision")
     group.addoption("--arith", default="fp32", choices=["fp32", "fp16"], help="arithmetic of the prediction")
     group.addoption("--cap", type=int, default=0, help="at most N parametrisations of a test function")
+    group.addoption("--exact-data", action="store_true", help="random data that fp16 holds exactly; see exact_data.py")
     group.addoption("--shard", default="0/1", help="I/N: the I-th of N equal parts")
 
 
@@ -39,6 +41,8 @@ def pytest_configure(config):
     if not os.access(binary, os.X_OK):
         raise pytest.UsageError(f"no program at {binary}; set ANEMONE to the anemone command")
     stand_in.command = [binary, "predict", "--arith", config.getoption("--arith")]
+    if config.getoption("--exact-data"):
+        exact_data.install()
     config.pluginmanager.register(Recorder(config.getoption("--records")), "conformance-recorder")
 
 

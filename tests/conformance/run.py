@@ -50,6 +50,7 @@ def parse_arguments():
     parser.add_argument("--cap", type=int, default=0, help="at most N parametrisations of a test function")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "fp16"], help="backend precision of the tests")
     parser.add_argument("--arith", default="fp32", choices=["fp32", "fp16"], help="arithmetic of the predictions")
+    parser.add_argument("--exact-data", action="store_true", help="random data that fp16 holds exactly: a control run")
     parser.add_argument("--all-opsets", action="store_true", help="each test with every opset that has its ops")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build/conformance/venv")
@@ -94,6 +95,7 @@ def pytest_line(args, python, suite, shard, records):
     line += ["--continue-on-collection-errors"]
     line += ["--disable-warnings", f"--rootdir={site}", f"--records={records}", f"--shard={shard}/{args.jobs}"]
     line += [f"--precision={args.precision}", f"--arith={args.arith}", f"--cap={args.cap}"]
+    line += ["--exact-data"] if args.exact_data else []
     line += [f"--ignore={site / 'coremltools' / path}" for path in LEFT_OUT.get(suite, [])]
     if args.keyword:
         line += ["-k", args.keyword]

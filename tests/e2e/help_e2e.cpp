@@ -1,6 +1,7 @@
 // What every verb has in common: help, version, completion, wrong calls.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "e2e/command.h"
@@ -44,6 +45,22 @@ TEST_CASE("the help lists the verbs, and each one's help ends with two examples 
   }
 }
 
+TEST_CASE("the help fits into 100 columns and shows names of values, not choices or ranges") {
+  std::vector<std::string> all = verbs();
+  all.push_back("--help");
+  for (const std::string& verb : all) {
+    CAPTURE(verb);
+    std::istringstream lines(anemone_command({verb, "--help"}).out);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      const auto columns = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+      CHECK(columns <= 100);
+      CHECK(line.find(":{") == std::string::npos);
+      CHECK(line.find(":INT") == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("the version is the project's") {
   const Outcome version = anemone_command({"--version"});
   CHECK(version.status == 0);
@@ -53,10 +70,18 @@ TEST_CASE("the version is the project's") {
 TEST_CASE("a wrong call is one error line and status 2") {
   check_refused(anemone_command({}), {"--help"});
   check_refused(anemone_command({"frobnicate"}), {"frobnicate"});
-  check_refused(anemone_command({"inspect"}), {"PACKAGE"});
+  check_refused(anemone_command({"inspct", recall_package()}), {"did you mean 'inspect'?"});
+  check_refused(anemone_command({"inspect"}), {"PACKAGE", "'anemone inspect --help'"});
+  check_refused(anemone_command({"inspect", recall_package(), "more"}), {"'more' is one argument too many"});
+  check_refused(anemone_command({"convert", "--contxt", "5"}), {"'--contxt'", "did you mean '--context'?"});
+  check_refused(anemone_command({"run", "a", "b", "--seed", "x"}), {"--seed takes a number; found 'x'"});
+  check_refused(anemone_command({"run", "a", "b", "--top-k"}), {"--top-k takes a value"});
+  check_refused(anemone_command({"check", "a", "--os", "18", "--os", "17"}),
+                {"--os is given more than once"});
   check_refused(anemone_command({"inspect", "--no-such-flag", recall_package()}), {"--no-such-flag"});
-  check_refused(anemone_command({"predict", recall_package(), "--arith", "fp8"}), {"fp8"});
-  check_refused(anemone_command({"predict", recall_package(), "--threads", "0"}), {"0"});
+  check_refused(anemone_command({"predict", recall_package(), "--arith", "fp8"}),
+                {"one of fp32, fp16", "'fp8'"});
+  check_refused(anemone_command({"predict", recall_package(), "--threads", "0"}), {"1 to 1024; found 0"});
   check_refused(anemone_command({"predict", recall_package(), "--repeat", "0"}), {"--repeat"});
   check_refused(anemone_command({"predict", recall_package(), "--input", "letter"}), {"NAME=FILE"});
 }
