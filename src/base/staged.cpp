@@ -35,6 +35,7 @@ Registry& registry() {
 
 // Who takes SIGINT instead of the thread that waits for signals.
 std::atomic<bool> interrupts_left = false;
+std::atomic<void (*)()> before_exit = nullptr;
 std::atomic<pthread_t> interrupts_owner = {};
 
 // Fails with EEXIST when the target is there.
@@ -150,9 +151,12 @@ void remove_staged_outputs_on_signals() {
       pthread_kill(interrupts_owner, SIGINT);  // it may come here although that thread does not block it
     }
     remove_staged_outputs();
+    if (void (*const last)() = before_exit) last();
     ::_exit(128 + signal);
   }).detach();
 }
+
+void call_before_signal_exit(void (*function)()) { before_exit = function; }
 
 void leave_interrupts_to_this_thread() {
   interrupts_owner = pthread_self();

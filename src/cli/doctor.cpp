@@ -90,6 +90,8 @@ extern const Command kDoctor{"doctor",
                                  std::string text;
                                  for (const std::string& word : args->text)
                                    text += (text.empty() ? "" : " ") + word;
+                                 if (!text.empty() && !args->bundle.empty())
+                                   throw errorf("a message or --bundle, one at a time");
                                  return text.empty() ? look(*args, common) : decode(text, common);
                                };
                              }};

@@ -95,8 +95,8 @@ Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
     p.added_by_text[s.added[i].content] = token.id;
     if (!token.normal_form.empty())
       token.content = token.normal_form;
-    else if (token.normalized)
-      token.content = p.normalizer->run(token.content);
+    else if (token.normalized && (token.content = p.normalizer->run(token.content)).empty())
+      throw errorf("added token '{}' is nothing once it is normalised", s.added[i].content);
     p.added_text.push_back(token.content);
     (token.normalized ? normalized : raw).push_back(std::move(token));
   }

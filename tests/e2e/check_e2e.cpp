@@ -130,4 +130,5 @@ TEST_CASE("wrong calls of check are refused") {
   check_refused(anemone_command({"check", recall_package(), "--golden", folder / "g.npz"}), {"g.npz"});
   check_refused(anemone_command({"check", recall_package(), "--html", folder / "no/where.html"}), {"no"});
   check_refused(anemone_command({"doctor", "--bundle", folder / "absent"}), {"absent"});
+  check_refused(anemone_command({"doctor", "--bundle", folder.path(), "error", "-14"}), {"one at a time"});
 }
