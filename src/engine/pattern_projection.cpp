@@ -266,8 +266,9 @@ class Projections {
   bool fits(int step) const {
     const Operand* weight = find_operand(edit_.step(step).binding, "weight");
     const int64_t size = edit_.step(step).types[0].size(), rows = weight->type.shape[0].size();
-    return size > 0 && (size / rows > kMostPositions || weight_kind(weight->stored.get()) ||
-                        packed_bits(weight->stored->form(), weight->type.shape[1].size()) > 0);
+    if (size == 0 || weight->type.shape[1] == Dim(0)) return false;
+    return size / rows > kMostPositions || weight_kind(weight->stored.get()) ||
+           packed_bits(weight->stored->form(), weight->type.shape[1].size()) > 0;
   }
 
   bool constant_bias(int step) const {

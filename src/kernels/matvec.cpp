@@ -1,5 +1,6 @@
 #include "kernels/matvec.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/half.h"
@@ -144,6 +145,42 @@ void widen_all(const uint8_t* HWY_RESTRICT w, int64_t count, float* HWY_RESTRICT
   for (; i < count; ++i) out[i] = W::one(w + i * W::kBytes);
 }
 
+// Elements of 4 bits through a table of 16 floats that stays in one register or two; how many it has done.
+template <class D>  // a template, so that only what fits the vectors is compiled
+int64_t nibbles_of(D d, const uint8_t* HWY_RESTRICT packed, int64_t count, const float* HWY_RESTRICT table,
+                   float* HWY_RESTRICT out) {
+  int64_t i = 0;
+  if constexpr (hn::MaxLanes(D()) == 8 || hn::MaxLanes(D()) == 16) {
+    const hn::RebindToSigned<D> di;
+    const hn::Full128<uint16_t> pairs;
+    const auto nibbles = hn::Set(pairs, 0x0f0f);
+    const auto low = hn::LoadU(d, table);
+    for (; i + 16 <= count; i += 16, packed += 8) {
+      const auto wide = hn::PromoteTo(pairs, hn::LoadU(hn::Full64<uint8_t>(), packed));
+      const auto bytes =
+          hn::BitCast(hn::Full128<uint8_t>(), hn::And(hn::Or(wide, hn::ShiftLeft<4>(wide)), nibbles));
+      if constexpr (hn::MaxLanes(D()) == 16) {
+        hn::StoreU(hn::TableLookupLanes(low, hn::IndicesFromVec(d, hn::PromoteTo(di, bytes))), d, out + i);
+      } else {
+        const auto high = hn::LoadU(d, table + 8);
+        const auto look_up = [&](auto half) HWY_ATTR {
+          const auto index = hn::PromoteTo(di, half);
+          const auto at = hn::IndicesFromVec(d, hn::And(index, hn::Set(di, 7)));
+          return hn::IfThenElse(hn::RebindMask(d, hn::Gt(index, hn::Set(di, 7))),
+                                hn::TableLookupLanes(high, at), hn::TableLookupLanes(low, at));
+        };
+        hn::StoreU(look_up(hn::LowerHalf(bytes)), d, out + i);
+        hn::StoreU(look_up(hn::UpperHalf(hn::Full64<uint8_t>(), bytes)), d, out + i + 8);
+      }
+    }
+  }
+  return i;
+}
+
+int64_t NibblesImpl(const uint8_t* packed, int64_t count, const float* table, float* out) {
+  return nibbles_of(hn::ScalableTag<float>(), packed, count, table, out);
+}
+
 void WidenImpl(WeightKind kind, const uint8_t* w, int64_t count, float* out) {
   switch (kind) {
     case WeightKind::fp32: return widen_all<Fp32Weights>(w, count, out);
@@ -170,6 +207,7 @@ namespace anemone {
 
 HWY_EXPORT(MatvecImpl);
 HWY_EXPORT(WidenImpl);
+HWY_EXPORT(NibblesImpl);
 
 namespace {
 
@@ -187,6 +225,7 @@ void copy_entries(const float* table, const std::byte* packed, int64_t count, fl
 
 void PackedTable::fill(int bits, const float* values) {
   per_byte_ = 8 / bits;
+  if (bits == 4) std::copy_n(values, 16, values_.begin());
   floats_.resize(static_cast<size_t>(256 * per_byte_));
   float* out = floats_.data();
   for (int byte = 0; byte < 256; ++byte)
@@ -196,7 +235,11 @@ void PackedTable::fill(int bits, const float* values) {
 void PackedTable::widen(const std::byte* packed, int64_t count, float* out) const noexcept {
   switch (per_byte_) {
     case 1: return copy_entries<1>(floats_.data(), packed, count, out);
-    case 2: return copy_entries<2>(floats_.data(), packed, count, out);
+    case 2: {
+      const int64_t done = HWY_DYNAMIC_DISPATCH(NibblesImpl)(reinterpret_cast<const uint8_t*>(packed), count,
+                                                             values_.data(), out);
+      return copy_entries<2>(floats_.data(), packed + done / 2, count - done, out + done);
+    }
     case 4: return copy_entries<4>(floats_.data(), packed, count, out);
     default: return copy_entries<8>(floats_.data(), packed, count, out);
   }

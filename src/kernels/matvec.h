@@ -4,6 +4,7 @@
 // Memory-bound for one vector. Sums run in an order that depends on k alone.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -33,7 +34,8 @@ class PackedTable {
 
  private:
   int64_t per_byte_ = 1;
-  std::vector<float> floats_;  // 256 times per_byte_
+  std::vector<float> floats_;          // 256 times per_byte_
+  std::array<float, 16> values_ = {};  // the table itself, for 4 bits
 };
 
 // The plain twin.

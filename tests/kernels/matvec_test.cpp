@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "kernels/all_targets.h"
 
 using namespace anemone;
 
@@ -56,4 +57,32 @@ TEST_CASE("weights are widened to what they stand for") {
       CHECK(out[static_cast<size_t>(i)] == expected);
     }
   }
+}
+
+TEST_CASE("packed elements become the values that they stand for, on every target") {
+  std::mt19937 random(3);
+  std::vector<uint8_t> bytes(101);
+  for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
+  const auto* packed = reinterpret_cast<const std::byte*>(bytes.data()) + 1;
+  test::for_each_target([&](const char* name) {
+    CAPTURE(name);
+    for (const int bits : {1, 2, 4, 8}) {
+      std::vector<float> values(size_t{1} << bits);
+      for (float& v : values) v = static_cast<float>(random() % 1000);
+      PackedTable table;
+      table.fill(bits, values.data());
+      for (int64_t count = 0; count <= 100; ++count) {
+        std::vector<float> out(static_cast<size_t>(count + 1), -1);
+        table.widen(packed, count, out.data());
+        bool equal = out.back() == -1;  // and nothing behind the end
+        for (int64_t i = 0; i < count; ++i) {
+          const int q = bytes[static_cast<size_t>(1 + i * bits / 8)] >> (i * bits % 8) & ((1 << bits) - 1);
+          equal &= out[static_cast<size_t>(i)] == values[static_cast<size_t>(q)];
+        }
+        CAPTURE(bits);
+        CAPTURE(count);
+        REQUIRE(equal);
+      }
+    }
+  });
 }
