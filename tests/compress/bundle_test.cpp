@@ -87,6 +87,38 @@ TEST_CASE("a compressed bundle is whole, smaller, and close to what it was") {
   CHECK(twice.again == static_cast<int64_t>(twice.rows.size()));
 }
 
+TEST_CASE("calibrated bundles foresee another text better than plain ones") {
+  // As the model was trained: stories between <|bos|> and <|eos|>.
+  std::string text = slurp(source_dir() / "bench/texts/stories.txt");
+  constexpr std::string_view kBetween = "\n<|eos|>\n";
+  for (size_t at; (at = text.find(kBetween)) != std::string::npos;)
+    text.replace(at, kBetween.size(), "<|eos|><|bos|>");
+  const auto ids = load_tokenizer(*Bundle::open(demo().bundle, {}))->encode(text, {.add_special = true});
+  REQUIRE(ids.size() > 3072);
+  const auto unseen = std::span(ids).last(ids.size() - 2048).first(1024);
+  const auto of = [&](const fs::path& path) {
+    return perplexity(Bundle::open(path, {}), unseen, {.context = 128, .stride = 64}).value();
+  };
+  const TempFolder folder;
+  for (const char* rule :
+       {R"({"palettize": {"bits": 2, "fast": true}})", R"({"palettize": {"bits": 3, "fast": true}})",
+        R"({"palettize": {"bits": 3, "group": 16, "fast": true}})",
+        R"({"quantize": {"type": "int4", "per": "tensor"}})"}) {
+    CAPTURE(rule);
+    CompressOptions options{.recipe = recipe(rule), .overwrite = true};
+    const CompressReport before = compress(demo().bundle, folder / "out", options);
+    const double plain = of(folder / "out");
+    CHECK(before.judged == 0);
+    options.calibration.assign(ids.begin(), ids.begin() + 2048);
+    const CompressReport after = compress(demo().bundle, folder / "out", options);
+    const double calibrated = of(folder / "out");
+    CHECK(after.judged == static_cast<int64_t>(after.rows.size()));
+    CHECK(after.bytes_after == before.bytes_after);
+    CHECK(calibrated < plain);
+    MESSAGE(rule << ": " << plain << " -> " << calibrated);
+  }
+}
+
 TEST_CASE("searched bits stay within the loss, in eight runs") {
   const TempFolder folder;
   SearchOptions options;
