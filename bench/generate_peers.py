@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Decoding side by side with llama.cpp (llama-cpp-python), in one run: anemone on a bundle, llama.cpp on the Q8_0 form of
 the same GGUF file (made beside it at the first run), turn by turn, on the same number of threads. Prints tokens per second of
-prefill and decode of every round and the median of the rounds' ratios.
+prefill and decode of every round and the median of the rounds' ratios. anemone's prefill there is the first call of a fresh
+process, which makes its plans; beside it, where bench_prefill is built, prompts of several lengths in processes that are warm.
 
     generate_peers.py BUNDLE MODEL.gguf [--anemone build/release/anemone] [--threads 2] [--new 128] [--context 2048]
                       [--prompt TEXT] [--rounds 5]
@@ -55,6 +56,17 @@ class Llama:
             token = int(self.best())
         return len(ids) / prefill, new / max(1e-9, time.perf_counter() - start)
 
+    def prefill(self, count):
+        """Tokens per second of a prompt, the best of four."""
+        ids = [100 + 37 * i % 1000 for i in range(count)]
+        best = 0
+        for _ in range(4):
+            self.model.reset()
+            start = time.perf_counter()
+            self.model.eval(ids)
+            best = max(best, count / (time.perf_counter() - start))
+        return best
+
     def best(self):
         import numpy
 
@@ -68,6 +80,11 @@ def anemone(command, bundle, prompt, new, threads):
         check=True, capture_output=True, text=True,
     ).stdout
     return json.loads(out)
+
+
+def warm_prefill(command, bundle, count, threads):
+    out = subprocess.run([command, bundle, str(count), str(threads), "1"], check=True, capture_output=True, text=True).stdout
+    return next(float(line.split()[-2]) for line in out.splitlines() if line.startswith("last logits"))
 
 
 def main():
@@ -99,6 +116,12 @@ def main():
         ratios.append((a[0] / b[0], a[1] / b[1]))
         print(f"{n + 1:5} | {a[0]:8.1f} {a[1]:8.1f} | {b[0]:8.1f} {b[1]:8.1f} | "
               f"{ratios[-1][0]:7.2f} {ratios[-1][1]:7.2f} | {os.getloadavg()[0]:.1f}", flush=True)
+    program = os.path.join(os.path.dirname(options.anemone), "bench_prefill")
+    for count in (length, 64, 512, 1024) if os.path.exists(program) else ():
+        pairs = [(warm_prefill(program, options.bundle, count, options.threads), llama.prefill(count)) for _ in range(3)]
+        ratio = statistics.median(a / b for a, b in pairs)
+        print(f"warm, {count:4} tokens: prefill {max(a for a, _ in pairs):.0f} and {max(b for _, b in pairs):.0f} tok/s, ratio {ratio:.2f}",
+              flush=True)
     print(f"median of the ratios: prefill {statistics.median(r[0] for r in ratios):.2f}, "
           f"decode {statistics.median(r[1] for r in ratios):.2f}")
 

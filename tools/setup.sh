@@ -6,7 +6,7 @@
 
 apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libcli11-dev libprotozero-dev nlohmann-json3-dev \
 libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev doctest-dev"
-apt_check="clang-16 libclang-rt-16-dev xz-utils"
+apt_check="clang xz-utils"
 # Kernels for arm64, run under qemu; on arm64 the release tree has them already.
 apt_arm64="g++-aarch64-linux-gnu qemu-user-static"
 # A python that can make a virtual environment may come from elsewhere.
@@ -36,19 +36,53 @@ need_packages() {
   [ "$1" -gt 3 ] || [ "$2" -ge 25 ] || fail "cmake is $1.$2, at least 3.25 is needed: Debian 12, Ubuntu 24.04 or newer"
 }
 
+# A clang++ that can build the sanitizer tree: 16 or newer, with its run-time libraries.
+find_clang() {
+  local name out kinds=address,undefined,fuzzer least=16
+  local source='extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, decltype(sizeof(0))) { return 0; }'
+  # Apple counts its versions otherwise, and leaves libFuzzer out.
+  [ "$(uname)" != Darwin ] || kinds=address,undefined least=0 source='int main() {}'
+  out=$(mktemp)
+  for name in clang++-16 clang++-20 clang++-19 clang++-18 clang++-17 clang++; do
+    command -v $name >/dev/null && [ "$($name -dumpversion | cut -d. -f1)" -ge $least ] || continue
+    echo "$source" | $name -std=c++20 -fsanitize=$kinds -x c++ - -o "$out" 2>/dev/null || continue
+    rm -f "$out"
+    echo $name
+    return
+  done
+  rm -f "$out"
+  return 1
+}
+
+# What stands for "clang" in the lists above: nothing when one is there, else the first that the system has.
+clang_packages() {
+  local version
+  for version in 16 20 19 18 17; do
+    [ -z "$(apt-cache search --names-only "^libclang-rt-$version-dev\$")" ] || {
+      echo "clang-$version libclang-rt-$version-dev"
+      return
+    }
+  done
+}
+
 need_apt() {
-  local missing="" package
+  local missing="" package clang=""
   for package in "$@"; do
+    if [ "$package" = clang ]; then
+      find_clang >/dev/null || clang=yes
+      continue
+    fi
     dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
   done
-  [ -n "$missing" ] || return 0
+  [ -n "$missing$clang" ] || return 0
   local sudo=""
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || fail "these packages are missing and there is no sudo to install them:$missing"
     sudo=sudo
   fi
-  echo "installing:$missing"
   $sudo apt-get -qq update || echo "note: apt-get update failed; trying with the lists that are there" >&2
+  [ -z "$clang" ] || missing="$missing $(clang_packages)"
+  echo "installing:$missing"
   # shellcheck disable=SC2086
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null ||
     fail "apt-get could not install:$missing"

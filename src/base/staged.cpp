@@ -35,6 +35,7 @@ Registry& registry() {
 
 // Who takes SIGINT instead of the thread that waits for signals.
 std::atomic<bool> interrupts_left = false;
+std::atomic<void (*)()> before_exit = nullptr;
 std::atomic<pthread_t> interrupts_owner = {};
 
 // Fails with EEXIST when the target is there.
@@ -67,6 +68,7 @@ bool rename_swap(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(overwrite) {
+  if (target.empty()) throw Error("the output has no name");
   // Absolute: the working folder may change before the end. "a/b/" is "a/b".
   target_ = fs::absolute(target).lexically_normal();
   if (!target_.has_filename()) target_ = target_.parent_path();
@@ -75,7 +77,7 @@ StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(
   if (!fs::is_directory(folder, why))
     throw Error("cannot be written: its folder is not there").at(target.string());
   if (!overwrite && fs::exists(fs::symlink_status(target_, why)))
-    throw Error("is there already").at(target.string()).hint("remove it, or ask to overwrite it");
+    throw Error("is there already").at(target.string()).hint("remove it, or overwrite it with --overwrite");
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   staging_ = folder / fmt::format(".{}.partial-{}-{}", target_.filename().string(), ::getpid(), all.next++);
@@ -101,7 +103,9 @@ void StagedOutput::commit() {
   if (rename_new(staging_, target_) != 0) {
     const int why = errno;
     if (why == EEXIST && !overwrite_)
-      throw Error("is there already").at(target_.string()).hint("remove it, or ask to overwrite it");
+      throw Error("is there already")
+          .at(target_.string())
+          .hint("remove it, or overwrite it with --overwrite");
     if (why != EEXIST && why != ENOTEMPTY) throw fail(why);
     if (rename_swap(staging_, target_)) {
       fs::remove_all(staging_, ignored);  // the old one
@@ -147,9 +151,12 @@ void remove_staged_outputs_on_signals() {
       pthread_kill(interrupts_owner, SIGINT);  // it may come here although that thread does not block it
     }
     remove_staged_outputs();
+    if (void (*const last)() = before_exit) last();
     ::_exit(128 + signal);
   }).detach();
 }
+
+void call_before_signal_exit(void (*function)()) { before_exit = function; }
 
 void leave_interrupts_to_this_thread() {
   interrupts_owner = pthread_self();

@@ -37,6 +37,10 @@ void remove_staged_outputs();
 // for them, cleans up and ends the process with status 128 + signal. Call it once, first thing in main().
 void remove_staged_outputs_on_signals();
 
+// The function that is called before such a signal ends the process (null: none): what else must be put back,
+// like a terminal's modes.
+void call_before_signal_exit(void (*function)());
+
 // From here on SIGINT no longer ends the process: it reaches the calling thread, with whatever handler is set
 // (a chat, where it stops an answer).
 void leave_interrupts_to_this_thread();

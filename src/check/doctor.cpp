@@ -19,9 +19,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr ErrorMeaning kMeanings[] = {
-    {"ANEProgramProcessRequestDirect|0x1d", "The engine refused at run time: several states, or tile.",
+    {"0x1d", "The engine refused at run time: several states, or tile.",
      "Pack the cache into two states (convert --kv packed); anemone check --target iphone shows K02.",
      "K02, S10", "JR; SK"},
+    {"Program load failed|Program load failure|0x20004|appleneuralengine Code=53",
+     "The program was compiled, and the engine could not load it: too large for the memory it may map, or "
+     "for this chip.",
+     "Smaller packages (convert --shard-mb) or fewer bits; close other models; anemone plan shows what fits.",
+     "Z01, Z04", "apple/ml-stable-diffusion#26; ct#1717; apple/coreai-torch#67"},
+    {"ANEProgramProcessRequestDirect|Program Inference error|Could not process request",
+     "The engine loaded the program and failed while it ran.",
+     "anemone check for rules about states and sizes; run it once with CPU only: what is right there is a "
+     "fault of the engine's program, and smaller packages or another shape avoid it.",
+     "K02, S09, P06",
+     "AUTOMATIC1111/stable-diffusion-webui#13419; jundot/omlx#2940; john-rocky/CoreML-Models#51"},
     {"Cannot support standalone slice_update", "A slice_update that is not on a state is not for the engine.",
      "Write the cache by a mask (convert --kv-write mask), or update a state directly.", "K04",
      "Anemll/anemll-profile"},
@@ -47,12 +58,20 @@ constexpr ErrorMeaning kMeanings[] = {
     {"mps.dequantize|must be tensor of quantized values", "A palette with scales per channel, on macOS 26.",
      "Palettize without per-channel scales.", "Q09", "ct#2688"},
     {"only supported on uANE targets", "A scatter.", "Write by slice_update or a mask.", "O03", "M6 5.2"},
-    {"Error in declaring network", "A weight file of more than 2^31 bytes on an older system.",
-     "Smaller packages: convert --shard-mb 1000.", "Z02", "ct#1807"},
+    {"Error in declaring network",
+     "Core ML could not build the network: a weight file of more than 2^31 bytes on an older system, or a "
+     "shape "
+     "it does not take.",
+     "Smaller packages: convert --shard-mb 1000; the line before it in the log may name the shape.", "Z02",
+     "ct#1807; edouardlp/Mask-RCNN-CoreML#3"},
     {"bad_cast", "Enumerated shapes together with a state.", "Several functions with fixed shapes.", "K09",
      "ct#2730; ct#1909"},
     {"0xe00002c2", "A decode query of one or two positions, in a static export of Core AI.",
      "Four positions, padded.", "K11", "CAD"},
+    {"ANECCompileOffline|aneCompileStatus",
+     "Building for the engine ahead of time failed, and what was written is for the GPU: seen with int4 "
+     "blocks.",
+     "anemone check for Q02; one scale an output channel, or palettes.", "Q02", "apple/coreai-models#205"},
     {"ANECCompile", "The compiler for the engine rejected a segment.",
      "anemone check for operations and shapes; then halve the layers until it compiles.", "O01, S05, Z05",
      "ct#2247; ct#2503"},
@@ -69,8 +88,57 @@ constexpr ErrorMeaning kMeanings[] = {
      "Compiling for the engine failed silently, and the process was "
      "killed at the first predict; or memory ran out.",
      "anemone check; then load with CPU only to see whether the package itself is sound.", "P06", "ct#2758"},
+    {"Unknown opset|more recent than this framework|intended for a newer version of Xcode|"
+     "only valid in specification version",
+     "The package was made for a newer system than the one that loads it.",
+     "Update the system, or convert for the older one; anemone inspect shows what a package needs.", "T01",
+     "ct#2283; ct#750; ct#2684; Desert-Ant-Labs/desert-ant-core#77"},
+    {"Unable to mmap file",
+     "The weights could not be mapped into memory: the file is cut short, or too large for this device.",
+     "Copy it again (anemone doctor --bundle looks at every size); then smaller packages or fewer bits.",
+     "Z01, Z04", "ggml-org/whisper.cpp#2456"},
+    {"weights/weight.bin|Error parsing MIL model|Code=110",
+     "The weight file of the package or of its compiled copy is not there, or the program in it is damaged.",
+     "Copy the whole folder: a package is not one file. A compiled copy in a temporary folder is gone after "
+     "a "
+     "restart: compile again.",
+     "Z09", "apple/ml-stable-diffusion#132; ct#1704; exPHAT/SwiftWhisper#15"},
+    {"valid manifest does not exist|valid runtime manifest does not exist",
+     "What was opened is no .mlpackage: Manifest.json is missing.",
+     "Give the folder that ends in .mlpackage, whole; Core ML wants it compiled to .mlmodelc first.", "",
+     "andmev/llama-to-coreml#2"},
+    {"cannot be loaded just from the model spec", "coremltools was given a program without its weights.",
+     "Save and load it as .mlpackage, or give weights_dir as well.", "", "ggml-org/whisper.cpp#1495"},
+    {"Unable to load CoreML.framework",
+     "coremltools found no Core ML: not a Mac, a package of it without the library, or a model it cannot "
+     "compile.",
+     "anemone predict runs the package here, without Core ML.", "", "ct#372; ct#2071"},
+    {"not compatible with the model's feature description|not in enumerated set of allowed shapes|"
+     "does not match the shape|MultiArrayConstraint",
+     "An input has another shape or type than the package asks for.",
+     "anemone inspect lists every input with its shape; anemone predict tries the same arrays.", "S08",
+     "ct#1717; ct#672; ct#301; alibaba/MNN#1672"},
+    {"contains unknown strides", "Enumerated or flexible shapes that the runtime cannot lay out.",
+     "Several functions with fixed shapes.", "K09, S08", "ct#2730"},
+    {"using too much memory|std::bad_alloc|jetsam",
+     "The app's memory is used up: weights that the engine does not take are unpacked for the CPU or the "
+     "GPU.",
+     "anemone plan --chip for what fits; fewer bits; CPU and Neural Engine as compute units, never all.",
+     "P05, Z04", "cardona/SwiftMistralCoreML#15; apple/ml-stable-diffusion#291; ct#2590"},
     {"No space left|ENOSPC", "Compiled copies eat the disk.",
      "Free space; anemone doctor measures the caches.", "Z08", "AB j111; CAD"},
+    // What others wrap around a cause: said when the text has nothing more particular.
+    {"ANECF error|Error plan build|nil _ANEModel|MILCompilerForANE",
+     "Compiling or loading for the engine failed; Core ML goes on with the CPU or the GPU, slowly.",
+     "anemone check for operations and shapes; then halve the layers until it compiles.", "O01, S05, Z01",
+     "ct#1106; ct#1548; john-rocky/CoreML-Models#25", true},
+    {"Error computing NN outputs|Unable to compute the prediction|Failure in -executePlan",
+     "A prediction failed; the cause stands in the lines before it.",
+     "Run it with CPU only: what fails there too is an input or an operation; else anemone check.", "P06",
+     "ct#412; apple/ml-stable-diffusion#96; pytorch/pytorch#96967", true},
+    {"You will not be able to run predict|E5RT encountered an STL exception|Error reading protobuf spec",
+     "A wrapper around another message.", "Give the doctor what stands behind it.", "", "ct#1704; ct#2247",
+     true},
 };
 
 std::string lower(std::string_view text) {
@@ -86,8 +154,9 @@ bool contains(const std::string& text, const std::string& pattern) {
   for (size_t at = text.find(pattern); at != std::string::npos; at = text.find(pattern, at + 1)) {
     const size_t end = at + pattern.size();
     const bool starts = at == 0 || !word(pattern.front()) || !word(text[at - 1]);
-    const bool ends =
-        end == text.size() || !std::isdigit(static_cast<unsigned char>(pattern.back())) || !word(text[end]);
+    // A number must be the whole of it: 0x1d is not the beginning of an address.
+    const bool number = std::isdigit(static_cast<unsigned char>(pattern.back())) || pattern.starts_with("0x");
+    const bool ends = end == text.size() || !number || !word(text[end]);
     if (starts && ends) return true;
   }
   return false;
@@ -204,6 +273,7 @@ std::vector<const ErrorMeaning*> decode_error(std::string_view text) {
   if (message == "-14" || message == "14") message = "error code " + message;  // a date has such numbers, too
   std::vector<const ErrorMeaning*> out;
   for (const ErrorMeaning& m : kMeanings) {
+    if (m.wrapper && !out.empty()) break;
     std::string_view rest = m.patterns;
     while (!rest.empty()) {
       const size_t bar = rest.find('|');

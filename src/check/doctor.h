@@ -15,8 +15,9 @@ struct ErrorMeaning {
   std::string_view patterns;  // texts that show it, in any case of letters, separated by '|'
   std::string_view meaning;
   std::string_view first;  // to try
-  std::string_view rules;  // "K02, Q05"
+  std::string_view rules;  // "K02, Q05"; empty where none is about it
   std::string_view sources;
+  bool wrapper = false;  // stands around other messages; counts only where nothing else does
 };
 
 // Everything that the text may be, the most particular first.

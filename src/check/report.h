@@ -23,6 +23,9 @@ std::string report_html(const CheckReport& report, bool strict);
 // Why an operation is where it is, and what would move it: for every function that has it. Error, with names like it,
 // when none has.
 std::string explain_op(const CheckReport& report, const std::string& name);
+// The same for programs; an empty list when no function has it.
+std::string explain_op_json(const CheckReport& report, const std::string& name);
+std::string explain_rule_json(const Rule& rule);
 
 // The page that report_html fills; made from page.html at build time.
 extern const std::string_view kCheckPage;

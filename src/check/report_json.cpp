@@ -67,9 +67,10 @@ Json finding_json(const Finding& f) {
 }
 
 Json rule_json(const Rule& r) {
-  return {{"title", std::string(r.title)},     {"why", std::string(r.why)},
-          {"cost", std::string(r.cost)},       {"do", std::string(r.fix)},
-          {"targets", std::string(r.targets)}, {"sources", std::string(r.sources)}};
+  const std::string keys = source_keys(r.sources);
+  const std::string sources = std::string(r.sources) + (keys.empty() ? "" : " (" + keys + ")");
+  return {{"title", std::string(r.title)}, {"why", std::string(r.why)},         {"cost", std::string(r.cost)},
+          {"do", std::string(r.fix)},      {"targets", std::string(r.targets)}, {"sources", sources}};
 }
 
 Json to_json(const CheckReport& r, bool strict) {
@@ -99,6 +100,30 @@ Json to_json(const CheckReport& r, bool strict) {
 }
 
 }  // namespace
+
+std::string explain_rule_json(const Rule& rule) {
+  Json out = {{"rule", std::string(rule.id)},
+              {"grade", std::string(1, static_cast<char>(rule.grade))},
+              {"level", std::string(rule.seen() ? level_name(rule.level) : "advice")}};
+  out.update(rule_json(rule));
+  return out.dump(1) + "\n";
+}
+
+std::string explain_op_json(const CheckReport& report, const std::string& name) {
+  Json out = Json::array();
+  for (const PackageReport& p : report.packages)
+    for (const FunctionReport& f : p.functions) {
+      const placement::PlannedOp* found = f.plan.find(name);
+      if (!found) continue;
+      Json op = {{"package", p.name}, {"function", f.name}};
+      op.update(op_json(*found, f));
+      op["estimate"] = found->cost.formula;
+      const auto price = placement::price_of_moving(f.plan, static_cast<size_t>(found - f.plan.ops.data()));
+      if (price) op["moving_costs_ms"] = rounded(*price);
+      out.push_back(std::move(op));
+    }
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 std::string report_json(const CheckReport& report, bool strict) {
   return to_json(report, strict).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -94,6 +94,13 @@ bool cites(std::string_view sources, std::string_view key) {
 
 }  // namespace
 
+std::string source_keys(std::string_view sources) {
+  std::string keys;
+  for (const Source& s : kSources)
+    if (cites(sources, s.key)) keys += fmt::format("{}{} = {}", keys.empty() ? "" : "; ", s.key, s.text);
+  return keys;
+}
+
 std::string explain_rule(const Rule& rule) {
   std::string out = fmt::format("{}  {}\n\n", rule.id, rule.title);
   const auto row = [&](std::string_view name, std::string_view text) {
@@ -107,10 +114,7 @@ std::string explain_rule(const Rule& rule) {
   row("in check", rule.seen() ? fmt::format("{} at most", level_name(rule.level))
                               : std::string("advice: a program does not show whether it is kept"));
   row("sources", rule.sources);
-  std::string keys;
-  for (const Source& s : kSources)
-    if (cites(rule.sources, s.key)) keys += fmt::format("{}{} = {}", keys.empty() ? "" : "; ", s.key, s.text);
-  row("", keys);
+  row("", source_keys(rule.sources));
   return out;
 }
 

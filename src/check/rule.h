@@ -80,5 +80,7 @@ std::span<const std::span<const Rule>> rule_groups();
 const Rule* find_rule(std::string_view id);
 // Everything about a rule, for --explain.
 std::string explain_rule(const Rule& rule);
+// The short names of sources that a text uses, spelled out: "AB = videlalvaro/ane-book …".
+std::string source_keys(std::string_view sources);
 
 }  // namespace anemone

@@ -1,4 +1,6 @@
 // O: operators.
+#include <algorithm>
+
 #include "base/error.h"
 #include "check/rule.h"
 

@@ -1,4 +1,5 @@
 // D: data types and numerics. D03 and D07 look at a golden run where there is one (numerics.h).
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"

@@ -107,15 +107,26 @@ std::map<std::string, std::string> read_weight_map(const std::filesystem::path& 
   };
   using Object = nlohmann::json::object_t;
   std::map<std::string, std::string> files;
-  try {
-    const auto index = nlohmann::json::parse(file->text().begin(), file->text().end(), shallow);
-    for (const auto& [tensor, name] : index.at("weight_map").get_ref<const Object&>())
-      files[tensor] = name.get<std::string>();
-  } catch (const nlohmann::json::exception& e) {
-    throw Error("is not an index of safetensors files")
+  const auto no_index = [&](const std::string& found) {
+    return Error("is not an index of safetensors files")
         .at(file->path())
-        .found(printable(e.what()))
+        .found(found)
         .expected("{\"weight_map\": {tensor: file, …}}");
+  };
+  nlohmann::json index;
+  try {
+    index = nlohmann::json::parse(file->text().begin(), file->text().end(), shallow);
+  } catch (const nlohmann::json::parse_error& e) {
+    throw no_index(fmt::format("no JSON at byte {}", e.byte));
+  } catch (const nlohmann::json::exception&) {
+    throw no_index("a number that is too large");
+  }
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (map == index.end() || !map->is_object()) throw no_index("no \"weight_map\"");
+  for (const auto& [tensor, name] : map->get_ref<const Object&>()) {
+    if (!name.is_string())
+      throw no_index(fmt::format("tensor '{}' in a file that is no text", printable(tensor)));
+    files[tensor] = name.get<std::string>();
   }
   if (files.empty()) throw Error("names no tensor").at(file->path());
   return files;
@@ -136,9 +147,13 @@ void SafetensorsFile::index_names() {
   std::iota(by_name_.begin(), by_name_.end(), size_t{0});
   std::sort(by_name_.begin(), by_name_.end(),
             [&](size_t a, size_t b) { return tensors_[a].name < tensors_[b].name; });
-  for (size_t i = 1; i < by_name_.size(); ++i)
-    if (const SafeTensor& tensor = tensors_[by_name_[i]]; tensors_[by_name_[i - 1]].name == tensor.name)
-      throw errorf("tensor '{}' comes twice", printable(tensor.name)).at(parts_[tensor.part]->path());
+  for (size_t i = 1; i < by_name_.size(); ++i) {
+    const SafeTensor &tensor = tensors_[by_name_[i]], &other = tensors_[by_name_[i - 1]];
+    if (other.name == tensor.name)
+      throw errorf("tensor '{}' comes twice", printable(tensor.name))
+          .at(parts_[tensor.part]->path())
+          .found(other.part == tensor.part ? "" : "it in " + parts_[other.part]->path() + " as well");
+  }
 }
 
 SafetensorsFile SafetensorsFile::from_file(std::shared_ptr<const MappedFile> file) {
@@ -161,6 +176,10 @@ SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
           .found("'" + printable(name) + "'")
           .expected("a plain file name");
     const auto part = path.parent_path() / name;
+    if (name.size() > 255)
+      throw errorf("tensor '{}' is said to be in a file whose name is too long", printable(tensor))
+          .at(path.string())
+          .found("'" + printable(name) + "'");
     std::error_code ignored;
     if (!std::filesystem::exists(part, ignored))
       throw errorf("a file of the index is missing")
@@ -169,16 +188,13 @@ SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
     parts[name] = whole.parts_.size();
     whole.add_part(MappedFile::open(part));
   }
-  // The index decides: a tensor that it puts elsewhere, or does not name, is not part of the checkpoint.
-  std::erase_if(whole.tensors_, [&](const SafeTensor& tensor) {
-    const auto at = files.find(tensor.name);
-    return at == files.end() || parts.at(at->second) != tensor.part;
-  });
+  // A tensor that the index does not name is a part of the checkpoint all the same: whoever loads the files sees it.
   whole.index_names();
   for (const auto& [tensor, name] : files)
-    if (!whole.tensor(tensor))
+    if (const SafeTensor* found = whole.tensor(tensor); !found || found->part != parts.at(name))
       throw errorf("tensor '{}' of the index is not in its file", printable(tensor))
-          .at((path.parent_path() / name).string());
+          .at((path.parent_path() / name).string())
+          .found(found ? "it in " + whole.parts_[found->part]->path() : "");
   return whole;
 }
 

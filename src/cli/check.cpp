@@ -18,16 +18,30 @@ struct Args {
   bool strict = false;
 };
 
-int explain(const std::string& id) {
-  if (const Rule* rule = find_rule(id)) {
-    fmt::print("{}", explain_rule(*rule));
-    return 0;
-  }
-  std::string known;
+// "S01 to S13, …": the ids by their letters.
+std::string known_rules() {
+  std::string known, first, last;
+  const auto close = [&] {
+    if (!first.empty())
+      known += (known.empty() ? "" : ", ") + (first == last ? first : first + " to " + last);
+  };
   for (const auto& group : rule_groups())
-    if (!group.empty())
-      known += fmt::format("{}{} to {}", known.empty() ? "" : ", ", group.front().id, group.back().id);
-  throw errorf("there is no such rule").found("'" + id + "'").expected(known);
+    for (const Rule& rule : group) {
+      if (first.empty() || first[0] != rule.id[0]) {
+        close();
+        first = rule.id;
+      }
+      last = rule.id;
+    }
+  close();
+  return known;
+}
+
+int explain(const std::string& id, const Common& common) {
+  const Rule* rule = find_rule(id);
+  if (!rule) throw errorf("there is no such rule").found("'" + id + "'").expected(known_rules());
+  fmt::print("{}", common.json ? explain_rule_json(*rule) : explain_rule(*rule));
+  return 0;
 }
 
 void write_page(const std::filesystem::path& path, const std::string& page) {
@@ -40,7 +54,7 @@ void write_page(const std::filesystem::path& path, const std::string& page) {
 }
 
 int run_check(const Args& args, const Common& common) {
-  if (!args.explain.empty()) return explain(args.explain);
+  if (!args.explain.empty()) return explain(args.explain, common);
   if (args.path.empty())
     throw errorf("nothing to check")
         .hint("anemone check BUNDLE, or --explain RULE; 'anemone check --help' shows more");
@@ -54,12 +68,13 @@ int run_check(const Args& args, const Common& common) {
   }
   const CheckReport report = check(args.path, options);
   if (!args.explain_op.empty()) {
-    fmt::print("{}", explain_op(report, args.explain_op));
+    const std::string text = explain_op(report, args.explain_op);
+    fmt::print("{}", common.json ? explain_op_json(report, args.explain_op) : text);
     return 0;
   }
   if (!args.html.empty()) {
     write_page(args.html, report_html(report, args.strict));
-    if (!common.quiet) fmt::print(stderr, "{} written\n", args.html);
+    if (!common.quiet) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
   }
   if (common.json)
     fmt::print("{}", report_json(report, args.strict));

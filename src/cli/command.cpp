@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "anemone/error.h"
+#include "check/wrap.h"
 #include "cli/usage.h"
 #include "cli/version.h"
 
@@ -43,6 +44,8 @@ void Options::texts(std::string name, std::string value, std::vector<std::string
 
 namespace {
 
+constexpr size_t kHelpColumns = 100;
+
 void add(CLI::App& app, const Options::Item& item) {
   CLI::Option* option = nullptr;
   switch (item.kind) {
@@ -63,18 +66,37 @@ void add(CLI::App& app, const Options::Item& item) {
       break;
     }
   }
-  if (!item.value.empty()) option->type_name(item.value);
   if (item.kind == Kind::positional || !item.name.starts_with("-")) option->type_name("");
+  // What the help shows: the value's name, without the choices or the range that CLI11 would add.
+  if (!item.value.empty())
+    option->type_name(item.value)->option_text(item.value + (item.required ? " REQUIRED" : ""));
   if (item.required) option->required();
   if (!item.choices.empty()) option->check(CLI::IsMember(item.choices));
 }
 
-// --help without CLI11's decorations: what it does, how it is called, what it takes, examples.
+// --help without CLI11's decorations: what it does, how it is called, what it takes, examples; in lines of at most
+// 100 columns, counted as characters and not as bytes.
 class Help : public CLI::Formatter {
  public:
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    std::string value = make_option_opts(option);
+    if (positional) value.erase(std::min(value.find(" :{"), value.size()));  // choices stand in the text
+    return entry("  " + make_option_name(option, positional) + value, make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* verb) const override {
+    return entry("  " + verb->get_display_name(true), verb->get_description());
+  }
   std::string make_footer(const CLI::App* app) const override {
     const std::string footer = app->get_footer();
-    return footer.empty() ? "" : "\nExamples:\n" + footer + "\n";
+    return footer.empty() ? "" : "Examples:\n" + footer + "\n";
+  }
+
+ private:
+  std::string entry(std::string label, const std::string& text) const {
+    const size_t taken = columns(label), column = get_column_width();
+    if (taken + 2 > column) return label + "\n" + wrap(std::string(column, ' '), text, kHelpColumns);
+    label.append(column - taken, ' ');
+    return wrap(label, text, kHelpColumns);
   }
 };
 
@@ -84,6 +106,7 @@ void add_common(CLI::App& app, Common& common) {
   app.add_flag("--verbose", common.verbose, "more detail");
   app.add_option("--threads", common.threads, "threads to use; one per core by default")
       ->type_name("N")
+      ->option_text("N")
       ->check(CLI::Range(1, 1024));
 }
 
@@ -98,7 +121,9 @@ int run(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("anemone ") + kVersion, "print the version");
   app.set_help_flag("-h,--help", "print this help; every verb has its own");
   app.require_subcommand(1);
-  app.footer("  anemone inspect model.mlpackage\n  anemone predict model.mlpackage --input x=x.npy");
+  app.footer(
+      "  anemone convert SmolLM2-135M-Instruct.Q8_0.gguf -o smollm2\n"
+      "  anemone run smollm2 \"What is a tide pool?\"");
   std::vector<std::unique_ptr<Options>> held;
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Command* command : commands()) {

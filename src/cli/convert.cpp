@@ -38,7 +38,7 @@ int64_t number(const std::string& text, const char* flag) {
     if (used == text.size() && value > 0) return value;
   } catch (const std::exception&) {
   }
-  throw errorf("{} takes whole numbers above zero", flag).found(text);
+  throw errorf("{} takes whole numbers above zero", flag).found(text.empty() ? "nothing" : text);
 }
 
 std::vector<std::string> parts(const std::string& text, char separator) {
@@ -182,6 +182,7 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
 int run_compressed(const Args& args, const Common& common) {
   if (std::filesystem::exists(args.output) && !args.overwrite)
     throw Error("is there already").at(args.output).hint("give another name, or --overwrite");
+  check_output(args.model, args.output, args.overwrite);
   const StagedOutput place(args.output + ".fp16", true);  // never committed, so removed
   ConvertOptions options = options_of(args, common);
   if (args.precision.empty()) options.precision = Precision::fp16;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "check/doctor.h"
+#include "check/rule.h"
 #include "check/wrap.h"
 #include "cli/command.h"
 
@@ -41,11 +42,15 @@ int decode(const std::string& text, const Common& common) {
   }
   for (size_t i = 0; i < meanings.size(); ++i) {
     const ErrorMeaning& m = *meanings[i];
-    fmt::print("{}{}{}{}{}", i ? "\n" : "", wrap("  means    ", m.meaning, 100),
-               wrap("  try      ", m.first, 100),
-               wrap("  rules    ",
-                    fmt::format("{} (anemone check --explain {})", m.rules, m.rules.substr(0, 3)), 100),
-               wrap("  sources  ", m.sources, 100));
+    fmt::print("{}{}{}", i ? "\n" : "", wrap("  means    ", m.meaning, 100),
+               wrap("  try      ", m.first, 100));
+    if (!m.rules.empty())
+      fmt::print("{}",
+                 wrap("  rules    ",
+                      fmt::format("{} (anemone check --explain {})", m.rules, m.rules.substr(0, 3)), 100));
+    fmt::print("{}", wrap("  sources  ", m.sources, 100));
+    if (const std::string keys = source_keys(m.sources); !keys.empty())
+      fmt::print("{}", wrap("           ", keys, 100));
   }
   return 0;
 }
@@ -85,6 +90,8 @@ extern const Command kDoctor{"doctor",
                                  std::string text;
                                  for (const std::string& word : args->text)
                                    text += (text.empty() ? "" : " ") + word;
+                                 if (!text.empty() && !args->bundle.empty())
+                                   throw errorf("a message or --bundle, one at a time");
                                  return text.empty() ? look(*args, common) : decode(text, common);
                                };
                              }};

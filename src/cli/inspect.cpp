@@ -9,6 +9,7 @@
 #include "base/shape.h"
 #include "cli/command.h"
 #include "cli/format.h"
+#include "cli/package_argument.h"
 #include "mil/text.h"
 #include "mil/verify.h"
 #include "package/summary.h"
@@ -69,6 +70,7 @@ void print_ops(const std::map<std::string, int>& ops, int constants) {
     const std::string item =
         fmt::format("{} {}{}", sorted[i].first, sorted[i].second, i + 1 < sorted.size() ? ", " : "");
     if (line.size() + item.size() > 99) {
+      line.pop_back();  // the space behind a comma
       fmt::print("{}\n", line);
       line = indent;
     }
@@ -174,7 +176,7 @@ Json to_json(const Package& package, const PackageSummary& summary) {
 }
 
 int inspect(const Args& args, const Common& common) {
-  const auto package = open_package(args.package);
+  const auto package = package_argument(args.package);
   if (args.mil) {
     fmt::print("{}", print_mil(package->program));
     return 0;

@@ -3,8 +3,6 @@
 //     while (auto line = reader.read("> ")) …
 #pragma once
 
-#include <termios.h>
-
 #include <optional>
 #include <string>
 
@@ -25,7 +23,7 @@ class LineReader {
  private:
   bool terminal_;
   bool interrupted_ = false;
-  std::optional<termios> before_;  // the terminal's modes, where they were changed
+  bool owns_modes_ = false;  // changed the terminal's modes, and gives them back
 };
 
 }  // namespace anemone::cli

@@ -1,6 +1,8 @@
 // `anemone logits`: the logits of a bundle, or of the checkpoint itself by the fp32 reference.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/npy.h"
 #include "cli/command.h"

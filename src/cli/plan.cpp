@@ -209,14 +209,15 @@ int run_plan(const Args& args, const Common& common) {
         .hint("name a checkpoint, a config.json or a known model such as qwen3-0.6b");
   if (args.model.empty()) {
     write_plan_page(args.html, nullptr, o);
-    if (!common.quiet) fmt::print("{} written\n", args.html);
+    if (!common.quiet) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
     return 0;
   }
   const PlanSource source = open_plan_source(args.model);
   const Planner planner(source.model, source.tokenizer_bytes);
   if (!args.html.empty()) write_plan_page(args.html, &planner, o);
   if (common.json) {
-    fmt::print("{}\n", report(source, planner, o, forms, args.matrix).dump(2));
+    fmt::print("{}\n", report(source, planner, o, forms, args.matrix)
+                           .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
   if (common.quiet) return 0;
@@ -234,7 +235,7 @@ int run_plan(const Args& args, const Common& common) {
   if (o.context > planner.model().context)
     fmt::print("note: the model was made for {} positions at most\n", planner.model().context);
   print_honesty(plan);
-  if (!args.html.empty()) fmt::print("{} written: open it in a browser\n", args.html);
+  if (!args.html.empty()) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
   return 0;
 }
 

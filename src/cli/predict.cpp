@@ -12,6 +12,7 @@
 #include "base/npy.h"
 #include "base/shape.h"
 #include "cli/command.h"
+#include "cli/package_argument.h"
 #include "predict/predictor.h"
 
 namespace anemone::cli {
@@ -119,12 +120,12 @@ void print_json(const Prediction& result, double ms) {
   if (result.fault)
     out["fault"] = {{"op", result.fault->op}, {"kind", result.fault->nan ? "nan" : "overflow"}};
   out["milliseconds"] = ms;
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 int predict(const Args& args, const Common& common) {
   if (args.repeat < 1) throw errorf("--repeat must be at least 1").found(fmt::format("{}", args.repeat));
-  const auto package = open_package(args.package);
+  const auto package = package_argument(args.package);
   PredictOptions options;
   options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
   options.threads = common.threads;

@@ -42,6 +42,7 @@ class Converter {
   }
 
   ConvertReport run(const fs::path& bundle) {
+    check_output(checkpoint_.path(), bundle, options_.overwrite);
     check();
     plan();
     StagedOutput staged(bundle, options_.overwrite);
@@ -75,7 +76,9 @@ class Converter {
     if (options_.context.empty() || options_.tokens.empty())
       throw errorf("a bundle needs a context and a number of tokens")
           .hint("such as --context 2048 --tokens 1");
-    if (options_.head_rows < 1) throw errorf("a convolution of the head has at least one row");
+    check_head_rows();
+    if (const double s = options_.residual_scale.value_or(1); !(s >= 0x1p-16 && s <= 0x1p16))
+      throw errorf("a residual scale must be 2^-16 to 2^16").found(fmt::format("{}", s));
     const bool several = options_.context.size() * options_.tokens.size() > 1;
     for (const TokenCount& t : options_.tokens) {
       if (!t.fixed() && several)
@@ -86,7 +89,10 @@ class Converter {
       if (!t.fixed() && options_.kv_write == lower::KvWrite::slice)
         throw errorf("--kv-write slice needs a fixed number of tokens")
             .hint("use --kv-write mask with a range");
-      if (t.least < 1 || t.most < t.least) throw errorf("a token count is at least 1");
+      if (t.least < 1) throw errorf("a token count is at least 1");
+      if (t.most < t.least)
+        throw errorf("a range of tokens goes from fewer to more")
+            .found(fmt::format("{}-{}", t.least, t.most));
     }
     check_twice();
     if (options_.embedding_in_head) check_tied();
@@ -96,6 +102,33 @@ class Converter {
       for (const TokenCount& t : options_.tokens)
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }
+    check_model_context();
+  }
+
+  // Beyond the length that a model was made for most only get worse; with a dynamic rope the keys in the cache
+  // would have to be rotated anew with every token.
+  void check_model_context() {
+    const int64_t longest = *std::max_element(options_.context.begin(), options_.context.end());
+    for (const Rope& rope : model_.ropes)
+      if (rope.scaling == RopeScaling::dynamic && longest > rope.original_context)
+        throw errorf("the model's dynamic rope scaling changes with every token beyond {} positions",
+                     rope.original_context)
+            .found(fmt::format("a context of {}", longest))
+            .hint(fmt::format("--context {} or less", rope.original_context));
+    if (longest > model_.context)
+      report_.notes.push_back(fmt::format(
+          "the model was made for {} positions at most, and the context is {}", model_.context, longest));
+  }
+
+  void check_head_rows() const {
+    constexpr int64_t kMostPieces = 1024;  // each is an output, and a program of more takes minutes to write
+    if (options_.head_rows < 1) throw errorf("a convolution of the head has at least one row");
+    const int64_t pieces = (model_.vocab + options_.head_rows - 1) / options_.head_rows;
+    if (pieces > kMostPieces)
+      throw errorf("a head of {} rows in convolutions of {} would have {} of them", model_.vocab,
+                   options_.head_rows, pieces)
+          .expected(fmt::format("at most {}", kMostPieces))
+          .hint(fmt::format("--head-rows {} or more", (model_.vocab + kMostPieces - 1) / kMostPieces));
   }
 
   void check_tied() const {
@@ -113,7 +146,7 @@ class Converter {
     for (const int64_t context : options_.context)
       if (!contexts.insert(context).second) throw errorf("the context {} is given twice", context);
     for (const TokenCount& t : options_.tokens)
-      if (!tokens.insert(t.most).second) throw errorf("{} tokens at once are given twice", t.most);
+      if (!tokens.insert(t.most).second) throw errorf("the token count {} is given twice", t.most);
   }
 
   void plan() {
@@ -130,7 +163,8 @@ class Converter {
     uint64_t largest = options_.whole ? shards_.bytes() : 0;
     for (const auto* list : {&shards_.layers, &shards_.heads})
       for (const Shard& shard : *list) largest = std::max(largest, shard.bytes);
-    report_.notes = target_notes(target_, largest, options_.context.back());
+    for (std::string& note : target_notes(target_, largest, options_.context.back()))
+      report_.notes.push_back(std::move(note));
   }
 
   // Weights, the programs (a few MB at most), and room to breathe.
@@ -428,6 +462,23 @@ class Converter {
 };
 
 }  // namespace
+
+void check_output(const fs::path& source, const fs::path& bundle, bool overwrite) {
+  std::error_code ignored;
+  if (bundle.empty()) throw errorf("the bundle has no name").hint("give one with -o");
+  const fs::path target = fs::weakly_canonical(bundle, ignored);
+  for (fs::path at = fs::weakly_canonical(source, ignored); at.has_relative_path(); at = at.parent_path())
+    if (at == target)
+      throw errorf("the bundle would take the place of the model that it is made from")
+          .at(bundle.string())
+          .hint("give it another name");
+  if (!fs::exists(target, ignored) || !overwrite) return;
+  const bool empty = fs::is_directory(target, ignored) && fs::is_empty(target, ignored);
+  if (!empty && !fs::exists(target / kBundleFile, ignored))
+    throw errorf("is there already, and is no bundle")
+        .at(bundle.string())
+        .hint("only bundles are overwritten: remove it, or give another name");
+}
 
 ConvertReport convert(const fs::path& source, const fs::path& bundle, const ConvertOptions& options) {
   return Converter(source, options).run(bundle);

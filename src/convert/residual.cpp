@@ -1,5 +1,6 @@
 #include "convert/residual.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"

@@ -69,7 +69,10 @@ RopeTable rope_table(const Rope& r, size_t index) {
   out.attention_factor = r.attention_factor;
   const std::vector<double> f = plain(r, r.base);
   switch (r.scaling) {
-    case RopeScaling::none: out.frequencies = f; break;
+    case RopeScaling::none:
+    case RopeScaling::dynamic:
+      out.frequencies = f;
+      break;  // convert() sees to it that the context is not passed
     case RopeScaling::linear: out.frequencies = divided(f, std::vector<double>(f.size(), r.factor)); break;
     case RopeScaling::divisors: out.frequencies = divided(f, r.divisors); break;
     case RopeScaling::llama3: out.frequencies = llama3(r, f); break;

@@ -1,5 +1,7 @@
 #include "convert/target.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace anemone {

@@ -43,13 +43,17 @@ struct Owned {
 const std::vector<int>& PlanCache::live_in(const FunctionInfo& info, const Block& block, size_t begin) {
   const auto [it, fresh] = live_in_.try_emplace({&block, begin});
   if (!fresh) return it->second;
-  std::set<int> used(info.block(block).outputs.begin(), info.block(block).outputs.end());
+  std::vector<bool> used(static_cast<size_t>(info.values()));
+  const auto mark = [&](std::span<const int> ids) {
+    for (const int id : ids) used[static_cast<size_t>(id)] = true;
+  };
+  mark(info.block(block).outputs);
+  for (size_t i = begin; i < block.ops.size(); ++i) mark(info.block(block).uses[i]);
   for (size_t i = begin; i < block.ops.size(); ++i)
-    used.insert(info.block(block).uses[i].begin(), info.block(block).uses[i].end());
-  for (size_t i = begin; i < block.ops.size(); ++i)
-    for (const auto& output : block.ops[i]->outputs) used.erase(info.id(output.get()));
-  std::erase_if(used, [&](int id) { return info.is_constant(id); });
-  return it->second = {used.begin(), used.end()};
+    for (const auto& output : block.ops[i]->outputs) used[static_cast<size_t>(info.id(output.get()))] = false;
+  for (int id = 0; id < info.values(); ++id)
+    if (used[static_cast<size_t>(id)] && !info.is_constant(id)) it->second.push_back(id);
+  return it->second;
 }
 
 std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, const Block& block,

@@ -70,7 +70,7 @@ bool is_conv1x1(const OpBinding& b, std::span<const Type> out) {
   if (b.op->name != "conv") return false;
   const Operand* weight = find_operand(b, "weight");
   const Operand* x = find_operand(b, "x");
-  if (!weight || !x || !weight->stored || !weight_kind(weight->stored.get())) return false;
+  if (!weight || !x || !weight->stored) return false;
   const Shape& w = weight->type.shape;
   for (size_t i = 2; i < w.size(); ++i)
     if (w[i] != Dim(1)) return false;
@@ -90,8 +90,10 @@ bool is_conv1x1(const OpBinding& b, std::span<const Type> out) {
 void (*choose_kernel(const OpBinding& binding, std::span<const Type> out_types))(const OpCall&) {
   if (!binding.op->run) throw errorf("'{}' cannot be run here", binding.op->name);
   if (is_conv1x1(binding, out_types)) {
-    const int64_t rows = find_operand(binding, "weight")->type.shape[0].size();
-    if (rows > 0 && out_types[0].size() / rows <= kMostPositions) return run_conv1x1;
+    const Operand* weight = find_operand(binding, "weight");
+    const int64_t rows = weight->type.shape[0].size();
+    if (rows > 0 && weight_kind(weight->stored.get()) && out_types[0].size() / rows <= kMostPositions)
+      return run_conv1x1;
   }
   return binding.op->run;
 }

@@ -13,7 +13,7 @@ namespace anemone {
 void (*choose_kernel(const OpBinding& binding, std::span<const Type> out_types))(const OpCall&);
 
 // What the choice goes by. A weight that matvec reads where it lies; a convolution of one image by a 1x1
-// kernel over such a weight; the single operand of a parameter.
+// kernel over a stored weight; the single operand of a parameter.
 inline constexpr int64_t kMostPositions = 8;  // beyond this, widening a tile and a matrix product win
 std::optional<WeightKind> weight_kind(const StoredTensor* stored);
 bool is_conv1x1(const OpBinding& binding, std::span<const Type> out_types);

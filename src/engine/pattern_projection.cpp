@@ -1,9 +1,11 @@
 // Projections over weights as they are stored: those of one input run together, one that is added to
 // something adds it on the way. Few positions read the weights where they lie; many widen a tile at a time and
-// multiply.
+// multiply. Positions at the end that repeat one another, as a host pads a short chunk, are computed once.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
+#include <optional>
 
 #include "engine/kernel_choice.h"
 #include "engine/patterns.h"
@@ -16,19 +18,88 @@ namespace anemone {
 namespace {
 
 constexpr int64_t kRows = 64;      // of a weight that a thread takes at a time, for few positions
-constexpr int64_t kTileRows = 96;  // the same for many: 16 panels of gemm
-constexpr int64_t kDepth = 384;    // of those rows widened at a time: 144 KiB
+constexpr int64_t kTileRows = 24;  // the same for many, widened kGemmDepth columns at a time: 18 KiB
 
 struct Weight {
   std::shared_ptr<const StoredTensor> stored;
   StoredTensor::Form form;
-  WeightKind kind;
+  std::optional<WeightKind> kind;  // read where it lies
+  int bits = 0;                    // above 0: through a PackedTable; neither: by read(), for many positions
   int64_t rows = 0;
   int bias = -1;        // which input; -1: none
   bool halves = false;  // the result is declared fp16
+
+  // The scale is still to be applied.
+  bool scaled() const { return (kind || bits > 0) && form.scale; }
 };
 
-// In: x, then the biases, then what is added. Out: one for each weight.
+constexpr int64_t kFewRows = 4;  // of a weight widened at a time, for few positions
+
+// Bits of the elements, where a table tells what bytes of them stand for: palettes, and integers of 4 bits
+// with a scale. 0: none.
+int packed_bits(const StoredTensor::Form& form, int64_t k) {
+  if (!form.data || form.offset || (!form.lut && form.dtype != DType::int4)) return 0;
+  switch (form.dtype) {
+    case DType::uint8: return 8;
+    case DType::int4: return !form.lut && k % 2 == 0 ? 4 : 0;
+    case DType::uint4: return k % 2 == 0 ? 4 : 0;
+    case DType::uint2: return k % 4 == 0 ? 2 : 0;
+    case DType::uint1: return k % 8 == 0 ? 1 : 0;
+    default: return 0;
+  }
+}
+
+// Rows of a weight as floats.
+class Widener {
+ public:
+  explicit Widener(int64_t k) : k_(k) {}
+
+  // Columns [from, from + count) of a row.
+  void read(const Weight& w, int64_t row, int64_t from, int64_t count, float* out) {
+    const int64_t first = row * k_ + from;
+    if (w.kind) return widen(*w.kind, w.form.data + first * bytes_of(*w.kind), count, out);
+    if (w.bits == 0) return w.stored->read(first, first + count, out);
+    static constexpr float kIntegers[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    const float* values = w.form.lut ? w.form.lut + (row / w.form.rows_per_lut << w.bits) : kIntegers;
+    if (values != values_ || w.bits != bits_) table_.fill(bits_ = w.bits, values_ = values);
+    table_.widen(w.form.data + first * w.bits / 8, count, out);
+  }
+
+  // Asks the memory for a piece of a row that comes next, while this one is multiplied: pieces are too short
+  // for the processor to see a stream.
+  void fetch(const Weight& w, int64_t row, int64_t from, int64_t count) const {
+    const int64_t bits = w.kind ? 8 * bytes_of(*w.kind) : w.bits;
+    if (bits == 0 || row >= w.rows) return;
+    const std::byte* data = w.form.data + (row * k_ + from) * bits / 8;
+    for (int64_t i = 0; i < count * bits / 8; i += 64) __builtin_prefetch(data + i, 0, 2);
+  }
+
+  static int64_t bytes_of(WeightKind kind) {
+    return kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
+  }
+
+ private:
+  const int64_t k_;
+  PackedTable table_;
+  const float* values_ = nullptr;  // of the table
+  int bits_ = 0;
+};
+
+// The least n such that the columns from n - 1 on are the same, bit by bit.
+int64_t distinct_columns(const float* x, int64_t rows, int64_t columns) {
+  int64_t n = 1;
+  for (int64_t i = 0; i < rows && n < columns; ++i, x += columns) {
+    const auto repeats = [&](int64_t from) {
+      return std::memcmp(x + from, x + from - 1, static_cast<size_t>(columns - from) * sizeof(float)) == 0;
+    };
+    if (repeats(n)) continue;
+    for (n = columns; repeats(n - 1);) --n;
+  }
+  return n;
+}
+
+// In: x, then the biases, then what is added. Out: one for each weight, and for many positions room for x as
+// gemm wants it.
 class Projection : public FusedKernel {
  public:
   Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend)
@@ -40,23 +111,29 @@ class Projection : public FusedKernel {
   }
 
   bool run(const FusedCall& c) const override {
-    const bool few = positions_ <= kMostPositions;
-    // Vectors one after the other: the input has its channels apart.
     const float* x = c.floats(0);
-    std::vector<float> vectors;
-    if (few && positions_ > 1) {
-      vectors.resize(static_cast<size_t>(k_ * positions_));
+    const bool few = positions_ <= kMostPositions;
+    const int64_t live = few ? positions_ : distinct_columns(x, k_, positions_);
+    std::vector<float> room;
+    if (!few) {
+      x = packed(c, x, live);
+    } else if (positions_ > 1) {  // vectors one after the other: the input has its channels apart
+      room.resize(static_cast<size_t>(k_ * positions_));
       for (int64_t i = 0; i < k_; ++i)
         for (int64_t t = 0; t < positions_; ++t)
-          vectors[static_cast<size_t>(t * k_ + i)] = x[i * positions_ + t];
-      x = vectors.data();
+          room[static_cast<size_t>(t * k_ + i)] = x[i * positions_ + t];
+      x = room.data();
     }
     std::atomic<bool> fine = true;
     c.pool().parallel_for(static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-      Scratch scratch;
+      Widener widener(k_);
+      std::vector<float> tile(static_cast<size_t>(!few        ? kTileRows * kGemmDepth
+                                                  : in_place_ ? 0
+                                                              : kFewRows * k_));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
-        few ? multiply_few(c, unit, x) : multiply_many(c, unit, x, scratch);
+        few ? multiply_few(c, unit, x, widener, tile.data())
+            : multiply_many(c, unit, x, live, widener, tile.data());
         if (!finish(c, unit)) fine = false;
       }
     });
@@ -69,40 +146,57 @@ class Projection : public FusedKernel {
     int64_t row, count;
   };
 
-  struct Scratch {
-    GemmScratch gemm;
-    std::vector<float> tile;
-  };
-
-  static int64_t bytes_of(WeightKind kind) {
-    return kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
-  }
-
-  void multiply_few(const FusedCall& c, const Unit& unit, const float* x) const {
+  void multiply_few(const FusedCall& c, const Unit& unit, const float* x, Widener& widener,
+                    float* wide) const {
     const Weight& w = weights_[unit.weight];
-    const std::byte* rows = w.form.data + unit.row * k_ * bytes_of(w.kind);
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (positions_ == 1) return matvec(w.kind, rows, unit.count, k_, x, 1, out, 0);
     float tile[kRows * kMostPositions];
-    for (int64_t t = 0; t < positions_; t += kMostVectors)
-      matvec(w.kind, rows, unit.count, k_, x + t * k_, std::min(kMostVectors, positions_ - t),
-             tile + t * kRows, kRows);
-    for (int64_t i = 0; i < unit.count; ++i)
+    float* to = positions_ == 1 ? out : tile;
+    const auto multiply = [&](WeightKind kind, const std::byte* rows, int64_t first, int64_t count) {
+      for (int64_t t = 0; t < positions_; t += kMostVectors)
+        matvec(kind, rows, count, k_, x + t * k_, std::min(kMostVectors, positions_ - t),
+               to + t * kRows + first, kRows);
+    };
+    if (w.kind) multiply(*w.kind, w.form.data + unit.row * k_ * Widener::bytes_of(*w.kind), 0, unit.count);
+    for (int64_t r = 0; r < unit.count && !w.kind; r += kFewRows) {
+      const int64_t count = std::min(kFewRows, unit.count - r);
+      for (int64_t i = 0; i < count; ++i) widener.read(w, unit.row + r + i, 0, k_, wide + i * k_);
+      multiply(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), r, count);
+    }
+    for (int64_t i = 0; i < unit.count && positions_ > 1; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
   }
 
-  void multiply_many(const FusedCall& c, const Unit& unit, const float* x, Scratch& scratch) const {
+  // The first `live` columns of x for gemm_packed, kGemmDepth rows after kGemmDepth rows.
+  const float* packed(const FusedCall& c, const float* x, int64_t live) const {
+    float* out = c.out(weights_.size());
+    const int64_t width = panel_columns(), panels = (live + width - 1) / width;
+    c.pool().parallel_for((k_ + kGemmDepth - 1) / kGemmDepth * panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t from = unit / panels * kGemmDepth, depth = std::min(kGemmDepth, k_ - from);
+        const int64_t column = unit % panels * width;
+        pack_columns({x + from * positions_ + column, positions_, 1}, std::min(width, live - column), depth,
+                     out + packed_size(live, from) + column * depth);
+      }
+    });
+    return out;
+  }
+
+  void multiply_many(const FusedCall& c, const Unit& unit, const float* x, int64_t live, Widener& widener,
+                     float* tile) const {
     const Weight& w = weights_[unit.weight];
     float* out = c.out(unit.weight) + unit.row * positions_;
-    scratch.tile.resize(static_cast<size_t>(unit.count * std::min(k_, kDepth)));
-    for (int64_t from = 0; from < k_; from += kDepth) {
-      const int64_t depth = std::min(kDepth, k_ - from);
-      for (int64_t r = 0; r < unit.count; ++r)
-        widen(w.kind, w.form.data + ((unit.row + r) * k_ + from) * bytes_of(w.kind), depth,
-              scratch.tile.data() + r * depth);
-      gemm(unit.count, positions_, depth, {scratch.tile.data(), depth, 1},
-           {x + from * positions_, positions_, 1}, out, positions_, from > 0, scratch.gemm);
+    for (int64_t from = 0; from < k_; from += kGemmDepth) {
+      const int64_t depth = std::min(kGemmDepth, k_ - from);
+      for (int64_t r = 0; r < unit.count; ++r) {
+        widener.read(w, unit.row + r, from, depth, tile + r * depth);
+        widener.fetch(w, unit.row + r + kTileRows, from, depth);
+      }
+      gemm_packed(unit.count, live, depth, tile, depth, x + packed_size(live, from), out, positions_,
+                  from > 0);
     }
+    for (int64_t r = 0; r < unit.count && live < positions_; ++r)
+      std::fill(out + r * positions_ + live, out + (r + 1) * positions_, out[r * positions_ + live - 1]);
   }
 
   // Scales, biases and what is added; false when fp16 arithmetic may have a fault to report.
@@ -111,10 +205,17 @@ class Projection : public FusedKernel {
     const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     const int64_t count = unit.count * positions_;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (w.form.scale && w.form.rows_per_scale == 1 && positions_ == 1) {
+    if (w.scaled() && addend_ >= 0 && !bias && !c.half()) {
+      const float* add = c.floats(static_cast<size_t>(addend_)) + unit.row * positions_;
+      for (int64_t i = 0; i < unit.count; ++i)
+        scale_and_add(out + i * positions_, w.form.scale[(unit.row + i) / w.form.rows_per_scale],
+                      add + i * positions_, positions_, false);
+      return true;
+    }
+    if (w.scaled() && w.form.rows_per_scale == 1 && positions_ == 1) {
       const float* scale = w.form.scale + unit.row;
       for (int64_t i = 0; i < unit.count; ++i) out[i] *= scale[i];
-    } else if (w.form.scale) {
+    } else if (w.scaled()) {
       for (int64_t i = 0; i < unit.count; ++i) {
         const float scale = w.form.scale[(unit.row + i) / w.form.rows_per_scale];
         for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] *= scale;
@@ -133,6 +234,8 @@ class Projection : public FusedKernel {
   }
 
   const std::vector<Weight> weights_;
+  const bool in_place_ =
+      std::all_of(weights_.begin(), weights_.end(), [](const Weight& w) { return w.kind.has_value(); });
   const int64_t k_, positions_;
   const int addend_;
   std::vector<Unit> units_;
@@ -145,9 +248,9 @@ class Projections {
   void run() {
     std::map<int, std::vector<int>> by_input;  // x → steps
     for (int i = 0; i < edit_.size(); ++i)
-      if (edit_.is(i, "conv") && is_conv1x1(edit_.step(i).binding, edit_.step(i).types)) {
+      if (edit_.is(i, "conv") && is_conv1x1(edit_.step(i).binding, edit_.step(i).types) && fits(i)) {
         const Source x = edit_.input(i, "x");
-        if (x.id >= 0 && edit_.step(i).types[0].size() > 0) by_input[x.id].push_back(i);
+        if (x.id >= 0) by_input[x.id].push_back(i);
       }
     for (const auto& [x, steps] : by_input) {
       // The first comes first anyway; the others need nothing but x and constants.
@@ -159,6 +262,14 @@ class Projections {
   }
 
  private:
+  // There is something to compute, from a weight that is widened fast or for many positions.
+  bool fits(int step) const {
+    const Operand* weight = find_operand(edit_.step(step).binding, "weight");
+    const int64_t size = edit_.step(step).types[0].size(), rows = weight->type.shape[0].size();
+    return size > 0 && (size / rows > kMostPositions || weight_kind(weight->stored.get()) ||
+                        packed_bits(weight->stored->form(), weight->type.shape[1].size()) > 0);
+  }
+
   bool constant_bias(int step) const {
     const Source& bias = edit_.input(step, "bias");
     return bias.id < 0;
@@ -169,7 +280,8 @@ class Projections {
     Weight w;
     w.stored = operand->stored;
     w.form = operand->stored->form();
-    w.kind = *weight_kind(operand->stored.get());
+    w.kind = weight_kind(operand->stored.get());
+    w.bits = w.kind ? 0 : packed_bits(w.form, operand->type.shape[1].size());
     w.rows = operand->type.shape[0].size();
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
     return w;
@@ -219,6 +331,10 @@ class Projections {
       fused.types = edit_.step(sum).types;
       steps.push_back(sum);
       at = sum;
+    }
+    if (positions > kMostPositions) {
+      fused.out.push_back(edit_.new_value());
+      fused.types.push_back(Type::tensor(DType::fp32, {packed_size(positions, k)}));
     }
     fused.fused = std::make_shared<Projection>(std::move(weights), k, positions, addend);
     edit_.replace(steps, std::move(fused), at);

@@ -25,6 +25,7 @@ class Describer {
 
   Model describe() {
     expect_dense(hp_);
+    expect_plain_weights();
     m_.architecture = c_.architecture();
     m_.name = c_.source_name();
     read_sizes();
@@ -32,8 +33,10 @@ class Describer {
     m_.activation = activation();
     m_.head_norm = form_.head_norm;
     m_.query_scale = 1 / std::sqrt(static_cast<double>(m_.head_dim));
-    m_.ropes = {
-        read_rope(hp_, {.head_dim = m_.head_dim, .context = m_.context, .base = form_.default_rope_base})};
+    m_.ropes = {read_rope(hp_, {.head_dim = m_.head_dim,
+                                .context = m_.context,
+                                .original_context = form_.default_original_context,
+                                .base = form_.default_rope_base})};
     if (interleaved() && m_.ropes[0].dims != m_.head_dim)
       throw Error(
           "a part of each head is rotated, but the rows of q and k are stored in pairs over all of it")
@@ -48,6 +51,20 @@ class Describer {
 
  private:
   bool interleaved() const { return c_.format() == CheckpointFormat::gguf && form_.interleaved_gguf; }
+
+  // GPTQ, AWQ, FP8 and others keep weights in forms of their own beside tensors of the usual names.
+  void expect_plain_weights() const {
+    if (hp_.is_gguf() || c_.config_only()) return;
+    const auto at = c_.config().find("quantization_config");
+    if (at == c_.config().end() || !at->is_object()) return;
+    const auto method = at->find("quant_method");
+    throw Error("the checkpoint is quantised in a form that is not read")
+        .at(hp_.file())
+        .found(method != at->end() && method->is_string() ? printable(method->get<std::string>())
+                                                          : "'quantization_config'")
+        .expected("weights of F32, F16 or BF16")
+        .hint("take the original checkpoint, or a GGUF file of it");
+  }
 
   int64_t size(const Key& key, int64_t most, int64_t otherwise) const {
     const std::optional<int64_t> value = hp_.find_integer(key, 1, most);
@@ -104,10 +121,23 @@ class Describer {
     const std::optional<int64_t> said = hp_.find_integer(keys::kVocab);
     if (said) return *said;
     if (tokens && tokens->is_array && tokens->count >= 1 && tokens->count <= uint64_t{Hparams::kMost})
-      return static_cast<int64_t>(tokens->count);
+      return without_padding(static_cast<int64_t>(tokens->count));
     throw errorf("the size of the vocabulary is not said")
         .at(hp_.file())
         .expected(fmt::format("{} or the list 'tokenizer.ggml.tokens'", hp_.named(keys::kVocab)));
+  }
+
+  // The usual converter fills the list of tokens up to the size in config.json, but of Gemma it writes only
+  // the rows that have a token: what is left of the list is unused.
+  int64_t without_padding(int64_t tokens) const {
+    constexpr int64_t kUnused = 5;
+    const TensorReader* table = c_.find("token_embd.weight");
+    if (!table || table->rows() >= tokens) return tokens;
+    const std::vector<int64_t> types = c_.gguf().integers("tokenizer.ggml.token_type");
+    if (static_cast<int64_t>(types.size()) != tokens) return tokens;
+    const bool unused =
+        std::all_of(types.begin() + table->rows(), types.end(), [](int64_t type) { return type == kUnused; });
+    return unused ? table->rows() : tokens;
   }
 
   void read_norm() {
@@ -122,8 +152,7 @@ class Describer {
   }
 
   Activation activation() const {
-    std::optional<std::string> name = hp_.find_text({"hidden_activation", ""});
-    if (!name) name = hp_.find_text({"hidden_act", ""});
+    const std::optional<std::string> name = hp_.find_text({form_.activation_key, ""});
     if (!name) return form_.activation;
     if (*name == "silu" || *name == "swish") return Activation::silu;
     if (*name == "gelu_pytorch_tanh" || *name == "gelu_new") return Activation::gelu_tanh;

@@ -31,11 +31,13 @@ struct DecoderForm {
   bool interleaved_gguf = false;  // GGUF keeps the rows of q and k in pairs
   bool tied_by_default = false;
   Activation activation = Activation::silu;
-  double stored_norm_offset = 0;  // in safetensors; GGUF has it added already
+  const char* activation_key = "hidden_act";  // of config.json
+  double stored_norm_offset = 0;              // in safetensors; GGUF has it added already
   double default_eps = 0;
   double default_rope_base = 10000;
   int64_t default_heads = 0, default_kv_heads = 0, default_head_dim = 0, default_vocab = 0,
           default_context = 0;
+  int64_t default_original_context = 0;  // of scaled ropes; 0: the whole context
 };
 
 // Sizes, rope, weights and tokens; windows and scales are the plain ones, for the family to change.

@@ -39,6 +39,7 @@ DecoderForm gemma_form() {
   form.post_norms = true;
   form.tied_by_default = true;
   form.activation = Activation::gelu_tanh;
+  form.activation_key = "hidden_activation";  // "hidden_act" stands in old files too, and means nothing
   form.stored_norm_offset = 1;
   form.default_eps = 1e-6;
   form.default_head_dim = 256;

@@ -4,12 +4,13 @@ namespace anemone {
 
 void set_qwen_windows(const Hparams& hp, Model& model) {
   if (hp.is_gguf() || !hp.find_flag({"use_sliding_window", ""}).value_or(false)) return;
-  const std::optional<int64_t> window = hp.find_integer(keys::kWindow);
-  if (!window) return;
+  std::optional<int64_t> window = hp.find_integer(keys::kWindow);
+  if (!window && hp.says(keys::kWindow)) return;  // null: none
+  if (!window) window = 4096;                     // absent: the configuration class's default
   const size_t layers = model.layers.size();
   std::optional<std::vector<bool>> windowed = find_windowed_layers(hp, layers);
   if (!windowed) {
-    const int64_t first = hp.integer({"max_window_layers", ""}, 0);
+    const int64_t first = hp.find_integer({"max_window_layers", ""}, 0).value_or(28);
     windowed.emplace(layers);
     for (size_t i = 0; i < layers; ++i) (*windowed)[i] = static_cast<int64_t>(i) >= first;
   }

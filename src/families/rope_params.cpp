@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kKnownTypes = "default, linear, llama3, yarn, longrope, or dynamic with alpha";
+constexpr const char* kKnownTypes = "default, linear, llama3, yarn, longrope or dynamic";
 
 void expect_positive(const char* what, double value, const std::string& file) {
   if (!(value > 0 && value < 1e30))
@@ -54,11 +54,15 @@ void check(const Rope& rope, int64_t head_dim, const std::string& file) {
     throw Error("the rope scaling's high_freq_factor must be above its low_freq_factor")
         .at(file)
         .found(fmt::format("{} and {}", rope.high_freq_factor, rope.low_freq_factor));
-  if (rope.scaling == RopeScaling::ntk_alpha && rope.dims <= 2)
-    throw Error("scaling by alpha needs more than 2 rotated dimensions").at(file);
+  if ((rope.scaling == RopeScaling::ntk_alpha || rope.scaling == RopeScaling::dynamic) && rope.dims <= 2)
+    throw Error("scaling the rope base needs more than 2 rotated dimensions").at(file);
+  if (rope.scaling == RopeScaling::dynamic && rope.factor < 1)
+    throw Error("the dynamic rope scaling's factor must be at least 1")
+        .at(file)
+        .found(fmt::format("{}", rope.factor));
 }
 
-// config.json: one dictionary of scaling parameters, wherever this file keeps it.
+// config.json: a dictionary of scaling parameters in the old spelling, in the new one, or both.
 class ConfigRope {
  public:
   ConfigRope(const Hparams& hp, const RopeQuery& query) : hp_(hp), query_(query), file_(hp.file()) {
@@ -67,19 +71,19 @@ class ConfigRope {
       const auto at = in.find(key);
       return at != in.end() && at->is_object() ? &*at : nullptr;
     };
+    if (const Json* scaling = object(config, "rope_scaling"); scaling && query.scaled)
+      dicts_.push_back(scaling);
     if (const Json* parameters = object(config, "rope_parameters")) {
-      const Json* part = object(*parameters, query.layer_type);
-      by_layer_type_ = part != nullptr;
-      dict_ = part ? part : (query.scaled ? parameters : nullptr);
-    } else if (const Json* scaling = object(config, "rope_scaling"); scaling && query.scaled) {
-      dict_ = scaling;
+      if (const Json* part = object(*parameters, query.layer_type))
+        dicts_.push_back(part);
+      else if (query.scaled)
+        dicts_.push_back(parameters);
     }
   }
 
   Rope read() {
-    rope_.base = number("rope_theta").value_or(hp_.find_number(query_.base_key).value_or(query_.base));
-    const double part =
-        number("partial_rotary_factor").value_or(hp_.find_number({"partial_rotary_factor", ""}).value_or(1));
+    rope_.base = number_or_beside("rope_theta", query_.base_key).value_or(query_.base);
+    const double part = number_or_beside("partial_rotary_factor", {"partial_rotary_factor", ""}).value_or(1);
     if (!(part > 0 && part <= 1))
       throw Error("'partial_rotary_factor' is out of range")
           .at(file_)
@@ -92,13 +96,17 @@ class ConfigRope {
       rope_.factor = required("factor");
     } else if (type == "llama3") {
       read_llama3();
-    } else if (type == "longrope" || type == "su" || (type == "yarn" && dict_->contains("short_factor"))) {
+    } else if (type == "longrope" || type == "su" || (type == "yarn" && find("short_factor"))) {
       read_longrope();
     } else if (type == "yarn") {
       read_yarn();
     } else if (type == "dynamic" && number("alpha").value_or(0) > 0) {
       rope_.scaling = RopeScaling::ntk_alpha;
       rope_.alpha = *number("alpha");
+    } else if (type == "dynamic") {
+      rope_.scaling = RopeScaling::dynamic;
+      rope_.factor = required("factor");
+      rope_.original_context = query_.context;
     } else if (type != "default" && type != "none") {
       throw Error("the rope scaling is of a type that is not supported")
           .at(file_)
@@ -110,8 +118,29 @@ class ConfigRope {
   }
 
  private:
+  // The first dictionary that has the key, and not as null.
+  const Json* find(const char* key) const {
+    for (const Json* dict : dicts_)
+      if (const auto at = dict->find(key); at != dict->end() && !at->is_null()) return dict;
+    return nullptr;
+  }
   std::optional<double> number(const char* key) const {
-    return dict_ ? find_json_number(*dict_, key, file_) : std::nullopt;
+    const Json* dict = find(key);
+    return dict ? find_json_number(*dict, key, file_) : std::nullopt;
+  }
+  // A number that may stand in a dictionary, beside it, or in both places if it is the same there.
+  std::optional<double> number_or_beside(const char* key, const Key& beside) const {
+    const std::optional<double> inside = number(key), outside = hp_.find_number(beside);
+    if (inside && outside && *inside != *outside)
+      throw Error("the rope is described twice, and not alike")
+          .at(file_)
+          .found(fmt::format("'{}' {} inside its parameters, {} {} beside them", key, *inside,
+                             hp_.named(beside), *outside));
+    return inside ? inside : outside;
+  }
+  std::vector<double> numbers(const char* key) const {
+    const Json* dict = find(key);
+    return dict ? json_numbers(*dict, key, file_) : std::vector<double>();
   }
   double required(const char* key) const {
     const std::optional<double> value = number(key);
@@ -119,17 +148,17 @@ class ConfigRope {
     return *value;
   }
   std::string scaling_type() const {
-    if (!dict_ || (!query_.scaled && !by_layer_type_)) return "default";
-    for (const char* key : {"rope_type", "type"})
-      if (const auto at = dict_->find(key); at != dict_->end() && at->is_string())
-        return at->get<std::string>();
+    for (const Json* dict : dicts_)
+      for (const char* key : {"rope_type", "type"})
+        if (const auto at = dict->find(key); at != dict->end() && at->is_string())
+          return at->get<std::string>();
     return "default";
   }
   // The scaling's own value, the model's, or the whole context.
   int64_t original_context() const {
-    const double value = number("original_max_position_embeddings")
-                             .value_or(hp_.find_number({"original_max_position_embeddings", ""})
-                                           .value_or(static_cast<double>(query_.context)));
+    constexpr const char* kName = "original_max_position_embeddings";
+    const int64_t otherwise = query_.original_context ? query_.original_context : query_.context;
+    const double value = number_or_beside(kName, {kName, ""}).value_or(static_cast<double>(otherwise));
     if (!(value >= 1 && value < 0x1p31))
       throw Error("'original_max_position_embeddings' is out of range")
           .at(file_)
@@ -157,8 +186,8 @@ class ConfigRope {
     rope_.beta_slow = number("beta_slow").value_or(1);
     expect_positive("beta_fast", rope_.beta_fast, file_);
     expect_positive("beta_slow", rope_.beta_slow, file_);
-    if (const auto at = dict_->find("truncate"); at != dict_->end() && at->is_boolean())
-      rope_.truncate = at->get<bool>();
+    if (const Json* dict = find("truncate"); dict && dict->at("truncate").is_boolean())
+      rope_.truncate = dict->at("truncate").get<bool>();
     const double mscale = number("mscale").value_or(0), all_dim = number("mscale_all_dim").value_or(0);
     const double own = mscale != 0 && all_dim != 0
                            ? yarn_mscale(rope_.factor, mscale) / yarn_mscale(rope_.factor, all_dim)
@@ -169,8 +198,8 @@ class ConfigRope {
   void read_longrope() {
     rope_.scaling = RopeScaling::longrope;
     rope_.original_context = original_context();
-    rope_.short_factors = json_numbers(*dict_, "short_factor", file_);
-    rope_.long_factors = json_numbers(*dict_, "long_factor", file_);
+    rope_.short_factors = numbers("short_factor");
+    rope_.long_factors = numbers("long_factor");
     check_factors(rope_, rope_.short_factors, "'short_factor'", file_);
     check_factors(rope_, rope_.long_factors, "'long_factor'", file_);
     rope_.attention_factor = number("attention_factor")
@@ -180,8 +209,7 @@ class ConfigRope {
   const Hparams& hp_;
   const RopeQuery& query_;
   std::string file_;
-  const Json* dict_ = nullptr;
-  bool by_layer_type_ = false;
+  std::vector<const Json*> dicts_;  // what the first of them says counts
   Rope rope_;
 };
 

@@ -12,7 +12,8 @@ namespace anemone {
 struct RopeQuery {
   int64_t head_dim = 0;
   int64_t context = 0;
-  double base = 10000;  // where no key says it
+  int64_t original_context = 0;  // of a scaling that does not say it; 0: the whole context
+  double base = 10000;           // where no key says it
   Key base_key{"rope_theta", "rope.freq_base"};
   const char* layer_type = "full_attention";  // which part of a "rope_parameters" that has one per layer type
   bool scaled = true;  // whether "rope_scaling" and GGUF's rope.scaling.* are for these layers

@@ -25,6 +25,18 @@ struct GemmScratch {
 void gemm(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,
           int64_t c_stride, bool accumulate, GemmScratch& scratch);
 
+// The same in steps, for many products with one b: its columns are packed once, up to kGemmDepth rows of b at
+// a time, and then shared by threads that each take some rows of a (which lie along memory).
+//     pack_columns(b, n, k, packed);                                    // packed_size(n, k) floats
+//     gemm_packed(m, n, k, a, a_stride, packed, c, c_stride, false);
+// A panel of b (24 KiB with vectors of 64 bytes) stays in the first cache while the rows of a pass.
+inline constexpr int64_t kGemmDepth = 192;
+int64_t packed_size(int64_t n, int64_t k);
+int64_t panel_columns();  // from a multiple of these on, columns can be packed on their own, at column * k
+void pack_columns(const MatrixView& b, int64_t n, int64_t k, float* packed);
+void gemm_packed(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_stride, const float* packed,
+                 float* c, int64_t c_stride, bool accumulate);
+
 // The plain twin: three loops.
 void gemm_plain(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,
                 int64_t c_stride, bool accumulate);

@@ -171,6 +171,37 @@ namespace anemone {
 HWY_EXPORT(MatvecImpl);
 HWY_EXPORT(WidenImpl);
 
+namespace {
+
+template <int64_t kPerByte>
+void copy_entries(const float* table, const std::byte* packed, int64_t count, float* out) {
+  int64_t i = 0;
+  for (; i + kPerByte <= count; i += kPerByte)
+    std::memcpy(out + i, table + std::to_integer<int64_t>(*packed++) * kPerByte, kPerByte * sizeof(float));
+  if (i < count)
+    std::memcpy(out + i, table + std::to_integer<int64_t>(*packed) * kPerByte,
+                static_cast<size_t>(count - i) * sizeof(float));
+}
+
+}  // namespace
+
+void PackedTable::fill(int bits, const float* values) {
+  per_byte_ = 8 / bits;
+  floats_.resize(static_cast<size_t>(256 * per_byte_));
+  float* out = floats_.data();
+  for (int byte = 0; byte < 256; ++byte)
+    for (int at = 0; at < 8; at += bits) *out++ = values[byte >> at & ((1 << bits) - 1)];
+}
+
+void PackedTable::widen(const std::byte* packed, int64_t count, float* out) const noexcept {
+  switch (per_byte_) {
+    case 1: return copy_entries<1>(floats_.data(), packed, count, out);
+    case 2: return copy_entries<2>(floats_.data(), packed, count, out);
+    case 4: return copy_entries<4>(floats_.data(), packed, count, out);
+    default: return copy_entries<8>(floats_.data(), packed, count, out);
+  }
+}
+
 void widen(WeightKind kind, const std::byte* weights, int64_t count, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(WidenImpl)(kind, reinterpret_cast<const uint8_t*>(weights), count, out);
 }

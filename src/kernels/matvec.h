@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace anemone {
 
@@ -20,6 +21,20 @@ void matvec(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, 
 
 // `count` weights as floats: what a matrix product of many vectors starts from.
 void widen(WeightKind kind, const std::byte* weights, int64_t count, float* out) noexcept;
+
+// Weights of 1, 2, 4 or 8 bits that stand for the values of a table (a palette, or small integers): what each
+// byte of them stands for, so that bytes become floats by copying.
+//     PackedTable table;   table.fill(4, lut);   table.widen(packed, count, out);
+class PackedTable {
+ public:
+  void fill(int bits, const float* values);  // 2^bits of them
+  // From a whole byte on, element 0 in its lowest bits.
+  void widen(const std::byte* packed, int64_t count, float* out) const noexcept;
+
+ private:
+  int64_t per_byte_ = 1;
+  std::vector<float> floats_;  // 256 times per_byte_
+};
 
 // The plain twin.
 void matvec_plain(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,

@@ -35,20 +35,10 @@ Value* scale(Builder& b, Value* x, double factor, std::string_view name) {
 Value* conv1x1(Builder& b, Value* x, Value* weight, Value* bias, std::string_view name) {
   const Constant ones = Constant::ints({1, 1});
   const Constant zeros = Constant::ints({0, 0, 0, 0});
-  if (bias)
-    return b.op("conv",
-                {{"x", x},
-                 {"weight", weight},
-                 {"bias", bias},
-                 {"strides", ones},
-                 {"pad_type", Constant::text("valid")},
-                 {"pad", zeros},
-                 {"dilations", ones},
-                 {"groups", Constant::integer(1)}},
-                name);
   return b.op("conv",
               {{"x", x},
                {"weight", weight},
+               {"bias", bias},
                {"strides", ones},
                {"pad_type", Constant::text("valid")},
                {"pad", zeros},

@@ -83,8 +83,10 @@ std::vector<Value*> Builder::ops(std::string_view type, Args args, std::string_v
   const bool in_place = type.starts_with("constexpr_");
   std::vector<Input> inputs;
   for (const auto& [param, arg] : args) {
+    const auto* value = std::get_if<Value*>(&arg);
+    if (value && !*value) continue;
     Input input{std::string(param), {}, {}};
-    if (const auto* value = std::get_if<Value*>(&arg))
+    if (value)
       input.bindings.push_back({*value, nullptr, {}});
     else if (const auto* values = std::get_if<std::vector<Value*>>(&arg))
       for (Value* v : *values) input.bindings.push_back({v, nullptr, {}});

@@ -33,7 +33,7 @@ class Builder {
   Builder(Builder& outer, Block& block);
 
   // The first output of a new operation; Error naming it when the parameters do not fit. `name` is made
-  // unique.
+  // unique. A parameter whose value is null is left out.
   Value* op(std::string_view type, Args args, std::string_view name = "");
   // All of its outputs.
   std::vector<Value*> ops(std::string_view type, Args args, std::string_view name = "");

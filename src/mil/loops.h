@@ -3,6 +3,7 @@
 //     map_pairs<float, float>(c, "x", "y", [](float x, float y) { return x + y; });
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>

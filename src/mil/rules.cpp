@@ -1,6 +1,7 @@
 #include "mil/rules.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -21,6 +22,14 @@ std::vector<int> normal_axes(std::span<const int64_t> axes, int rank, std::strin
   if (std::adjacent_find(out.begin(), out.end()) != out.end())
     throw errorf("'{}' names an axis twice", param);
   return out;
+}
+
+std::vector<int> axes_or_all(const OpCall& call) {
+  const int rank = call.type("x").rank();
+  if (call.has("axes")) return normal_axes(call.integers("axes"), rank, "axes");
+  std::vector<int> all(static_cast<size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 Shape broadcast(const Shape& a, const Shape& b) {

@@ -14,6 +14,8 @@ namespace anemone {
 int normal_axis(int64_t axis, int rank, std::string_view param);
 // Normalised, sorted and free of repeats; Error on a repeat.
 std::vector<int> normal_axes(std::span<const int64_t> axes, int rank, std::string_view param);
+// The parameter "axes" of an op over "x"; all of them where it is not given.
+std::vector<int> axes_or_all(const OpCall& call);
 
 // numpy broadcasting; Error naming both shapes when they do not fit.
 Shape broadcast(const Shape& a, const Shape& b);

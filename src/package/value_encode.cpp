@@ -1,4 +1,5 @@
 // Types and constants into protobuf, in the forms that coremltools writes.
+#include <algorithm>
 #include <cstring>
 
 #include "base/shape.h"

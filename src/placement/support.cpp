@@ -55,12 +55,21 @@ constexpr Never kNever[] = {
     {"argsort", "O05"},
 };
 
+// Of operations that give indices: int32 is refused, and nothing else was probed.
+std::string index_refusal(const OpView& v) {
+  const bool int32 = v.results().empty() || v.results()[0].dtype == DType::int32;
+  if (!int32) return "refused with int32 indices; other types were not probed";
+  return v.type() == "argsort" ? "Unsupported tensor data type: int32"
+                               : "Output type int32 is not supported.";
+}
+
 std::optional<Refusal> by_kind(const OpView& v) {
   for (const Never& never : kNever)
     if (never.op == v.type()) {
       if (never.op == "scatter")
         return Refusal{never.rule, "scatter MIL op is currently only supported on uANE targets"};
-      if (never.rule == "O05") return Refusal{never.rule, "Output type int32 is not supported."};
+      if (never.op == "sliding_windows") return Refusal{never.rule, "MIL converter not implemented."};
+      if (never.rule == "O05") return Refusal{never.rule, index_refusal(v)};
       return Refusal{never.rule, fmt::format("Unsupported MIL operation \"{}\".", v.type())};
     }
   return std::nullopt;

@@ -1,5 +1,6 @@
 #include "plan/graph_bytes.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "package/description.h"

@@ -45,15 +45,20 @@ void scale_yarn(const Rope& rope, std::vector<double>& frequencies) {
 
 std::vector<double> rotary_frequencies(const Rope& rope, int64_t positions, LongRope choice) {
   const double dims = static_cast<double>(rope.dims);
-  const double base = rope.scaling == RopeScaling::ntk_alpha
-                          ? rope.base * std::pow(rope.alpha, dims / (dims - 2))
-                          : rope.base;
+  double base = rope.base;
+  if (rope.scaling == RopeScaling::ntk_alpha) base *= std::pow(rope.alpha, dims / (dims - 2));
+  if (rope.scaling == RopeScaling::dynamic && positions > rope.original_context)
+    base *=
+        std::pow(rope.factor * static_cast<double>(positions) / static_cast<double>(rope.original_context) -
+                     (rope.factor - 1),
+                 dims / (dims - 2));
   std::vector<double> frequencies(static_cast<size_t>(rope.dims / 2));
   for (size_t i = 0; i < frequencies.size(); ++i)
     frequencies[i] = std::pow(base, -2 * static_cast<double>(i) / dims);
   switch (rope.scaling) {
     case RopeScaling::none:
-    case RopeScaling::ntk_alpha: break;
+    case RopeScaling::ntk_alpha:
+    case RopeScaling::dynamic: break;
     case RopeScaling::linear:
       for (double& f : frequencies) f /= rope.factor;
       break;

@@ -101,7 +101,8 @@ void Session::move_to_tier(int64_t context) {
   tier_ = context;
 }
 
-// Masks, rope tables and where to write: the same for every layer stage.
+// Masks, rope tables and where to write: the same for every layer stage. Padding repeats the last token in
+// every respect, which the engine sees and computes once.
 Session::Arrays Session::common_inputs(const Chunk& chunk) const {
   const BundleInfo& info = bundle_->info();
   const int64_t width = chunk.width, context = tier_;
@@ -125,7 +126,8 @@ Session::Arrays Session::common_inputs(const Chunk& chunk) const {
     Array cos(DType::fp32, {1, 1, width, pairs}), sin(DType::fp32, {1, 1, width, pairs});
     for (int64_t t = 0; t < width; ++t)
       for (int64_t i = 0; i < pairs; ++i) {
-        const double angle = static_cast<double>(position_ + t) * f[static_cast<size_t>(i)];
+        const int64_t at = position_ + std::min(t, chunk.tokens - 1);
+        const double angle = static_cast<double>(at) * f[static_cast<size_t>(i)];
         cos.values<float>()[static_cast<size_t>(t * pairs + i)] =
             static_cast<float>(std::cos(angle) * r.attention_factor);
         sin.values<float>()[static_cast<size_t>(t * pairs + i)] =
@@ -186,8 +188,8 @@ Array Session::run_layers(std::span<const int32_t> ids, const Chunk& chunk) {
   const BundleInfo& info = bundle_->info();
   Array x(DType::fp32, {1, info.hidden, chunk.width, 1});
   std::vector<float> row(static_cast<size_t>(info.hidden));
-  for (int64_t t = 0; t < chunk.tokens; ++t) {
-    bundle_->embed(ids[static_cast<size_t>(t)], row.data());
+  for (int64_t t = 0; t < chunk.width; ++t) {
+    if (t < chunk.tokens) bundle_->embed(ids[static_cast<size_t>(t)], row.data());
     for (int64_t c = 0; c < info.hidden; ++c)
       x.values<float>()[static_cast<size_t>(c * chunk.width + t)] = row[static_cast<size_t>(c)];
   }
@@ -197,7 +199,24 @@ Array Session::run_layers(std::span<const int32_t> ids, const Chunk& chunk) {
   return x;
 }
 
-void Session::run_head(const Array& y, const Chunk& chunk,
+// What the heads take when only the last token's logits are wanted: its column alone, where they have a
+// function for one token. The heads are a large part of a small model.
+Session::HeadInput Session::last_column(const Array& y, const Chunk& chunk) const {
+  const BundleInfo& info = bundle_->info();
+  const bool alone = std::all_of(info.stages.begin(), info.stages.end(), [](const Stage& stage) {
+    return !stage.has_head() ||
+           (!stage.has_layers() && std::any_of(stage.functions.begin(), stage.functions.end(),
+                                               [](const StageFunction& f) { return f.least_tokens == 1; }));
+  });
+  if (!alone || chunk.width == 1) return {y, chunk.width, chunk.tokens - 1};
+  Array column(DType::fp32, {1, info.hidden, 1, 1});
+  for (int64_t c = 0; c < info.hidden; ++c)
+    column.values<float>()[static_cast<size_t>(c)] =
+        y.values<float>()[static_cast<size_t>(c * chunk.width + chunk.tokens - 1)];
+  return {std::move(column), 1, 0};
+}
+
+void Session::run_head(const HeadInput& in,
                        const std::function<void(const HeadPiece&, const Prediction&)>& take) {
   const BundleInfo& info = bundle_->info();
   for (size_t s = 0; s < info.stages.size(); ++s) {
@@ -208,11 +227,11 @@ void Session::run_head(const Array& y, const Chunk& chunk,
       continue;
     }
     const auto it = std::find_if(stage.functions.begin(), stage.functions.end(), [&](const StageFunction& f) {
-      return f.least_tokens <= chunk.width && chunk.width <= f.most_tokens;
+      return f.least_tokens <= in.width && in.width <= f.most_tokens;
     });
     if (it == stage.functions.end())
-      throw errorf("'{}' has no function for {} tokens", stage.package, chunk.width);
-    const Prediction result = bundle_->predictor(s, it->name).predict({{"y", y}});
+      throw errorf("'{}' has no function for {} tokens", stage.package, in.width);
+    const Prediction result = bundle_->predictor(s, it->name).predict({{"y", in.y}});
     if (result.fault && !fault_) fault_ = result.fault;
     for (const HeadPiece& piece : stage.pieces) take(piece, result);
   }
@@ -246,15 +265,18 @@ std::vector<float> Session::forward(std::span<const int32_t> ids, bool last_only
   std::vector<float> logits;
   advance(ids, [&](const Array& y, const Chunk& chunk, bool last) {
     if (last_only && !last) return;
-    const int64_t first = last_only ? chunk.tokens - 1 : 0, rows = chunk.tokens - first;
+    const HeadInput in = last_only ? last_column(y, chunk) : HeadInput{y, chunk.width, 0};
+    const int64_t rows = last_only ? 1 : chunk.tokens;
     const size_t base = logits.size();
     logits.resize(base + static_cast<size_t>(rows * info.vocab));
-    run_head(y, chunk, [&](const HeadPiece& piece, const Prediction& result) {
-      const Array& values = result.at(piece.logits);
-      for (int64_t t = 0; t < rows; ++t)
-        for (int64_t r = 0; r < piece.rows; ++r)
-          logits[base + static_cast<size_t>(t * info.vocab + piece.first_row + r)] =
-              values.values<float>()[static_cast<size_t>(r * chunk.width + first + t)];
+    run_head(in, [&](const HeadPiece& piece, const Prediction& result) {
+      // Rows of logits become columns; a few at a time, so that both sides stay in the cache.
+      const float* values = result.at(piece.logits).values<float>().data() + in.first;
+      float* to = logits.data() + base + static_cast<size_t>(piece.first_row);
+      for (int64_t from = 0; from < piece.rows; from += 16)
+        for (int64_t t = 0; t < rows; ++t)
+          for (int64_t r = from; r < std::min(piece.rows, from + 16); ++r)
+            to[t * info.vocab + r] = values[r * in.width + t];
     });
   });
   return logits;
@@ -269,9 +291,10 @@ int64_t Session::forward_best(std::span<const int32_t> ids) {
   advance(ids, [&](const Array& y, const Chunk& chunk, bool last) {
     if (!last) return;
     float best = -INFINITY;
-    run_head(y, chunk, [&](const HeadPiece& piece, const Prediction& result) {
+    const HeadInput in = last_column(y, chunk);
+    run_head(in, [&](const HeadPiece& piece, const Prediction& result) {
       const auto at = [&](const std::string& name) {
-        return result.at(name).values<float>()[static_cast<size_t>(chunk.tokens - 1)];
+        return result.at(name).values<float>()[static_cast<size_t>(in.first)];
       };
       if (best_row >= 0 && at(piece.best) <= best) return;
       best = at(piece.best);

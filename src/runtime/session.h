@@ -82,6 +82,10 @@ class Session {
     int64_t tokens = 0;                       // real ones
     int64_t width = 0;                        // what the function takes; the rest is padding
   };
+  struct HeadInput {
+    Array y;
+    int64_t width = 0, first = 0;  // its columns, and the first whose logits are wanted
+  };
   using Arrays = std::map<std::string, Array>;
 
   Chunk choose(int64_t left) const;
@@ -90,8 +94,8 @@ class Session {
   Arrays common_inputs(const Chunk& chunk) const;
   Array run_layers(std::span<const int32_t> ids, const Chunk& chunk);
   void run_stage(size_t stage, const Chunk& chunk, Arrays& inputs, Array& x);
-  void run_head(const Array& y, const Chunk& chunk,
-                const std::function<void(const HeadPiece&, const Prediction&)>& take);
+  HeadInput last_column(const Array& y, const Chunk& chunk) const;
+  void run_head(const HeadInput& in, const std::function<void(const HeadPiece&, const Prediction&)>& take);
   void advance(std::span<const int32_t> ids,
                const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done);
   void keep_rows(size_t stage, const Prediction& result, const Chunk& chunk);

@@ -71,6 +71,7 @@ std::vector<AddedTokens::Match> AddedTokens::leftmost(std::string_view text, boo
     }
     if (token.left_strip) begin = strip_left(text, begin, done);
     if (token.right_strip) end = strip_right(text, end);
+    if (token.left_strip && end <= done) continue;  // the match before has eaten it
     if (begin < done) begin = done;
     matches.push_back({begin, end, static_cast<uint32_t>(found)});
     done = end;

@@ -60,6 +60,9 @@ Bpe::Bpe(const ModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes)
     byte_ids_[b] = raw_bytes || b < 128 ? vocabulary.find(text) : kNoToken;
     fallback_ids_[b] = vocabulary.find(fmt::format("<0x{:02X}>", b));
   }
+  all_as_bytes_ =
+      byte_fallback_ && (scored_ || std::none_of(std::begin(fallback_ids_), std::end(fallback_ids_),
+                                                 [](int32_t id) { return id == kNoToken; }));
   if (scored_)
     index_scores(model);
   else
@@ -77,6 +80,8 @@ void Bpe::index_merges(const ModelSpec& model) {
     pairs_[i] = {key, static_cast<uint32_t>(rank), merge.result};
   }
   if (raw_bytes_ || !prefix_.empty() || !suffix_.empty()) return;
+  if (!all_as_bytes_ && unk_id_ == kNoToken)
+    return;  // what is unknown is left out, and its neighbours may join
   joints_.resize(std::bit_ceil(model.merges.size() * 8 + 4096) / 64);
   for (const auto& merge : model.merges) {
     const std::string_view left = vocabulary_.text(merge.left), right = vocabulary_.text(merge.right);
@@ -138,7 +143,7 @@ size_t Bpe::safe_prefix(std::string_view word) const noexcept {
     before = c;
     if (joints_[bit / 64] >> (bit % 64) & 1) continue;
     // Unknown characters in a row may become one token: cut only before a known one.
-    const bool known = byte_fallback_ || !fuse_unk_ || unk_id_ == kNoToken ||
+    const bool known = all_as_bytes_ || !fuse_unk_ || unk_id_ == kNoToken ||
                        vocabulary_.find({at, static_cast<size_t>(p - at)}) != kNoToken;
     if (known) return static_cast<size_t>(at - word.data());
   }

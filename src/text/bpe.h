@@ -66,6 +66,7 @@ class Bpe {
 
   const Vocabulary& vocabulary_;
   bool raw_bytes_, scored_, byte_fallback_, fuse_unk_, ignore_merges_, unknown_as_bytes_;
+  bool all_as_bytes_ = false;  // byte fallback, and no byte's token is missing
   int32_t unk_id_;
   bool unk_missing_;  // an unknown token is named but is not in the vocabulary
   std::string unk_token_, prefix_, suffix_;

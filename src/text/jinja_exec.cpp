@@ -15,11 +15,13 @@ class Macro : public Object {
   Macro(Interpreter& interpreter, const Stmt& stmt, Scope& closure)
       : interpreter_(interpreter), stmt_(stmt), closure_(closure) {}
   std::string_view type_name() const override { return "Macro"; }
-  std::string repr(Runtime&) const override { return fmt::format("<Macro '{}'>", stmt_.text); }
+  std::string repr(Runtime&) const override {
+    return stmt_.kind == Stmt::Kind::call ? "<Macro anonymous>" : fmt::format("<Macro '{}'>", stmt_.text);
+  }
   bool is_callable() const override { return true; }
   Value call(Runtime&, const Args& args) override { return interpreter_.invoke(stmt_, closure_, args); }
   std::optional<Value> attribute(Runtime& rt, std::string_view name) override {
-    if (name == "name") return Value(stmt_.text);
+    if (name == "name") return stmt_.kind == Stmt::Kind::call ? Value() : Value(stmt_.text);
     if (name == "caller") return Value(stmt_.uses_caller);
     if (name == "catch_kwargs") return Value(stmt_.uses_kwargs);
     if (name == "catch_varargs") return Value(stmt_.uses_varargs);
@@ -182,7 +184,9 @@ Interpreter::Flow Interpreter::exec_one(const Stmt& s, Scope& scope) {
       const Flow flow = captured_body(s, scope, text);
       if (flow != Flow::normal) return flow;
       const Value v = rt_.str(std::move(text));
-      write(rt_.text(eval_filter(*s.value, scope, &v)));
+      const Value made = eval_filter(*s.value, scope, &v);
+      if (!made.is_string()) throw errorf("a filter block must end in a string, not in {}", rt_.repr(made));
+      write(rt_.text(made));
       break;
     }
     case Kind::with: return exec_with(s, scope);

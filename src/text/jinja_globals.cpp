@@ -148,6 +148,14 @@ std::string Namespace::repr(Runtime& rt) const {
   return fmt::format("<Namespace {}>", rt.repr(Value(std::make_shared<const Dict>(attributes_))));
 }
 
+void Namespace::set(Runtime& rt, const Value& name, Value value) {
+  if (name.is_string() && name.text().starts_with('_')) {
+    throw errorf("a namespace cannot hold '{}': names that begin with an underscore are not allowed",
+                 name.text());
+  }
+  rt.set(attributes_, name, std::move(value));
+}
+
 std::optional<Value> Namespace::attribute(Runtime&, std::string_view name) {
   const Value* found = attributes_.find(name);
   return found ? std::optional(*found) : std::nullopt;

@@ -91,7 +91,8 @@ class Namespace : public Object {
   std::string_view type_name() const override { return "Namespace"; }
   std::string repr(Runtime& rt) const override;
   std::optional<Value> attribute(Runtime&, std::string_view name) override;
-  void set(Runtime& rt, const Value& name, Value value) { rt.set(attributes_, name, std::move(value)); }
+  // Names must not begin with "_", as in transformers.
+  void set(Runtime& rt, const Value& name, Value value);
 
  private:
   Dict attributes_;

@@ -47,7 +47,7 @@ std::string bert(const NormalizerStep& step, std::string text) {
   if (step.clean_text) {
     text = map_chars(text, [](char32_t c, std::string& out) {
       const bool blank = c == '\t' || c == '\n' || c == '\r';
-      if (c == 0 || c == 0xfffd || (!blank && (class_of(c) & kControl))) return;
+      if (c == 0 || c == 0xfffd || (!blank && is_control_8(c))) return;
       if (blank || (class_of(c) & kSpace))
         out += ' ';
       else
@@ -63,7 +63,7 @@ std::string bert(const NormalizerStep& step, std::string text) {
   }
   if (step.accents) {
     text = map_chars(normalize(text, NormalForm::nfd), [](char32_t c, std::string& out) {
-      if (!(class_of(c) & kNonspacing)) append_utf8(out, c);
+      if (!is_nonspacing_8(c)) append_utf8(out, c);
     });
   }
   return step.lower ? to_lower(text) : text;
@@ -158,6 +158,10 @@ Normalizer::Normalizer(std::vector<NormalizerStep> steps, std::vector<std::strin
       step.charsmap = Charsmap(what.content);
     if (what.kind == Kind::replace && what.is_regex) step.regex.emplace_back(what.pattern);
     step.what = std::move(what);
+    static constexpr Kind droppers[] = {Kind::strip, Kind::strip_accents, Kind::replace, Kind::bert,
+                                        Kind::nmt};
+    may_drop_start_ |=
+        std::find(std::begin(droppers), std::end(droppers), step.what.kind) != std::end(droppers);
     steps_.push_back(std::move(step));
   }
 }
@@ -166,6 +170,45 @@ std::string Normalizer::run(std::string_view text) const {
   std::string out(text);
   for (const Step& step : steps_) apply(step, out);
   return out;
+}
+
+bool Normalizer::keeps_start(std::string_view text) const {
+  if (!may_drop_start_) return true;
+  std::string at_hand(text);
+  for (const Step& step : steps_) {
+    if (drops_start(step, at_hand)) return false;
+    apply(step, at_hand);
+  }
+  return true;
+}
+
+bool Normalizer::drops_start(const Step& step, std::string_view text) const {
+  using Kind = NormalizerStep::Kind;
+  const NormalizerStep& what = step.what;
+  if (text.empty()) return false;
+  const auto length = static_cast<size_t>(utf8_length(text[0]));
+  const std::string_view first = text.substr(0, length);
+  switch (what.kind) {
+    case Kind::strip: return strip(first, what.strip_left, false).empty();
+    case Kind::strip_accents:
+    case Kind::bert:
+    case Kind::nmt: {
+      std::string left(first);
+      apply(step, left);
+      return left.empty();
+    }
+    case Kind::replace: {  // of a longer match the last character counts
+      size_t end = 0;
+      if (!what.is_regex) {
+        end = text.starts_with(what.pattern) ? what.pattern.size() : 0;
+      } else {
+        step.regex[0].for_each_match(
+            text, [&](size_t from, size_t to) { end = from == 0 ? std::max(end, to) : end; });
+      }
+      return end > 0 && (what.content.empty() || end > length);
+    }
+    default: return false;
+  }
 }
 
 void Normalizer::apply(const Step& step, std::string& text) const {
@@ -180,7 +223,7 @@ void Normalizer::apply(const Step& step, std::string& text) const {
     case Kind::strip: text = std::string(strip(text, what.strip_left, what.strip_right)); break;
     case Kind::strip_accents:
       text = map_chars(text, [](char32_t c, std::string& out) {
-        if (!(class_of(c) & kMark)) append_utf8(out, c);
+        if (!is_mark_9(c)) append_utf8(out, c);
       });
       break;
     case Kind::replace:

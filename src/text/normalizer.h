@@ -22,6 +22,9 @@ class Normalizer {
   bool empty() const { return steps_.empty(); }
   // `text` is valid UTF-8; so is the answer.
   std::string run(std::string_view text) const;
+  // Whether what run() gives still starts where the text does, as Hugging Face counts: its Metaspace prepends "first"
+  // there alone. Looks at the steps that can drop or swallow a beginning.
+  bool keeps_start(std::string_view text) const;
 
  private:
   struct Step {
@@ -30,9 +33,11 @@ class Normalizer {
     std::vector<Regex> regex;  // replace: at most one
   };
   void apply(const Step& step, std::string& text) const;
+  bool drops_start(const Step& step, std::string_view text) const;
   std::string sentencepiece(const Step& step, std::string_view text) const;
 
   std::vector<Step> steps_;
+  bool may_drop_start_ = false;
   std::vector<std::string> user_defined_;
   TokenTrie user_trie_;
 };

@@ -11,12 +11,7 @@ namespace {
 constexpr std::string_view kGpt2 =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-bool is_ascii_punctuation(char32_t c) {
-  return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
-}
-bool is_punctuation(char32_t c) { return is_ascii_punctuation(c) || (class_of(c) & kPunctuation); }
 bool is_space(char32_t c) { return (class_of(c) & kSpace) != 0; }
-bool is_number(char32_t c) { return (class_of(c) & kNumber) != 0; }
 
 // Every character for which `is` holds is a match; what lies between is one part.
 template <class Part, class F>
@@ -86,9 +81,9 @@ void PreTokenizer::cut(size_t index, std::string_view text, bool at_start, const
     case Kind::metaspace: return metaspace(index, text, at_start, sink);
     case Kind::bert_words: return bert_words(index, text, sink);
     case Kind::whitespace_split: return by_char(is_space, Behavior::removed);
-    case Kind::punctuation: return by_char(is_punctuation, what.behavior);
+    case Kind::punctuation: return by_char(is_punctuation_8, what.behavior);
     case Kind::digits:
-      return by_char(is_number, what.individual_digits ? Behavior::isolated : Behavior::contiguous);
+      return by_char(is_number_17, what.individual_digits ? Behavior::isolated : Behavior::contiguous);
     case Kind::delimiter: return by_char([&](char32_t c) { return c == what.character; }, Behavior::removed);
     case Kind::split: {
       if (step.scanner) return cut_isolated(index, *step.scanner, text, at_start, sink);
@@ -116,7 +111,7 @@ void PreTokenizer::cut(size_t index, std::string_view text, bool at_start, const
       for (const char* p = text.data(); p < end;) {
         const char* const at = p;
         const char32_t c = decode_utf8(p, end);
-        const bool word = what.kind == Kind::bert ? !is_punctuation(c) : (class_of(c) & kWord) != 0;
+        const bool word = what.kind == Kind::bert ? !is_punctuation_8(c) : (class_of(c) & kWord) != 0;
         if (is_space(c) && (what.kind == Kind::bert || !word)) {
           flush(at);
           continue;

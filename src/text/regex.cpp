@@ -6,63 +6,10 @@
 #include <array>
 
 #include "base/error.h"
+#include "text/regex_translate.h"
 #include "text/unicode.h"
 
 namespace anemone {
-namespace {
-
-// PCRE2's own \s also has U+180E, which is no white space since Unicode 6.3.
-constexpr std::string_view kSpaceSet =
-    "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
-
-// Its \w has all numbers and no marks. Oniguruma's has marks, decimal and letter numbers, the other numbers
-// of Latin-1 alone, and circled and squared letters.
-constexpr std::string_view kWordSet =
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{"
-    "1f149}"
-    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}";
-
-std::string translate(std::string_view pattern) {
-  const std::string space(kSpaceSet), word(kWordSet);
-  std::string out;
-  bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char next = pattern[++i];
-      if (next == 's') {
-        out += in_class ? space : "[" + space + "]";
-      } else if (next == 'w') {
-        out += in_class ? word : "[" + word + "]";
-      } else if (next == 'S' && !in_class) {
-        out += "[^" + space + "]";
-      } else if (next == 'W' && !in_class) {
-        out += "[^" + word + "]";
-      } else if (next == 'b' && !in_class) {
-        out += "(?:(?<=[" + word + "])(?![" + word + "])|(?<![" + word + "])(?=[" + word + "]))";
-      } else {
-        out += c;
-        out += next;
-      }
-      continue;
-    }
-    if (c == '[' && !in_class) {
-      in_class = true;
-      out += c;
-      if (i + 1 < pattern.size() && pattern[i + 1] == '^') out += pattern[++i];
-      if (i + 1 < pattern.size() && pattern[i + 1] == ']') out += "\\]", ++i;
-      continue;
-    }
-    if (c == '[' && in_class && !(i + 1 < pattern.size() && pattern[i + 1] == ':')) {
-      throw errorf("nested character sets are not supported").found(std::string(pattern));
-    }
-    if (c == ']' && in_class && !(i > 0 && pattern[i - 1] == ':')) in_class = false;
-    out += c;
-  }
-  return out;
-}
-
-}  // namespace
 
 struct Regex::Code {
   std::string pattern;
@@ -72,7 +19,7 @@ struct Regex::Code {
 
 Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
   code_->pattern = pattern;
-  const std::string translated = translate(pattern);
+  const std::string translated = to_pcre(pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
   code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "text/added_tokens.h"
@@ -49,6 +50,7 @@ struct Tokenizer::Parts {
   std::unordered_map<int32_t, uint32_t> added_by_id;  // place in spec.added
   std::unordered_map<std::string_view, int32_t> added_by_text;
   std::vector<std::string> added_text;  // as decoding sees it: normalised ones in their normal form
+  std::vector<bool> skipped;            // by skip_special: what decoding sees is a special token's own text
   int32_t size = 0;
   bool raw_bytes = false;
   std::optional<Normalizer> normalizer;
@@ -93,10 +95,18 @@ Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
     p.added_by_text[s.added[i].content] = token.id;
     if (!token.normal_form.empty())
       token.content = token.normal_form;
-    else if (token.normalized)
-      token.content = p.normalizer->run(token.content);
+    else if (token.normalized && (token.content = p.normalizer->run(token.content)).empty())
+      throw errorf("added token '{}' is nothing once it is normalised", s.added[i].content);
     p.added_text.push_back(token.content);
     (token.normalized ? normalized : raw).push_back(std::move(token));
+  }
+  std::unordered_set<std::string_view> special;
+  for (const AddedToken& token : s.added) {
+    if (token.special) special.insert(token.content);
+  }
+  for (size_t i = 0; i < s.added.size(); ++i) {
+    const AddedToken& token = s.added[i];
+    p.skipped.push_back(token.normal_form.empty() ? special.contains(p.added_text[i]) : token.special);
   }
   p.any_normalized = !normalized.empty();
   p.raw = AddedTokens(std::move(raw), s.longest_first);
@@ -148,7 +158,11 @@ void Tokenizer::encode_plain(std::string_view text, bool at_start, bool parse_sp
                              std::vector<int32_t>& ids) const {
   const Parts& p = *parts_;
   std::string normal;
-  if (!p.normalizer->empty()) text = normal = p.normalizer->run(text);
+  if (!p.normalizer->empty()) {
+    normal = p.normalizer->run(text);
+    at_start = at_start && p.normalizer->keeps_start(text);
+    text = normal;
+  }
   if (text.empty()) return;
   const auto word = [&](std::string_view w) { encode_word(w, scratch, ids); };
   if (!p.any_normalized) return p.cutter->run(text, at_start, word);
@@ -224,7 +238,7 @@ bool Tokenizer::token_text(int32_t id, bool skip_special, std::string_view& text
   const auto added = parts_->added_by_id.find(id);
   if (added != parts_->added_by_id.end()) {
     text = parts_->added_text[added->second];
-    return !(skip_special && spec().added[added->second].special);
+    return !(skip_special && parts_->skipped[added->second]);
   }
   text = spec().vocabulary.text(id);
   return spec().vocabulary.has(id);

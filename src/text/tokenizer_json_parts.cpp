@@ -267,6 +267,11 @@ void read_post_processor(Value v, TokenizerSpec& spec) {
   } else {
     throw errorf("post-processor '{}' is not known", type);
   }
+  if (spec.post_in_parts) {
+    throw errorf("post-processor '{}' after a TemplateProcessing is not supported", type)
+        .hint("Hugging Face takes what the first one made for a pair of texts");
+  }
+  spec.post_in_parts = type == "TemplateProcessing" && outer.size() > 1;
   const auto texts = static_cast<size_t>(std::count(outer.begin(), outer.end(), TokenizerSpec::kSequence));
   if (outer.size() + texts * spec.post.size() > 4096)
     throw errorf("post-processor '{}' adds too many tokens", type);

@@ -131,6 +131,7 @@ struct TokenizerSpec {
   std::vector<PreTokenizerStep> pre_tokenizer;
   ModelSpec model;
   std::vector<int32_t> post = {kSequence};
+  bool post_in_parts = false;  // a template made it: a further post-processor would see several texts
   std::vector<DecoderStep> decoder;
   bool join_with_spaces = false;  // no decoder given: HF joins tokens with spaces
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "text/unicode_additions.h"
+#include "text/unicode_ages.h"
 
 namespace anemone {
 namespace {
@@ -80,12 +81,18 @@ const uint16_t* class_table() {
 bool is_hangul_syllable(char32_t c) { return c >= 0xac00 && c <= 0xd7a3; }
 bool is_trailing_jamo(char32_t c) { return (c >= 0x1161 && c <= 0x1175) || (c >= 0x11a8 && c <= 0x11c2); }
 
+// Unknown to Unicode 9: stays as it is, and nothing composes or moves across it.
+bool is_new_since_9(char32_t c) {
+  return in_ranges(kCompositesAfter9, c) || ((class_of(c) & kMark) && !in_ranges(kMarks9, c));
+}
+
 // True when the character stays as it is and takes no part in its neighbours' composition or reordering.
 bool is_inert(char32_t c, NormalForm form) {
   const bool compat = form == NormalForm::nfkc || form == NormalForm::nfkd;
   const bool compose = form == NormalForm::nfc || form == NormalForm::nfkc;
   if (c < 0xa0 || (c < 0x300 && form == NormalForm::nfc)) return true;
   const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+  if (is_new_since_9(c)) return true;
   if (property->decomp_seqindex != UINT16_MAX && (compat || property->decomp_type == 0)) return false;
   if (class_of(c) & kMark) return false;
   return compose ? !is_trailing_jamo(c) : !is_hangul_syllable(c);
@@ -212,8 +219,9 @@ std::string normalize(std::string_view text, NormalForm form) {
   const char* last = p;    // where the last inert character starts: the unsafe run may compose with it
   while (p < end) {
     const char* const start = p;
-    if (is_inert(decode_utf8(p, end), form)) {
-      last = start;
+    const char32_t c = decode_utf8(p, end);
+    if (is_inert(c, form)) {
+      last = c >= 0x300 && is_new_since_9(c) ? p : start;
       continue;
     }
     while (p < end) {
@@ -240,6 +248,10 @@ std::string to_lower(std::string_view text) {
     const char32_t c = decode_utf8(p, end);
     if (c == 0x130) {  // the one character with a longer lower case
       out += "i\xcc\x87";
+    } else if (c == 0xa7ce || c == 0xa7d2 || c == 0xa7d4) {  // these and the next are of Unicode 17
+      append_utf8(out, c + 1);
+    } else if (c >= 0x16ea0 && c <= 0x16eb8) {
+      append_utf8(out, c + 0x1b);
     } else {
       append_utf8(out, to_lower(c));
     }
@@ -258,6 +270,14 @@ char32_t to_lower(char32_t c) {
     case 0xa7dc: return 0x19b;
     default: return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
   }
+}
+
+bool is_mark_9(char32_t c) noexcept { return c >= 0x300 && in_ranges(kMarks9, c); }
+bool is_nonspacing_8(char32_t c) noexcept { return c >= 0x300 && in_ranges(kNonspacing8, c); }
+bool is_control_8(char32_t c) noexcept { return in_ranges(kControls8, c); }
+bool is_punctuation_8(char32_t c) noexcept { return in_ranges(kPunctuation8, c); }
+bool is_number_17(char32_t c) noexcept {
+  return (class_of(c) & kNumber) || (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
 }
 
 char32_t first_of_decomposition(char32_t c) {

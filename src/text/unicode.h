@@ -97,7 +97,16 @@ size_t incomplete_tail(std::string_view text) noexcept;
 size_t count_chars(std::string_view text) noexcept;
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
+// As Unicode 9 has it, like Hugging Face's: what is newer stays as it is.
 std::string normalize(std::string_view text, NormalForm form);
+
+// Classes in the older Unicode versions of Hugging Face's library: marks of 9 (StripAccents), nonspacing marks,
+// controls and punctuation of 8 (BERT's); and numbers in Rust's, 17 (Digits).
+bool is_mark_9(char32_t c) noexcept;
+bool is_nonspacing_8(char32_t c) noexcept;
+bool is_control_8(char32_t c) noexcept;
+bool is_punctuation_8(char32_t c) noexcept;
+bool is_number_17(char32_t c) noexcept;
 
 // Lower case, character by character (no final sigma rule), as Rust's char::to_lowercase.
 std::string to_lower(std::string_view text);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "convert/weights.h"
 #include "lower/decoder.h"
+#include "mil/stored.h"
 #include "package/package.h"
 #include "verify/package_weights.h"
 
@@ -54,7 +57,25 @@ class Recorder : public lower::Weights {
   }
 };
 
-std::vector<Asked> asked_by(const Stage& stage, const Model& model, const BundleInfo& info, int64_t last) {
+// A number of the graph that is the model's: an epsilon, a scale, a cap.
+struct Number {
+  std::string name;
+  double value;
+};
+
+// The value of a constant that is one floating-point number.
+std::optional<double> single_number(const Constant* c) {
+  if (!c || c->type.size() != 1 || (c->type.dtype != DType::fp16 && c->type.dtype != DType::fp32))
+    return std::nullopt;
+  return decode_floats(*stored_constant(*c)).at(0);
+}
+
+struct Expected {
+  std::vector<Asked> weights;
+  std::vector<Number> numbers;
+};
+
+Expected expected_of(const Stage& stage, const Model& model, const BundleInfo& info, int64_t last) {
   Recorder recorder;
   Program scratch;
   if (stage.last_layer > stage.first_layer) {
@@ -73,7 +94,17 @@ std::vector<Asked> asked_by(const Stage& stage, const Model& model, const Bundle
     spec.piece_rows = stage.pieces.front().rows;
     lower::build_head(scratch, "head", model, recorder, spec);
   }
-  return recorder.asked;
+  Expected out{std::move(recorder.asked), {}};
+  std::set<std::string> sources;
+  for (const Asked& a : out.weights) sources.insert(a.name);
+  for (const auto& f : scratch.functions)
+    for (const auto& op : f->body.ops)
+      for (const auto& value : op->outputs) {
+        if (sources.contains(value->name)) continue;
+        if (const auto number = single_number(value->constant()))
+          out.numbers.push_back({value->name, *number});
+      }
+  return out;
 }
 
 struct Sums {
@@ -165,14 +196,15 @@ class Checker {
  private:
   void stage(const Stage& stage, int64_t last) {
     const auto package = open_package(bundle_.path() / stage.package);
-    const std::vector<Asked> asked = asked_by(stage, model_, bundle_.info(), last);
+    const Expected expected = expected_of(stage, model_, bundle_.info(), last);
     std::set<std::string> done;
     for (const StageFunction& f : stage.functions) {
       const Function* function = package->program.find_function(f.name);
       if (!function)
         throw errorf("there is no function '{}'", f.name).at((bundle_.path() / stage.package).string());
       const PackageWeights weights(*function);
-      for (const Asked& a : asked) {
+      compare_numbers(*function, stage.package, expected.numbers);
+      for (const Asked& a : expected.weights) {
         const auto found = weights.find(a.name);
         if (found && !done.insert(a.name + "@" + found->place).second) continue;
         WeightFigures w;
@@ -183,6 +215,32 @@ class Checker {
         out_.push_back(std::move(w));
       }
     }
+  }
+
+  // Only what is there under its name: a package may have been written in another way.
+  void compare_numbers(const Function& function, const std::string& package,
+                       const std::vector<Number>& numbers) {
+    std::map<std::string_view, double> wanted;
+    for (const Number& n : numbers) wanted.emplace(n.name, n.value);
+    for (const auto& op : function.body.ops)
+      for (const auto& value : op->outputs) {
+        const auto want = wanted.find(value->name);
+        if (want == wanted.end()) continue;
+        const auto have = single_number(value->constant());
+        // One has the number in half, the other may not.
+        if (!have || std::abs(*have - want->second) <= std::abs(want->second) * 0x1p-9 + 0x1p-24) continue;
+        WeightFigures w;
+        w.name = value->name;
+        w.package = package;
+        w.tensor = "a number of the model";
+        w.form = dtype_name(value->type.dtype);
+        w.count = 1;
+        w.sqnr = -kMostDecibels;
+        w.max_abs = std::abs(*have - want->second);
+        w.problem = fmt::format("of function '{}' is {:.6g}, and should be {:.6g}", function.name, *have,
+                                want->second);
+        out_.push_back(std::move(w));
+      }
   }
 
   void compare(const Asked& a, const std::optional<PackageWeights::Found>& found, WeightFigures& w) {

@@ -234,6 +234,77 @@ TEST_CASE("error messages are decoded, the most particular meaning first") {
   CHECK(decode_error("").empty());
 }
 
+TEST_CASE("messages as people pasted them into public issues are decoded") {
+  // The text, and the rule or a word of the meaning.
+  constexpr std::pair<const char*, const char*> kPasted[] = {
+      {"E5RT: MILCompilerForANE error: failed to compile ANE model using ANEF. Error=_ANECompiler : "
+       "ANECCompile() FAILED (11)",
+       "O01"},
+      {"[espresso] [Espresso::handle_ex_plan] exception=ANECF error:\n[coreml] Error plan build: -1.", "O01"},
+      {"exception=ANECF error: failed to load ANE model. Error=createProgramInstanceForModel:modelToken:: "
+       "Program load failure (0x20004)",
+       "Z01"},
+      {"Error Domain=com.apple.appleneuralengine Code=53 \"createProgramInstanceForModel:...: Program load "
+       "failed",
+       "Z01"},
+      {"ANE Evaluation Error = Error Domain=com.apple.appleneuralengine Code=8 "
+       "\"processRequest:model:qos:qIndex:modelStringID:options:error:: ANEProgramProcessRequestDirect() "
+       "Failed "
+       "with status=0x16 : statusType=0x9: Program Inference error\"",
+       "while it ran"},
+      {"ANEProgramProcessRequestDirect() Failed with status=0x1d : statusType=0x9: Program Inference error",
+       "K02"},
+      {"ANECCompileOffline() failed: OSStatus=0, aneCompileStatus=1, statusdict={", "Q02"},
+      {"Unable to parse ML Program: at unknown location: Unknown opset 'CoreML8'.", "T01"},
+      {"compiler major version for compiled model is 9.0.0 and is more recent than this framework major "
+       "version "
+       "8.0.0",
+       "T01"},
+      {"validator error: The .mlmodel supplied is of version 5, intended for a newer version of Xcode.",
+       "T01"},
+      {"model.mil:10:244: Could not open /private/var/folders/by/T/text_encoder.mlmodelc/weights/weight.bin",
+       "not there"},
+      {"MIL->EIR translation error at model.mil:14:12: Unable to mmap file /private/weights/weight.bin "
+       "status=14",
+       "mapped"},
+      {"Exception: Unable to load CoreML.framework. Cannot make predictions.", "no Core ML"},
+      {"MLModel of type mlProgram cannot be loaded just from the model spec object.", "without its weights"},
+      {"For input feature '0', the provided shape (0 x 0 x 1 x 2) is not compatible with the model's feature "
+       "description.",
+       "S08"},
+      {"Shape (1 x 128 x 32 x 32) was not in enumerated set of allowed shapes", "S08"},
+      {"Type of context in function main's I/O contains unknown strides.", "K09"},
+      {"The app has been killed by the operating system because it is using too much memory.", "P05"},
+      {"[coreml] Error computing NN outputs -1\n[coreml] Failure in -executePlan:error:.",
+       "prediction failed"},
+      {"RuntimeError: A valid manifest does not exist at path: /x/model.mlpackage/Manifest.json",
+       "Manifest.json"},
+      {"RuntimeWarning: You will not be able to run predict() on this Core ML model. Underlying exception "
+       "message "
+       "was: { NSLocalizedDescription = \"Failed to build the model execution plan using a model "
+       "architecture file "
+       "'/T/tmp0i2wrapi.mlmodelc/model.mil' with error code: -14.\"; }",
+       "Z01"},
+      {"[coreml] MLModelAsset: load failed with error Error Domain=com.apple.CoreML Code=0 \"Error in "
+       "declaring "
+       "network.\"",
+       "Z02"},
+  };
+  for (const auto& [text, expected] : kPasted) {
+    CAPTURE(text);
+    const auto meanings = decode_error(text);
+    REQUIRE(!meanings.empty());
+    CHECK_MESSAGE((meanings[0]->rules.starts_with(expected) ||
+                   meanings[0]->meaning.find(expected) != std::string_view::npos),
+                  meanings[0]->meaning);
+    for (const ErrorMeaning* m : meanings) CHECK((!m->wrapper || meanings.size() == 1));
+    std::string_view rules = meanings[0]->rules;
+    if (!rules.empty()) CHECK(find_rule(rules.substr(0, 3)) != nullptr);
+  }
+  // An address in a stack trace is not a status.
+  CHECK(decode_error("0   CoreML   0x1d2ad870 main + 48").empty());
+}
+
 TEST_CASE("the doctor measures caches and the disk") {
   const TempFolder home;
   spill(home / "Library/Caches/a.out/com.apple.e5rt.e5bundlecache/x", std::string(1000, 'x'));

@@ -128,7 +128,7 @@ TEST_CASE("a broken safetensors file gives an error that names what is wrong") {
   for (size_t size = 0; size < good.size(); ++size) CHECK(error_of(good.substr(0, size)) != "no error");
 }
 
-TEST_CASE("an index puts the files together, and is the judge of what belongs") {
+TEST_CASE("an index puts the files together, and may not contradict them") {
   TempFolder folder;
   const auto index = [&](std::string_view map) {
     return folder.write("model.safetensors.index.json",
@@ -137,11 +137,12 @@ TEST_CASE("an index puts the files together, and is the judge of what belongs") 
   folder.write("one.safetensors",
                file_of("{" + entry("a", "U8", "[4]", 0, 4) + "," + entry("x", "U8", "[1]", 4, 5) + "}", 5));
   folder.write("two.safetensors",
-               file_of("{" + entry("b", "U8", "[2]", 0, 2) + "," + entry("a", "U8", "[1]", 2, 3) + "}", 3));
+               file_of("{" + entry("b", "U8", "[2]", 0, 2) + "," + entry("c", "U8", "[1]", 2, 3) + "}", 3));
+  folder.write("again.safetensors", file_of("{" + entry("a", "U8", "[4]", 0, 4) + "}", 4));
   index(R"({"a":"one.safetensors","b":"two.safetensors"})");
   const SafetensorsFile f = SafetensorsFile::open(folder.path());
   CHECK(f.parts().size() == 2);
-  CHECK(f.tensors().size() == 2);
+  CHECK(f.tensors().size() == 4);  // those that it does not name as well
   CHECK(f.tensor("a")->bytes == 4);
   CHECK(f.data(*f.tensor("b")).size() == 2);
   const auto fails_with = [&](std::string_view map, const char* message) {
@@ -151,7 +152,12 @@ TEST_CASE("an index puts the files together, and is the judge of what belongs") 
   fails_with(R"({"a":"../one.safetensors"})", "outside the folder");
   fails_with(R"({"a":""})", "outside the folder");
   fails_with(R"({"q":"one.safetensors"})", "tensor 'q' of the index is not in its file");
+  fails_with(R"({"a":"two.safetensors","b":"one.safetensors"})",
+             "of the index is not in its file; found it in");
+  fails_with(R"({"x":"one.safetensors","a":"again.safetensors"})", "tensor 'a' comes twice; found it in");
   fails_with(R"({"a":7})", "is not an index");
+  fails_with(R"({"a":7})", "tensor 'a' in a file that is no text");
+  fails_with("{\"a\":\"" + std::string(5000, 'x') + "\"}", "name is too long");
   fails_with(R"(["one.safetensors"])", "is not an index");
   fails_with("{}", "names no tensor");
   fails_with("{", "is not an index");

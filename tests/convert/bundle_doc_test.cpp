@@ -3,6 +3,7 @@
 // with them; the logits expected are PyTorch's.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>

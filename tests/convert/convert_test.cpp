@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/npy.h"
 #include "convert/target.h"
+#include "families/tiny_model.h"
 #include "package/package.h"
 #include "runtime/session.h"
 #include "support/data.h"
@@ -207,9 +208,52 @@ TEST_CASE("what cannot be built is refused before anything is written") {
   CHECK(refused({.context = {8}, .tokens = {{16, 16}}}).find("16 tokens at once do not fit a context of 8") ==
         0);
   CHECK(refused({.context = {64, 64}}).find("the context 64 is given twice") == 0);
-  CHECK(refused({.context = {64}, .tokens = {{4, 4}, {4, 4}}}).find("4 tokens at once are given twice") == 0);
+  CHECK(refused({.context = {64}, .tokens = {{4, 4}, {4, 4}}}).find("the token count 4 is given twice") == 0);
+  CHECK(refused({.tokens = {{4, 1}}}).find("a range of tokens goes from fewer to more; found 4-1") == 0);
+  CHECK(refused({.head_rows = 1}).find("a head of 2048 rows in convolutions of 1 would have 2048") == 0);
+  CHECK(refused({.residual_scale = 1e-30}).find("a residual scale must be") == 0);
   CHECK(refused({.tokens = {{1, 4}}, .kv_write = lower::KvWrite::slice}).find("--kv-write slice") == 0);
   CHECK(refused({.first_layer = 3, .last_layer = 9}).find("the model has no layers 3 to 8") == 0);
+}
+
+TEST_CASE("a context beyond the model's own gets a note, and is refused where the rope changes there") {
+  test::TinyModel model = test::TinyModel::llama_safetensors();  // made for 64 positions
+  const auto notes = [&](int64_t context) {
+    const TempFolder folder;
+    const Checkpoint source = model.safetensors(folder);
+    return convert(source.path(), folder.path() / "bundle", {.context = {context}}).notes;
+  };
+  CHECK(notes(64).empty());
+  REQUIRE(notes(65).size() == 1);
+  CHECK(notes(65)[0] == "the model was made for 64 positions at most, and the context is 65");
+  model.config["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}};
+  CHECK(notes(64).empty());
+  CHECK_THROWS_WITH_AS(notes(65),
+                       doctest::Contains("beyond 64 positions; found a context of 65; --context 64 or less"),
+                       Error);
+}
+
+TEST_CASE("overwriting replaces bundles only, and never the model") {
+  const TempFolder folder;
+  const Checkpoint source = test::TinyModel::llama_gguf().gguf(folder);
+  const auto to = [&](const fs::path& bundle) {
+    convert(source.path(), bundle, {.context = {16}, .overwrite = true});
+  };
+  const char* kModel = "the place of the model";
+  CHECK_THROWS_WITH_AS(to(source.path()), doctest::Contains(kModel), Error);
+  CHECK_THROWS_WITH_AS(to(folder / "x/../tiny.gguf"), doctest::Contains(kModel), Error);
+  CHECK_THROWS_WITH_AS(to(folder.path()), doctest::Contains(kModel), Error);  // it holds the model
+  CHECK_THROWS_WITH_AS(to(""), doctest::Contains("no name"), Error);
+  fs::create_directory(folder.path() / "photos");
+  to(folder.path() / "photos");  // nothing is lost
+  to(folder.path() / "photos");
+  CHECK(fs::exists(folder.path() / "photos" / "bundle.json"));
+  fs::create_directory(folder.path() / "letters");
+  folder.write("letters/one.txt", "dear");
+  CHECK_THROWS_WITH_AS(to(folder.path() / "letters"), doctest::Contains("is no bundle"), Error);
+  CHECK_THROWS_WITH_AS(to(folder.path() / "letters/one.txt"), doctest::Contains("is no bundle"), Error);
+  CHECK(slurp(folder.path() / "letters/one.txt") == "dear");
+  CHECK(fs::is_regular_file(source.path()));
 }
 
 TEST_CASE("a bundle that gives only the best token says so when it is asked for logits") {

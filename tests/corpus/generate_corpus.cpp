@@ -1,4 +1,6 @@
 // Speculation over many models, forms and prompts: never another token than greedy decoding alone.
+#include <algorithm>
+
 #include "runtime/generate.h"
 
 #include <doctest/doctest.h>

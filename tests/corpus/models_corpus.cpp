@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/npy.h"
@@ -33,7 +34,8 @@ Score compare(const std::vector<float>& got, const Array& golden) {
   for (size_t i = 0; i < got.size(); ++i) {
     low = std::min<double>(low, expected[i]);
     high = std::max<double>(high, expected[i]);
-    s.error = std::max<double>(s.error, std::abs(static_cast<double>(got[i]) - expected[i]));
+    const double difference = std::abs(static_cast<double>(got[i]) - expected[i]);
+    if (!std::isnan(s.error) && !(difference <= s.error)) s.error = difference;  // a NaN stays
     ab += static_cast<double>(got[i]) * expected[i];
     aa += static_cast<double>(got[i]) * got[i];
     bb += static_cast<double>(expected[i]) * expected[i];

@@ -71,11 +71,21 @@ TEST_CASE("check prints a summary, what is found and what to do, in 100 columns"
   for (const char* text : {"matmul 'l2_scores' of layer 2", "CPU, BNNS", "what moves it"})
     CHECK_MESSAGE(op.out.find(text) != std::string::npos, text);
   check_refused(anemone_command({"check", bundle, "--explain-op", "l2_score_"}), {"l2_score_"});
+  const Json about =
+      Json::parse(anemone_command({"check", bundle, "--explain-op", "l2_scores", "--json"}).out);
+  REQUIRE(about.size() == 1);
+  CHECK(about[0].at("type") == "matmul");
+  CHECK(about[0].at("layer") == 2);
+  CHECK(about[0].at("moving_costs_ms") > 0);
 
   const Outcome page = anemone_command({"check", bundle, "--quiet", "--html", folder / "report.html"});
   CHECK(page.status == 0);
   CHECK(page.out == "");
   CHECK(slurp(folder / "report.html").find("\"layers_00.mlpackage\"") != std::string::npos);
+
+  // A bundle where a package is meant.
+  check_refused(anemone_command({"inspect", bundle}), {"layers_00.mlpackage, head_00.mlpackage"});
+  check_refused(anemone_command({"predict", bundle}), {"layers_00.mlpackage, head_00.mlpackage"});
 
   const Outcome phone = anemone_command({"check", bundle, "--target", "iPhone 15 Pro", "--json"});
   CHECK(phone.status == 1);  // ten states
@@ -98,21 +108,27 @@ TEST_CASE("rules and messages are explained") {
   CHECK(rule.status == 0);
   for (const char* text : {"Q02", "evidence  A", "ct#2510", "cosine of 0.367", "cadamcat"})
     CHECK_MESSAGE(rule.out.find(text) != std::string::npos, text);
+  const Json same = Json::parse(anemone_command({"check", "--explain", "q02", "--json"}).out);
+  CHECK(same.at("rule") == "Q02");
+  CHECK(same.at("grade") == "A");
+  CHECK(same.at("sources").get<std::string>().find("cadamcat") != std::string::npos);
   CHECK(anemone_command({"check", "--explain", "H07"}).out.find("contradict") != std::string::npos);
   const Outcome known = anemone_command({"doctor", "Error: error code: -14"});
   CHECK(known.status == 0);
   CHECK(known.out.find("K02 to") != std::string::npos);
+  CHECK(known.out.find("AB = videlalvaro/ane-book") != std::string::npos);
   CHECK(anemone_command({"doctor", "something", "else"}).status == 1);
 }
 
 TEST_CASE("wrong calls of check are refused") {
   const TempFolder folder;
   check_refused(anemone_command({"check"}), {"nothing to check"});
-  check_refused(anemone_command({"check", "--explain", "Z99"}), {"Z99", "S01"});
+  check_refused(anemone_command({"check", "--explain", "Z99"}), {"Z99", "S01 to S13", "Z01 to Z10, T01"});
   check_refused(anemone_command({"check", folder / "absent"}), {"absent"});
   check_refused(anemone_command({"check", recall_package(), "--target", "pentium"}), {"pentium", "m4"});
   check_refused(anemone_command({"check", recall_package(), "--os", "200"}), {"200"});
   check_refused(anemone_command({"check", recall_package(), "--golden", folder / "g.npz"}), {"g.npz"});
   check_refused(anemone_command({"check", recall_package(), "--html", folder / "no/where.html"}), {"no"});
   check_refused(anemone_command({"doctor", "--bundle", folder / "absent"}), {"absent"});
+  check_refused(anemone_command({"doctor", "--bundle", folder.path(), "error", "-14"}), {"one at a time"});
 }

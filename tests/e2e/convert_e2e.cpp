@@ -167,14 +167,21 @@ TEST_CASE("what stands under the final name is kept, unless it may be replaced")
   spill(folder / "bundle" / "mine.txt", "precious");
   check_refused(anemone_command({"convert", demo(), "-o", target}), {"is there already", "overwrite"});
   CHECK(slurp(folder / "bundle" / "mine.txt") == "precious");
-  CHECK(anemone_command({"convert", demo(), "-o", target, "--overwrite"}).status == 0);
-  CHECK(!fs::exists(folder / "bundle" / "mine.txt"));
-  CHECK(names_in(folder.path()).size() == 1);
+  // Only a bundle is replaced.
+  check_refused(anemone_command({"convert", demo(), "-o", target, "--overwrite"}), {"is no bundle", target});
+  CHECK(slurp(folder / "bundle" / "mine.txt") == "precious");
+  const std::string other = (folder / "other").string();
+  CHECK(anemone_command({"convert", demo(), "-o", other, "--context", "64"}).status == 0);
+  spill(folder / "other" / "mine.txt", "left over");
+  CHECK(anemone_command({"convert", demo(), "-o", other, "--context", "128", "--overwrite"}).status == 0);
+  CHECK(!fs::exists(folder / "other" / "mine.txt"));
+  CHECK(names_in(folder.path()).size() == 2);
 }
 
 TEST_CASE("the bar is drawn on a terminal only, and --quiet silences it") {
   const TempFolder folder;
-  const std::vector<std::string> call = {"convert", demo(), "-o", (folder / "b").string(), "--overwrite"};
+  const std::vector<std::string> call = {"convert",   demo(), "-o",         (folder / "b").string(),
+                                         "--context", "256",  "--overwrite"};
   const std::string drawn = on_terminal(call);
   CHECK(drawn.find("100%") != std::string::npos);
   CHECK(drawn.find("░") != std::string::npos);

@@ -1,6 +1,7 @@
 // What every verb has in common: help, version, completion, wrong calls.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "e2e/command.h"
@@ -41,6 +42,22 @@ TEST_CASE("the help lists the verbs, and each one's help ends with two examples 
     int count = 0;
     for (std::string line; std::getline(lines, line);) count += line.starts_with("  anemone " + verb + " ");
     CHECK(count == 2);
+  }
+}
+
+TEST_CASE("the help fits into 100 columns and shows names of values, not choices or ranges") {
+  std::vector<std::string> all = verbs();
+  all.push_back("--help");
+  for (const std::string& verb : all) {
+    CAPTURE(verb);
+    std::istringstream lines(anemone_command({verb, "--help"}).out);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      const auto columns = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+      CHECK(columns <= 100);
+      CHECK(line.find(":{") == std::string::npos);
+      CHECK(line.find(":INT") == std::string::npos);
+    }
   }
 }
 

@@ -209,8 +209,10 @@ TEST_CASE("the page computes what the command computes, in a browser") {
     return;
   }
   const TempFolder folder;
-  const Outcome written = anemone_command({"plan", "--html", folder / "plan.html"});
+  const Outcome written = anemone_command({"plan", "--json", "--html", folder / "plan.html"});
   REQUIRE(written.status == 0);
+  CHECK(written.out == "");  // notes are no part of an answer for programs
+  CHECK(written.err.find("plan.html written") != std::string::npos);
   const Json seen = run_page(program, folder / "plan.html", folder);
   CHECK(seen.at("overflow390") <= 0);
   CHECK(seen.at("overflow1280") <= 0);

@@ -1,6 +1,8 @@
 // run, chat and translate, on the demo model of the repository.
 #include <doctest/doctest.h>
 
+#include <csignal>
+
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -244,6 +246,33 @@ TEST_CASE("on a terminal lines can be edited, and Ctrl-C stops an answer, not th
   t.wait_for("> ");
   t.type("\x04");
   CHECK(t.exit_status() == 0);
+}
+
+TEST_CASE("however a chat ends, the terminal is as it was") {
+  for (const std::string how : {"/quit\r", "\x04", "term", "hup", "quit", "early term"}) {
+    CAPTURE(how);
+    Terminal t({"chat", bundle(), "--max-new", "1000000", "--ignore-eos", "--slide"});
+    CHECK(t.is_plain());
+    t.wait_for("> ");
+    if (how == "early term") {
+      t.type("Hello\r");
+      t.wait_for(". ");  // while it answers
+      CHECK_FALSE(t.is_plain());
+    }
+    if (how.ends_with("term"))
+      t.send(SIGTERM);
+    else if (how == "hup")
+      t.send(SIGHUP);
+    else if (how == "quit")
+      t.send(SIGQUIT);
+    else
+      t.type(how);
+    t.exit_status();
+    CHECK(t.is_plain());
+  }
+  Terminal missing({"chat", bundle(), "--load", "no_such_file.json"});
+  CHECK(missing.exit_status() == 2);
+  CHECK(missing.is_plain());
 }
 
 TEST_CASE("translate asks a model in its own words, and knows its languages") {

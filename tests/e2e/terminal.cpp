@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -73,6 +74,14 @@ std::string Terminal::wait_for(const std::string& text) {
   std::string out = shown_.substr(0, after);
   shown_.erase(0, after);
   return out;
+}
+
+void Terminal::send(int signal) { REQUIRE(::kill(child_, signal) == 0); }
+
+bool Terminal::is_plain() const {
+  termios modes{};
+  REQUIRE(::tcgetattr(master_, &modes) == 0);
+  return (modes.c_lflag & ICANON) && (modes.c_lflag & ECHO);
 }
 
 int Terminal::exit_status() {

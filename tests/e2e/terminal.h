@@ -24,6 +24,9 @@ class Terminal {
   std::string wait_for(const std::string& text);
   // Whether that is shown within so many seconds.
   bool shows(const std::string& text, int seconds);
+  void send(int signal);
+  // Whether the terminal collects lines and shows what is typed, as it does before a program changes it.
+  bool is_plain() const;
   // Waits for the end, a minute at most; 256 + the signal that ended it.
   int exit_status();
 

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "engine/cpu_predictor.h"
 #include "mil/builder.h"
 

@@ -166,8 +166,10 @@ TEST_CASE("metadata that is missing, of the wrong kind or impossible is an error
               {"'hidden_size'", "\"8\"", "whole number"});
   check_names(config_error([](TinyModel& m) { m.config["hidden_act"] = "relu"; }), {"relu", "silu"});
   check_names(
-      config_error([](TinyModel& m) { m.config["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}}; }),
-      {"dynamic", "llama3, yarn, longrope"});
+      config_error([](TinyModel& m) { m.config["rope_scaling"] = {{"type", "spiral"}, {"factor", 2.0}}; }),
+      {"spiral", "llama3, yarn, longrope or dynamic"});
+  check_names(config_error([](TinyModel& m) { m.config["rope_scaling"] = {{"type", "dynamic"}}; }),
+              {"'factor'"});
   check_names(config_error([](TinyModel& m) { m.config["rope_scaling"] = {{"rope_type", "linear"}}; }),
               {"'factor'"});
   check_names(config_error([](TinyModel& m) {
@@ -175,6 +177,49 @@ TEST_CASE("metadata that is missing, of the wrong kind or impossible is an error
                     {"type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {1.0, 2.0}}};
               }),
               {"'short_factor'", "found 1", "2: half of the 4"});
+  check_names(config_error([](TinyModel& m) {
+                m.config["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}};
+              }),
+              {"quantised", "gptq", "GGUF"});
   check_names(config_error([](TinyModel& m) { m.config["partial_rotary_factor"] = 1.5; }),
               {"partial_rotary_factor", "1.5"});
+}
+
+TEST_CASE("the rope may be described in the old spelling, the new one, or in both alike") {
+  const auto rope = [](const std::function<void(TinyModel&)>& change) {
+    TinyModel model = TinyModel::llama_safetensors();
+    change(model);
+    const TempFolder folder;
+    return describe(model.safetensors(folder)).ropes.at(0);
+  };
+  const Rope both = rope([](TinyModel& m) {
+    m.config["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
+    m.config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 20000.0}};
+  });
+  CHECK(both.scaling == RopeScaling::linear);  // as transformers reads it
+  CHECK(both.base == 20000);
+  const Rope dynamic = rope([](TinyModel& m) {
+    m.config["rope_parameters"] = {{"rope_type", "dynamic"}, {"rope_theta", 20000.0}, {"factor", 2.0}};
+  });
+  CHECK(dynamic.scaling == RopeScaling::dynamic);
+  CHECK(dynamic.factor == 2);
+  CHECK(dynamic.original_context == TinyModel::llama_safetensors().config["max_position_embeddings"]);
+  check_names(config_error([](TinyModel& m) {
+                m.config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1000.0}};
+              }),
+              {"described twice", "'rope_theta' 1000 inside", "'rope_theta' of config.json 20000 beside"});
+}
+
+TEST_CASE("a GGUF file may list unused tokens that have no row in its tables") {
+  const auto vocab = [](int64_t last_type) {
+    TinyModel model = TinyModel::llama_gguf();
+    model.numbers.erase("llama.vocab_size");
+    model.token_types = std::vector<int32_t>(12, 1);
+    model.token_types[10] = 5;
+    model.token_types[11] = static_cast<int32_t>(last_type);
+    const TempFolder folder;
+    return describe(model.gguf(folder)).vocab;
+  };
+  CHECK(vocab(5) == 10);
+  CHECK_THROWS_WITH_AS(vocab(1), doctest::Contains("[10, 8], expected [12, 8]: 12 tokens"), Error);
 }

@@ -160,4 +160,52 @@ TEST_CASE("Mistral's window: a number is one, null is none, absent is the class'
   CHECK(window() == 100);
   m.config["sliding_window"] = 40000;  // longer than the context
   CHECK(window() == 0);
+  m.config["sliding_window"] = 100;
+  m.config.erase("model_type");  // then the architecture says that it is one
+  CHECK(window() == 100);
+}
+
+TEST_CASE("Qwen's window: absent keys are the class's defaults, null is none") {
+  TinyModel m = variant("Qwen2ForCausalLM", "qwen2");
+  replace(m, "-", "self_attn.q_proj.bias", {16});
+  replace(m, "-", "self_attn.k_proj.bias", {8});
+  replace(m, "-", "self_attn.v_proj.bias", {8});
+  m.config["max_position_embeddings"] = 32768;
+  m.config["use_sliding_window"] = true;
+  const auto windows = [&] {
+    const TempFolder folder;
+    const Model model = describe(m.safetensors(folder));
+    return std::pair(model.layers[0].window, model.layers[1].window);
+  };
+  CHECK(windows() == std::pair<int64_t, int64_t>(0, 0));  // from layer 28 on
+  m.config["max_window_layers"] = 1;
+  CHECK(windows() == std::pair<int64_t, int64_t>(0, 4096));
+  m.config["sliding_window"] = nullptr;
+  CHECK(windows() == std::pair<int64_t, int64_t>(0, 0));
+}
+
+TEST_CASE("keys that mean nothing in a family change nothing there") {
+  TinyModel gemma = gemma_with_vision();
+  gemma.config["text_config"]["attn_logit_softcapping"] = 2.0;
+  gemma.config["text_config"]["hidden_act"] = "relu";
+  const TempFolder folder;
+  const Model m = describe(gemma.safetensors(folder));
+  CHECK(m.attention_softcap == 0);
+  CHECK(m.activation == Activation::gelu_tanh);
+
+  TinyModel hunyuan = variant("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense");
+  hunyuan.config["use_qk_norm"] = false;
+  const TempFolder without;
+  CHECK(describe(hunyuan.safetensors(without)).head_norm == HeadNorm::none);
+  replace(hunyuan, "-", "self_attn.query_layernorm.weight", {4});
+  replace(hunyuan, "-", "self_attn.key_layernorm.weight", {4});
+  const TempFolder with;
+  CHECK(describe(hunyuan.safetensors(with)).head_norm == HeadNorm::after_rope);
+}
+
+TEST_CASE("a context that config.json leaves out is the configuration class's") {
+  TinyModel m = TinyModel::llama_safetensors();
+  m.config.erase("max_position_embeddings");
+  const TempFolder folder;
+  CHECK(describe(m.safetensors(folder)).context == 2048);
 }

@@ -21,6 +21,7 @@ struct TinyModel {
   std::string architecture = "llama";
   std::map<std::string, uint32_t> numbers;
   std::map<std::string, std::string> texts;
+  std::vector<int32_t> token_types;  // of a GGUF file's list of tokens, which is left out where this is empty
   nlohmann::ordered_json config;
   std::map<std::string, std::vector<int64_t>> tensors;  // shapes, row-major
 
@@ -85,6 +86,10 @@ struct TinyModel {
     b.number<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f);
     for (const auto& [key, value] : numbers) b.number<uint32_t>(key, 4, value);
     for (const auto& [key, value] : texts) b.value(key, value);
+    if (!token_types.empty()) {
+      b.strings("tokenizer.ggml.tokens", std::vector<std::string>(token_types.size(), "t"));
+      b.array("tokenizer.ggml.token_type", 5, token_types);
+    }
     uint64_t offset = 0;
     for (const auto& [name, shape] : tensors) {
       b.tensor(name, {shape.rbegin(), shape.rend()}, 0, offset);

@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
+
+#include "kernels/all_targets.h"
 
 using namespace anemone;
 
@@ -44,6 +48,39 @@ TEST_CASE("gemm equals its plain twin for odd sizes, strides and misaligned star
       CAPTURE(kind);
       CHECK(equal);
     }
+}
+
+TEST_CASE("a packed product gives the same bits however it is cut, and writes its own elements only") {
+  test::for_each_target([](const char* name) {
+    CAPTURE(name);
+    for (const auto& [m, n, k] :
+         {std::array<int64_t, 3>{13, 45, 192}, {6, 64, 7}, {25, 3, 100}, {4, 16, 1}}) {
+      const auto a = numbers(static_cast<size_t>(m * (k + 2)), 4), b = numbers(static_cast<size_t>(k * n), 5);
+      const auto multiply = [&](int64_t row, int64_t rows, int64_t columns, float* c) {
+        std::vector<float> packed(static_cast<size_t>(packed_size(columns, k)));
+        pack_columns({b.data(), n, 1}, columns, k, packed.data());
+        gemm_packed(rows, columns, k, a.data() + row * (k + 2), k + 2, packed.data(), c + row * (n + 1),
+                    n + 1, true);
+      };
+      auto whole = numbers(static_cast<size_t>(m * (n + 1)), 6), plain = whole;
+      const auto before = whole;
+      multiply(0, m, n, whole.data());
+      gemm_plain(m, n, k, {a.data(), k + 2, 1}, {b.data(), n, 1}, plain.data(), n + 1, true);
+      for (const int64_t rows : {int64_t{1}, int64_t{4}, int64_t{7}})
+        for (const int64_t columns : {n, n / 2 + 1}) {
+          auto cut = before;
+          for (int64_t r = 0; r < m; r += rows) multiply(r, std::min(rows, m - r), columns, cut.data());
+          bool same = true, near = true;
+          for (int64_t i = 0; i < m * (n + 1); ++i) {
+            const auto at = static_cast<size_t>(i);
+            same &= cut[at] == (i % (n + 1) < columns ? whole[at] : before[at]);
+            near &= std::fabs(whole[at] - plain[at]) <= 1.2e-7f * static_cast<float>(k) + 1e-6f;
+          }
+          CHECK(same);
+          CHECK(near);
+        }
+    }
+  });
 }
 
 TEST_CASE("a product over nothing is zero") {

@@ -128,6 +128,14 @@ SNIPPETS += exprs(
 )
 
 
+# found by comparing random templates
+SNIPPETS += [
+    "{% filter length %}abc{% endfilter %}", "{% filter length|string %}abc{% endfilter %}", "{% filter upper|list %}a{% endfilter %}",
+    "{% macro m() %}{{ kwargs }}{% endmacro %}{% call m() %}x{% endcall %}", "{% macro m() %}{{ caller.name }}{{ caller }}{{ caller() }}{% endmacro %}{% call m() %}x{% endcall %}",
+    "{% set ns = namespace(_a=1) %}", "{% set ns = namespace() %}{% set ns._a = 1 %}{{ ns._a }}", "{% set ns = namespace(a_=1) %}{{ ns.a_ }}",
+]
+
+
 # Random snippets: small expressions put together from the values, filters, methods and operators above.
 ATOMS = ["n", "neg", "pi", "yes", "no", "nothing", "empty", "text", "uni", "lines", "nums", "floats", "mixed", "words", "d",
          "nested", "users", "html", "quotes", "undef", "0", "1", "-1", "2", "3.5", "'a'", "''", "'l'", "' a b '", "[]", "[1, 2]",

@@ -21,6 +21,7 @@ import jinja2
 import jinja2.ext
 import jinja2.nodes
 import jinja2.sandbox
+import jinja2.utils
 
 from jinja_snippets import CONTEXT, SNIPPETS, random_snippet
 
@@ -49,6 +50,25 @@ def strftime_now(format):
     return datetime.datetime(2026, 11, 15, 2, 31, 4).strftime(format)
 
 
+class TemplateNamespace(jinja2.utils.Namespace):
+    """As transformers 5.22: no names that begin with an underscore."""
+
+    def __init__(*args, **kwargs):
+        self, args = args[0], args[1:]
+        for name in dict(*args, **kwargs):
+            TemplateNamespace.check(name)
+        jinja2.utils.Namespace.__init__(self, *args, **kwargs)
+
+    def __setitem__(self, name, value):
+        TemplateNamespace.check(name)
+        jinja2.utils.Namespace.__setitem__(self, name, value)
+
+    @staticmethod
+    def check(name):
+        if isinstance(name, str) and name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(name)
+
+
 def make_environment():
     env = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
@@ -56,6 +76,7 @@ def make_environment():
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = raise_exception
     env.globals["strftime_now"] = strftime_now
+    env.globals["namespace"] = TemplateNamespace
     return env
 
 

@@ -14,6 +14,9 @@ CORPUS = ["The small boat left the harbour before sunrise. Nobody saw it, and no
           "She can't, they're late, we'll see; it's 12345 or 3.14159 — déjà vu, naïve façade.",
           "for x in range(10):\n    print(x + 1)\n\nreturn total",
           "Быстрая лиса 人工智能 機械 안녕 नमस्ते x² 🚀"] * 3
+# Characters whose class or form is not the same in every Unicode version, and neighbours of such.
+AGES = ["a\u32ffb", "x\u0301\u1dfa\u0316", "\u0345\u0363 \u08d3\u07fd", "\U00011938 \U0001e030", "\ua7ce\ua7d2\U00016ea0", "a\u061db\u166dc\u2e43",
+        "1\U00011de02", "\u00b2\u00bd\u180e \U0001fac6 \u1c89\u1c8a", "\u0890\u08e2", "\u3001\u3007\u4e00\U0002b739", "09afFG h\x0bv", "a-\u2028 b"]
 TEXTS = ["", " ", "  a  b ", "The boat", "the boats left, didn't they?", "Hello WORLD  foo bar", "1 22 333 4096 3.14",
          "a\n\n b\t\r\nc", "naïve façade DÉJÀ VU", "e\u0301 ﬁ ½ Å", "人工智能 安녕 नमस्ते", "🚀👩\u200d💻", "x²+y²", "<s>the<|a|>  boat</s>",
          "it's IT'S we'Ll", "\u2581a \u2581", "\u00a0\u3000x\u200b", "[MASK] [UNK]", "don't do not . , !", "Straße ǅ İ"]
@@ -63,6 +66,22 @@ def unigram(byte_fallback):
     spec["model"]["byte_fallback"] = byte_fallback
     t = Tokenizer.from_str(json.dumps(spec))
     return with_post(t, R.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)]))
+
+
+def old_unicode(norm, pre=None):
+    return byte_level(P.Sequence(([pre] if pre else []) + [P.ByteLevel(add_prefix_space=True, use_regex=False)]), norm=norm, size=259)
+
+
+def removing(pattern):
+    return byte_level(P.Sequence([P.Split(Regex(pattern), "removed"), P.ByteLevel(False, use_regex=False)]), size=259)
+
+
+def touching():  # tokens that strip what the one before has eaten, and one whose own text is not what decoding sees
+    t = byte_level(P.ByteLevel(add_prefix_space=False), norm=N.BertNormalizer(lowercase=False))
+    t.add_tokens([AddedToken("  ", lstrip=True, rstrip=True, normalized=False), AddedToken("the", rstrip=True, normalized=False),
+                  AddedToken(" b", normalized=False)])
+    t.add_special_tokens([AddedToken("人", normalized=True)])
+    return t
 
 
 def word_level():
@@ -122,13 +141,25 @@ def cases():
     yield "unigram", unigram(False)
     yield "unigram with bytes", unigram(True)
     yield "added tokens", added()
+    yield "added tokens that touch", touching()
+    for form in (N.NFC(), N.NFD(), N.NFKC(), N.NFKD(), N.StripAccents(), N.Lowercase(), N.BertNormalizer()):
+        yield f"ages {type(form).__name__}", old_unicode(form)
+    for cut in (P.Punctuation(), P.Digits(True), P.BertPreTokenizer()):
+        yield f"ages {type(cut).__name__}", old_unicode(None, cut)
+    for pattern in (r"\w", r"[\w]", r"[^\w\s]", r"[^\S\n]", r"[\W\d]", r"\h", r"\p{Han}", r"[\p{L}&&[^\p{Han}a-f]]+", r"[[ab]c]", r"[^[ab]\s]+",
+                    r"[[:punct:]]", r"\p{L}", r"\p{^L}", r"\p{So}", r"(?m:a.b)", r"\v", r"b{,1}", r"[\s-]", r"\u0061", r"\bb"):
+        yield f"removing {pattern}", removing(pattern)
+    yield "unknown left out", bpe(P.Whitespace())
+    yield "some bytes missing", bpe(P.Whitespace(), special=SPECIAL + BYTES[:65], fuse_unk=True, byte_fallback=True, size=240, **unk)
+    for norm in (N.Strip(), N.Replace("a", ""), N.Replace("th", "t"), N.StripAccents(), N.Nmt()):
+        yield f"first of {type(norm).__name__}", bpe(P.Metaspace(prepend_scheme="first"), norm, fuse_unk=True, **unk)
 
 
 def main():
     out = []
     for name, tokenizer in cases():
         vectors = []
-        for text in TEXTS:
+        for text in AGES + TEXTS[4:8] if name.startswith(("ages", "removing")) else TEXTS:
             ids = tokenizer.encode(text, add_special_tokens=False).ids
             special = tokenizer.encode(text).ids
             vectors.append([text, ids, special, tokenizer.decode(special, skip_special_tokens=False) if special else "",

@@ -26,6 +26,7 @@ bool is_list(const std::string& text) {
 
 // "1,64,32,32"; '?' counts as one, as the tables do.
 std::vector<int64_t> list_of(const std::string& text) {
+  if (!is_list(text)) throw errorf("a shape of the table cannot be read").found("'" + text + "'");
   std::vector<int64_t> out;
   for (const std::string& part : split(text, ','))
     if (!part.empty())
@@ -39,6 +40,12 @@ std::vector<std::vector<int64_t>> shapes_of(const std::string& text) {
   for (const std::string& part : split(text, ';'))
     out.push_back(part == "scalar" || part.empty() ? std::vector<int64_t>{} : list_of(part));
   return out;
+}
+
+DType dtype_of(const std::string& name) {
+  const DType dtype = dtype_from_name(name);
+  if (dtype == DType::none) throw errorf("a type of the table is not known").found("'" + name + "'");
+  return dtype;
 }
 
 const std::set<std::string> kBooleans = {"keep_dims", "exclusive",  "reverse",       "ascending",
@@ -58,8 +65,8 @@ class RowBuilder {
     op_->type = row_.at("op");
     const std::string& dtypes = row_.at("dtype");
     const size_t arrow = dtypes.find('>');
-    in_ = dtype_from_name(dtypes.substr(0, arrow));
-    const DType out = arrow == std::string::npos ? in_ : dtype_from_name(dtypes.substr(arrow + 1));
+    in_ = dtype_of(dtypes.substr(0, arrow));
+    const DType out = arrow == std::string::npos ? in_ : dtype_of(dtypes.substr(arrow + 1));
     inputs_ = shapes_of(row_.at("inputs"));
     for (const std::string& token :
          row_.at("params") == "-" ? std::vector<std::string>{} : split(row_.at("params"), ';')) {
@@ -164,8 +171,7 @@ class RowBuilder {
       const std::string given = param(name);
       if (name == "cond") dtype = DType::boolean;
       if (given.find("dyn") != std::string::npos) dtype = DType::int32;
-      if (name == "indices" && !given.empty())
-        dtype = dtype_from_name(given.substr(0, given.find_first_of(" [")));
+      if (name == "indices" && !given.empty()) dtype = dtype_of(given.substr(0, given.find_first_of(" [")));
       tensor(name, dtype, inputs_[i]);
     }
   }
@@ -256,9 +262,9 @@ bool OracleProgram::estimates_known() const {
                      [](const OracleRow& r) { return r.at("est_source") == "mil"; });
 }
 
-std::vector<OracleProgram> oracle_programs(const std::filesystem::path& folder) {
+std::vector<OracleProgram> oracle_programs(const std::filesystem::path& table) {
   std::vector<OracleProgram> out;
-  for (OracleRow& row : read_table(folder / "program_ops.tsv")) {
+  for (OracleRow& row : read_table(table)) {
     const std::string name = row["folder"] + "/" + row["probe"];
     auto it = std::find_if(out.begin(), out.end(), [&](const OracleProgram& p) { return p.name == name; });
     if (it == out.end()) it = out.insert(out.end(), {name, {}});
@@ -269,7 +275,27 @@ std::vector<OracleProgram> oracle_programs(const std::filesystem::path& folder) 
 
 std::optional<double> number_of(const std::string& text) {
   if (text == "-" || text.empty()) return std::nullopt;
-  return std::stod(text);
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != '\0') throw errorf("a number of the table cannot be read").found("'" + text + "'");
+  return value;
+}
+
+bool on_ane(const OracleRow& row) {
+  const std::string& selected = row.at("selected");
+  if (selected != "ane" && selected != "bnns" && selected != "classic_cpu" && selected != "cpu")
+    throw errorf("a device of the table is not known").found("'" + selected + "'");
+  return selected == "ane";
+}
+
+std::vector<std::filesystem::path> oracle_tables(const std::filesystem::path& root, const std::string& name) {
+  std::vector<std::filesystem::path> out;
+  std::error_code why;
+  for (auto it = std::filesystem::recursive_directory_iterator(root, why);
+       !why && it != std::filesystem::recursive_directory_iterator(); it.increment(why))
+    if (it->path().filename() == name) out.push_back(it->path());
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 }  // namespace anemone

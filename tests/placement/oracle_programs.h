@@ -1,6 +1,6 @@
 // Programs of the placement oracle: tables of what Core ML's segmenter said about many small programs, turned
 // into operations of MIL.
-//     for (const OracleProgram& p : oracle_programs(folder)) …
+//     for (const OracleProgram& p : oracle_programs(folder / "program_ops.tsv")) …
 // The tables name an operation's operands by shape and its parameters in a short form (see the README beside
 // them); every row becomes a whole Operation with bound values and constants, so that what is tested is the way
 // that real programs take.
@@ -32,9 +32,14 @@ struct OracleProgram {
 
   bool estimates_known() const;
 };
-std::vector<OracleProgram> oracle_programs(const std::filesystem::path& folder);
+std::vector<OracleProgram> oracle_programs(const std::filesystem::path& table);
 
 // A number of a table; empty for '-'.
 std::optional<double> number_of(const std::string& text);
+// The device that Core ML chose.
+bool on_ane(const OracleRow& row);
+
+// The tables of that name at or below `root`: whatever programs are put there are judged.
+std::vector<std::filesystem::path> oracle_tables(const std::filesystem::path& root, const std::string& name);
 
 }  // namespace anemone

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "mil/builder.h"
 #include "placement/function_plan.h"
 #include "placement/oracle_programs.h"
@@ -53,6 +56,75 @@ TEST_CASE("a path can be asked for what it would rather not do") {
   CHECK(path_cost(c, cheapest_path(c)) == doctest::Approx(0.3));
   CHECK(path_cost(c, cheapest_path(c, {.op = {}, .on_ane = true, .some_ane = true})) ==
         doctest::Approx(0.45));
+}
+
+TEST_CASE("shapes that nobody probed are estimated by the published formulas") {
+  struct Case {
+    OracleRow row;
+    double ane, classic;  // ms, by hand
+  };
+  const auto row = [](const char* op, const char* inputs, const char* weight, const char* params,
+                      const char* out) {
+    return OracleRow{{"op", op},         {"dtype", "fp16"},  {"inputs", inputs},
+                     {"weight", weight}, {"params", params}, {"out", out}};
+  };
+  constexpr double kAneGib = 68 * 1073741824.0, kCpuGib = 56.66666412353516 * 1073741824.0;
+  const Case cases[] = {
+      // 2 per element at 50e9.
+      {row("relu", "1,32,16,16", "-", "-", "1,32,16,16"), 16384 / 50e6, 16384 / 50e6},
+      // 2 per element of both operands.
+      {row("add", "1,72,30,30;1,72,30,30", "-", "-", "1,72,30,30"), 259200 / 35.98052978515625e6,
+       259200 / 18.363636016845703e6},
+      // In and out, two bytes each.
+      {row("exp", "4,128,64,64", "-", "-", "4,128,64,64"), 8388608 / kAneGib * 1e3, 8388608 / kCpuGib * 1e3},
+      // 3 x 512 x 512 x 2 bytes on the engine, 2 x 512^3 flops on the CPU.
+      {row("matmul", "512,512;512,512", "-", "tx=0;ty=0", "512,512"), 1572864 / kAneGib * 1e3,
+       268435456 / 656e6},
+      // 2 x 65536 x 256 x 9 flops, 209 a byte: the fast leaf.
+      {row("conv", "1,256,16,16", "256,256,3,3", "pad=same;s=1,1;d=1,1;g=1", "1,256,16,16"),
+       301989888 / 16151.6767578125e6, 301989888 / 655.9559936523438e6},
+      // One token: 1 flop a byte, the slow leaf.
+      {row("conv", "1,512,1,1", "512,512,1,1", "pad=valid;s=1,1;d=1,1;g=1", "1,512,1,1"),
+       524288 / 471.180908203125e6, 524288 / 23.54788589477539e6},
+      // The input's width counts twice; a large weight with 64 outputs.
+      {row("linear", "1,8,2048", "64,2048", "bias", "1,8,64"), 67108928 / 5290.789551e6,
+       67108928 / 145.849075e6},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.row.at("op"));
+    const auto function = build_row(c.row);
+    const OpCost cost = estimate(last_op(*function), *find_target("m4").chip);
+    CHECK(cost[Backend::ane].ms == doctest::Approx(c.ane).epsilon(1e-9));
+    CHECK(cost[Backend::classic_cpu].ms == doctest::Approx(c.classic).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a chain goes to the engine when it has grown enough, and never back") {
+  for (const char* middle : {"tanh", "softmax", "layer_norm", "cumsum"}) {
+    CAPTURE(middle);
+    size_t before = 0;
+    for (int64_t channels = 8; channels <= 1024; channels *= 2) {
+      CAPTURE(channels);
+      const std::string shape = fmt::format("1,{},32,32", channels);
+      const OracleRow conv = {{"op", "conv"},
+                              {"dtype", "fp16"},
+                              {"inputs", shape},
+                              {"weight", fmt::format("{0},{0},3,3", channels)},
+                              {"params", "pad=same;s=1,1;d=1,1;g=1"},
+                              {"out", shape}};
+      OracleRow other = conv;
+      other["op"] = middle;
+      other["weight"] = other["params"] = "-";
+      std::vector<OpCost> chain;
+      for (const OracleRow& row : {conv, conv, other, conv, conv})
+        chain.push_back(estimate(last_op(*build_row(row)), *find_target("m4").chip));
+      const std::vector<Backend> path = cheapest_path(chain);
+      const auto on_engine = static_cast<size_t>(std::count(path.begin(), path.end(), Backend::ane));
+      CHECK(on_engine >= before);
+      before = on_engine;
+    }
+    CHECK(before == (std::string(middle) == "cumsum" ? 4 : 5));  // the engine has no cumsum
+  }
 }
 
 TEST_CASE("the rates of every platform are those that its log printed") {

@@ -36,6 +36,7 @@ CASES = {
         beta_slow=2.0, truncate=False))),
     "llama-yarn-attention": (tf.LlamaConfig, dict(head_dim=24, **rope(
         "yarn", factor=4.0, original_max_position_embeddings=64, attention_factor=1.25))),
+    "llama-dynamic": (tf.LlamaConfig, dict(head_dim=24, max_position_embeddings=32, **rope("dynamic", factor=2.0))),
     "mistral-window": (tf.MistralConfig, dict(sliding_window=7, head_dim=12, tie_word_embeddings=True, **rope("default"))),
     "qwen2-window": (tf.Qwen2Config, dict(use_sliding_window=True, sliding_window=6, max_window_layers=1,
                                           **rope("default", 1e6))),
@@ -48,6 +49,8 @@ CASES = {
     "gemma2-odd": (tf.Gemma2Config, dict(head_dim=20, sliding_window=5, query_pre_attn_scalar=40, hidden_size=56,
                                          attn_logit_softcapping=3.0, final_logit_softcapping=7.0, num_hidden_layers=5,
                                          tie_word_embeddings=True, **rope("default"))),
+    "gemma3-unused-cap": (tf.Gemma3TextConfig, dict(head_dim=20, sliding_window=5, attn_logit_softcapping=2.0, num_hidden_layers=7,
+                                                    query_pre_attn_scalar=30, hidden_size=56, tie_word_embeddings=True)),
     "gemma3-linear": (tf.Gemma3TextConfig, dict(
         head_dim=20, sliding_window=5, query_pre_attn_scalar=30, num_hidden_layers=7, hidden_size=56,
         tie_word_embeddings=True, layer_types=["full_attention" if i % 3 == 2 else "sliding_attention" for i in range(7)],

@@ -43,6 +43,16 @@ TEST_CASE("Hunyuan's alpha stretches the base to 11,158,839.93") {
   CHECK(std::pow(frequencies(rope)[1], -64.0) == doctest::Approx(11158839.93).epsilon(1e-9));
 }
 
+TEST_CASE("a dynamic base grows with the sequence, beyond the context that the model was made for") {
+  Rope rope = plain(8, 10000);
+  rope.scaling = RopeScaling::dynamic;
+  rope.factor = 2;
+  rope.original_context = 24;
+  CHECK(frequencies(rope, 24)[1] == doctest::Approx(0.1));
+  CHECK(frequencies(rope, 36)[1] == doctest::Approx(0.0793700516));  // transformers' values
+  CHECK(frequencies(rope, 36)[3] == doctest::Approx(0.0005));
+}
+
 TEST_CASE("longrope chooses by the positions in use, or as told") {
   Rope rope = plain(4, 100);
   rope.scaling = RopeScaling::longrope;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -109,6 +110,41 @@ TEST_CASE("verify: broken bundles fail at the right rung with the right name") {
         op->attributes.at("val") = find_op(f, "l0_attn_norm_gain")->attributes.at("val");
     });
     check_broken(verify(bundle.path(), o), 1, {"l1_mlp_norm_gain", "blk.1.ffn_norm.weight"});
+  }
+  SUBCASE("another epsilon in one norm, too small a change for any later rung") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([](Function& f) { scale_weight(f, "l1_attn_norm_root_eps_x", 3); });
+    check_broken(verify(bundle.path(), o), 1, {"l1_attn_norm_root_eps_x", "and should be"});
+  }
+  SUBCASE("two layers in each other's place") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([](Function& f) {
+      for (const auto& op : f.body.ops) {
+        const std::string& name = op->outputs.empty() ? std::string() : op->outputs[0]->name;
+        if (op->type != "const" || !name.starts_with("l0_") ||
+            !(name.ends_with("_weight") || name.ends_with("_gain")))
+          continue;
+        std::swap(op->attributes.at("val"), find_op(f, "l1" + name.substr(2))->attributes.at("val"));
+      }
+    });
+    check_broken(verify(bundle.path(), o), 1, {"in layers_00.mlpackage", "differs from its source"});
+  }
+  SUBCASE("keys turned the wrong way") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    bundle.edit([](Function& f) {
+      if (Operation* op = find_op(f, "l1_k_rope_low")) op->type = "add";
+    });
+    check_broken(verify(bundle.path(), o), 3, {"layer 1 drifts first", "k:", "rotation"});
+  }
+  SUBCASE("one row of the embedding is another's, and the prompt does not have it") {
+    BundleEditor bundle(demo_model(), folder / "b", plain);
+    const fs::path file = bundle.path() / bundle.info().embedding_file;
+    std::string bytes = slurp(file);
+    const size_t row = static_cast<size_t>(bundle.info().hidden) * 2;
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(778 * row), row,
+                bytes.begin() + static_cast<ptrdiff_t>(777 * row));
+    spill(file, bytes);
+    check_broken(verify(bundle.path(), o), 1, {"embedding", "token_embd.weight"});
   }
   SUBCASE("RoPE pairing swapped") {
     BundleEditor bundle(demo_model(), folder / "b", plain);

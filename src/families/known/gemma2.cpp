@@ -18,7 +18,9 @@ double softcap(const Hparams& hp, const Key& key, double otherwise) {
 
 Model describe(const Checkpoint& c) {
   const Hparams hp(c);
-  Model m = describe_decoder(c, gemma_form());
+  DecoderForm form = gemma_form();
+  form.default_context = 8192;
+  Model m = describe_decoder(c, form);
   set_gemma_scales(hp, m);
   set_gemma_windows(hp, m, 2);
   m.attention_softcap = softcap(hp, {"attn_logit_softcapping", "attn_logit_softcapping"}, 50);

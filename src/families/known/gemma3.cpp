@@ -25,7 +25,7 @@ Model describe(const Checkpoint& c) {
   form.default_context = 131072;
   Model m = describe_decoder(c, form);
   set_gemma_scales(hp, m);
-  m.attention_softcap = gemma_softcap(hp, {"attn_logit_softcapping", ""});
+  // "attn_logit_softcapping" stands in its config.json, but no implementation applies it.
   m.logit_softcap = gemma_softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"});
   if (hp.is_gguf() && !hp.find_integer(keys::kWindow)) return m;  // written unless all layers are full
   m.ropes.push_back(read_rope(hp, {.head_dim = m.head_dim,

@@ -1,5 +1,7 @@
 // Hunyuan dense v1, as in Hy-MT 1.5: like Qwen3, but the norm of the heads of q and k comes after RoPE, and
 // the rope base is stretched by alpha (in GGUF it is stored stretched).
+#include <fmt/format.h>
+
 #include "families/decoder.h"
 #include "families/family.h"
 
@@ -10,11 +12,14 @@ constexpr std::string_view kNames[] = {"hunyuan-dense", "hunyuan_v1_dense", "Hun
 
 Model describe(const Checkpoint& c) {
   DecoderForm form;
-  form.head_norm =
-      Hparams(c).find_flag({"use_qk_norm", ""}).value_or(true) ? HeadNorm::after_rope : HeadNorm::none;
   form.q_norm = "self_attn.query_layernorm";
   form.k_norm = "self_attn.key_layernorm";
+  // Implementations differ in whether "use_qk_norm": false has a say. A file that has the norms means them.
+  const bool said = Hparams(c).find_flag({"use_qk_norm", ""}).value_or(true);
+  const bool there = c.find(fmt::format("model.layers.0.{}.weight", form.q_norm)) != nullptr;
+  form.head_norm = said || there ? HeadNorm::after_rope : HeadNorm::none;
   form.default_eps = 1e-5;
+  form.default_context = 2048;
   return describe_decoder(c, form);
 }
 

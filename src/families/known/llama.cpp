@@ -8,20 +8,27 @@ namespace {
 
 constexpr std::string_view kNames[] = {"llama", "LlamaForCausalLM", "mistral", "MistralForCausalLM"};
 
+bool is_mistral(const Hparams& hp) {
+  if (hp.is_gguf()) return false;  // there it is a llama
+  const std::string type = hp.find_text({"model_type", ""}).value_or("");
+  return type.empty() ? hp.checkpoint().architecture() == "MistralForCausalLM" : type == "mistral";
+}
+
 // config.json of a Llama may have the key, but it means nothing there. In Mistral's, null means none and
 // absent the configuration class's default.
 int64_t window(const Hparams& hp) {
-  if (!hp.is_gguf() && hp.find_text({"model_type", ""}).value_or("") != "mistral") return 0;
+  if (!hp.is_gguf() && !is_mistral(hp)) return 0;
   const int64_t otherwise = hp.is_gguf() || hp.says(keys::kWindow) ? 0 : 4096;
   return hp.find_integer(keys::kWindow, 0).value_or(otherwise);
 }
 
 Model describe(const Checkpoint& c) {
+  const Hparams hp(c);
   DecoderForm form;
   form.interleaved_gguf = true;
   form.default_eps = 1e-6;
+  form.default_context = is_mistral(hp) ? 131072 : 2048;
   Model m = describe_decoder(c, form);
-  const Hparams hp(c);
   if (hp.find_flag({"rope_interleaved", ""}).value_or(false))
     throw Error("rotation of neighbouring dimensions is not supported")
         .at(hp.file())

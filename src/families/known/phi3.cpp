@@ -13,6 +13,7 @@ Model describe(const Checkpoint& c) {
   form.qkv_bias = form.o_bias = form.mlp_bias = Presence::absent;
   form.fused_qkv = form.fused_gate_up = true;
   form.default_eps = 1e-5;
+  form.default_context = form.default_original_context = 4096;
   Model m = describe_decoder(c, form);
   const int64_t window = Hparams(c).find_integer(keys::kWindow, 0).value_or(0);
   set_windows(m, window, std::vector<bool>(m.layers.size(), true));

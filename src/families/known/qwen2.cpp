@@ -13,6 +13,7 @@ Model describe(const Checkpoint& c) {
   form.qkv_bias = Presence::required;
   form.o_bias = form.mlp_bias = Presence::absent;
   form.default_eps = 1e-6;
+  form.default_context = 32768;
   Model m = describe_decoder(c, form);
   set_qwen_windows(Hparams(c), m);
   return m;

@@ -13,6 +13,7 @@ Model describe(const Checkpoint& c) {
   form.mlp_bias = Presence::absent;
   form.head_norm = HeadNorm::before_rope;
   form.default_eps = 1e-6;
+  form.default_context = 32768;
   form.default_head_dim = 128;
   Model m = describe_decoder(c, form);
   set_qwen_windows(Hparams(c), m);

@@ -1,4 +1,6 @@
 // The band around the diagonal of each matrix.
+#include <algorithm>
+
 #include "base/error.h"
 #include "mil/loops.h"
 #include "mil/rules.h"

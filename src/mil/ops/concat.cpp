@@ -1,4 +1,5 @@
 // Tensors put together along a dimension, and taken apart.
+#include <algorithm>
 #include <cstring>
 
 #include "base/shape.h"

@@ -1,4 +1,5 @@
 // Palettized weights: an index per element (or per vector of elements) into a table, one table per block.
+#include <algorithm>
 #include <bit>
 
 #include "base/error.h"

@@ -1,4 +1,5 @@
 // Parts of images, as they are or resized.
+#include <algorithm>
 #include <cmath>
 
 #include "mil/loops.h"

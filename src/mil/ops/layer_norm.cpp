@@ -1,6 +1,5 @@
 // layer_norm: normalisation over any axes.
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "mil/reduce.h"
@@ -9,18 +8,10 @@
 namespace anemone::ops {
 namespace {
 
-std::vector<int> axes_of(const OpCall& c) {
-  const int rank = c.type("x").rank();
-  if (c.has("axes")) return normal_axes(c.integers("axes"), rank, "axes");
-  std::vector<int> all(static_cast<size_t>(rank));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 Types infer(const OpCall& c) {
   const Type& x = c.type("x");
   Shape normalised;
-  for (const int axis : axes_of(c)) normalised.push_back(x.dim(axis));
+  for (const int axis : axes_or_all(c)) normalised.push_back(x.dim(axis));
   const Type wanted = Type::tensor(x.dtype, normalised);
   for (const std::string_view param : {"gamma", "beta"})
     if (c.has(param) && !compatible(Type::tensor(x.dtype, c.type(param).shape), wanted))
@@ -32,7 +23,7 @@ Types infer(const OpCall& c) {
 
 void run(const OpCall& c) {
   if (c.out_type().size() == 0) return;
-  const ReducePlan plan(c.out_type().dims(), axes_of(c));
+  const ReducePlan plan(c.out_type().dims(), axes_or_all(c));
   const float* x = c.floats("x");
   const float* gamma = c.has("gamma") ? c.floats("gamma") : nullptr;
   const float* beta = c.has("beta") ? c.floats("beta") : nullptr;

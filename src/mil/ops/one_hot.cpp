@@ -1,4 +1,6 @@
 // Indices as vectors with one element set.
+#include <algorithm>
+
 #include "base/shape.h"
 #include "mil/loops.h"
 #include "mil/ops/sizes.h"

@@ -1,5 +1,7 @@
 // Recurrent layers over a sequence: rnn and gru. In reverse, steps run from the last element of x to the
 // first and the outputs are in the order of the steps.
+#include <algorithm>
+
 #include "base/error.h"
 #include "mil/recurrence.h"
 

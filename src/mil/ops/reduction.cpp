@@ -1,7 +1,6 @@
 // Reductions over axes: sums, products, norms, extremes and their places.
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "base/error.h"
 #include "mil/reduce.h"
@@ -22,17 +21,9 @@ Type reduced(const Type& x, DType dtype, std::span<const int> axes, bool keep) {
   return Type::tensor(dtype, out);
 }
 
-std::vector<int> axes_of(const OpCall& c) {
-  const int rank = c.type("x").rank();
-  if (c.has("axes")) return normal_axes(c.integers("axes"), rank, "axes");
-  std::vector<int> all(static_cast<size_t>(rank));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 Types infer(const OpCall& c) {
   const Type& x = c.type("x");
-  return {reduced(x, x.dtype, axes_of(c), c.flag("keep_dims"))};
+  return {reduced(x, x.dtype, axes_or_all(c), c.flag("keep_dims"))};
 }
 
 // Integer sums wrap around.
@@ -49,7 +40,7 @@ int32_t to_int(double value) {
   return static_cast<int32_t>(value);
 }
 
-ReducePlan plan_of(const OpCall& c) { return ReducePlan(c.type("x").dims(), axes_of(c)); }
+ReducePlan plan_of(const OpCall& c) { return ReducePlan(c.type("x").dims(), axes_or_all(c)); }
 
 // A sum of `term` over the elements, in double or in wrapping integers, then `finish` of it.
 template <class Term, class Finish>

@@ -1,4 +1,5 @@
 // Images sampled at points given one by one, or by an affine map.
+#include <algorithm>
 #include <cmath>
 
 #include "mil/loops.h"

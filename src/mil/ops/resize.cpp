@@ -1,4 +1,5 @@
 // Images of another size: the last dimensions sampled on another grid.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

@@ -1,4 +1,6 @@
 // select: one of two tensors, element by element.
+#include <algorithm>
+
 #include "base/error.h"
 #include "mil/loops.h"
 #include "mil/rules.h"

@@ -1,5 +1,6 @@
 // Parts of a tensor, by numpy's rules: negative positions count from the end, ranges are clipped to the
 // tensor.
+#include <algorithm>
 #include <cstring>
 
 #include "base/shape.h"

@@ -1,4 +1,6 @@
 // Blocks of pixels moved between the spatial dimensions and the channels or the batch; NCHW throughout.
+#include <algorithm>
+
 #include "mil/loops.h"
 #include "mil/ops/sizes.h"
 #include "mil/rules.h"

@@ -8,12 +8,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-std::vector<float> count_up(int n) {
-  std::vector<float> out;
-  for (int i = 0; i < n; ++i) out.push_back(static_cast<float>(i));
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("transpose takes any permutation and refuses others") {

@@ -10,12 +10,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-std::vector<float> count_up(int n) {
-  std::vector<float> out;
-  for (int i = 0; i < n; ++i) out.push_back(static_cast<float>(i));
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("a tensor of rank 0 can be moved about") {

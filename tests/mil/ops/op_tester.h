@@ -3,6 +3,7 @@
 //     CHECK(out[0].floats == std::vector<float>{11, 22});
 #pragma once
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -79,5 +80,12 @@ class OpTester {
   std::map<const Value*, Bound> bound_;
   std::vector<std::vector<uint32_t>> decoded_;
 };
+
+// 0, 1, 2 …
+inline std::vector<float> count_up(int n) {
+  std::vector<float> out(static_cast<size_t>(n));
+  std::iota(out.begin(), out.end(), 0.0f);
+  return out;
+}
 
 }  // namespace anemone

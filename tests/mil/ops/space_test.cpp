@@ -6,12 +6,6 @@ using namespace anemone;
 
 namespace {
 
-std::vector<float> count_up(int n) {
-  std::vector<float> out;
-  for (int i = 0; i < n; ++i) out.push_back(static_cast<float>(i));
-  return out;
-}
-
 Constant pairs(std::vector<int64_t> values) {
   Constant out = Constant::ints(values);
   out.type.shape = {2, 2};
