@@ -48,6 +48,7 @@ INT8 per channel|--quantize int8|
 6-bit palette|--palettize 6 --fast|yes
 4-bit palette|--palettize 4 --fast|yes
 4-bit palette, groups of 16|--palettize 4 --group 16 --fast|yes
+3-bit palette|--palettize 3 --fast|yes
 3-bit palette, groups of 16|--palettize 3 --group 16 --fast|yes
 2-bit palette|--palettize 2 --fast|yes
 2-bit palette, groups of 16|--palettize 2 --group 16 --fast|yes
