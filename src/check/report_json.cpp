@@ -106,7 +106,7 @@ std::string explain_rule_json(const Rule& rule) {
               {"grade", std::string(1, static_cast<char>(rule.grade))},
               {"level", std::string(rule.seen() ? level_name(rule.level) : "advice")}};
   out.update(rule_json(rule));
-  return out.dump(1) + "\n";
+  return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::string explain_op_json(const CheckReport& report, const std::string& name) {

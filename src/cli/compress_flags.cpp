@@ -309,7 +309,7 @@ std::string report_json(const CompressReport& report) {
   out["warnings"] = nlohmann::ordered_json::array();
   for (const auto& w : report.warnings)
     out["warnings"].push_back({{"rule", w.rule}, {"text", w.text}, {"weights", w.weights}});
-  return out.dump(2);
+  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace anemone::cli

@@ -145,7 +145,7 @@ void print_json(const Args& args, const ConvertReport& report, double seconds) {
   for (const auto& row : report.rows)
     out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
   out["notes"] = report.notes;
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 // "main" or "1 and 64 tokens, contexts 256 and 512".

@@ -29,7 +29,7 @@ int decode(const std::string& text, const Common& common) {
                      {"try", std::string(m->first)},
                      {"rules", std::string(m->rules)},
                      {"sources", std::string(m->sources)}});
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return meanings.empty() ? 1 : 0;
   }
   if (meanings.empty()) {

@@ -50,7 +50,7 @@ int run_golden(const Args& args, const Common& common) {
                                               {"greedy_tokens", steps},
                                               {"vocabulary", golden.vocab},
                                               {"arrays", golden.inner.size() + (steps ? 3 : 2)}}
-                           .dump(2));
+                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   else if (!common.quiet)
     fmt::print("{}: {} tokens of prompt, {} greedy; vocabulary {}, {} arrays\n", args.output, golden.prompt,
                steps, golden.vocab, golden.inner.size() + (steps ? 3 : 2));

@@ -59,7 +59,7 @@ int run_perplexity(const Args& args, const Common& common) {
         {"perplexity", p.value()}, {"nats_per_token", p.nats}, {"standard_error", p.error},
         {"tokens", p.tokens},      {"scored", p.scored},       {"windows", p.windows},
         {"context", p.context},    {"stride", p.stride},       {"arithmetic", args.arith}};
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
   if (p.fault && !common.quiet)

@@ -188,7 +188,7 @@ std::string BundleInfo::json() const {
   j["files"] = Json::array();
   for (const BundleFile& f : files)
     j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
-  return j.dump(1) + "\n";
+  return j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {

@@ -80,7 +80,8 @@ void answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, std
   try {
     const auto json = nlohmann::json::parse(line);
     if (options.decode) {
-      out << nlohmann::json(tokenizer.decode(json.get<std::vector<int32_t>>(), options.skip_special)).dump()
+      out << nlohmann::json(tokenizer.decode(json.get<std::vector<int32_t>>(), options.skip_special))
+                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
           << "\n";
       return;
     }
