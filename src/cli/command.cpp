@@ -1,5 +1,8 @@
 #include "cli/command.h"
 
+#include <cerrno>
+#include <cstdlib>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -56,6 +59,13 @@ void add(CLI::App& app, const Options::Item& item) {
     case Kind::flag: option = app.add_flag(item.name, *static_cast<bool*>(item.target), item.help); break;
     case Kind::integer:
       option = app.add_option(item.name, *static_cast<int64_t*>(item.target), item.help);
+      option->check(CLI::Validator(
+          [](const std::string& text) {
+            errno = 0;
+            std::strtoll(text.c_str(), nullptr, 0);
+            return errno == ERANGE ? "the number is too large: " + text : std::string();
+          },
+          ""));
       break;
     case Kind::real: option = app.add_option(item.name, *static_cast<double*>(item.target), item.help); break;
     case Kind::texts: {

@@ -90,6 +90,8 @@ Recipe CompressFlags::recipe_of() const {
   const bool forms =
       bits != 0 || !lut.empty() || !quantize.empty() || prunes || decompress || mode == "unique";
   if (!recipe.empty()) {
+    if (search)
+      throw errorf("--search makes the rules itself").hint("leave out --recipe; --skip and --only may stay");
     if (forms)
       throw errorf("--recipe says what becomes of each weight").hint("put the other flags into its rules");
     Recipe r = read_recipe(recipe);
@@ -103,10 +105,12 @@ Recipe CompressFlags::recipe_of() const {
   r.min_size = min_size;
   RecipeRule rule;
   if (search) {
-    if (calibrate.empty()) throw errorf("--search needs a text").hint("add --calibrate TEXT");
-    if (bits != 0 || !quantize.empty() || prunes || decompress || !lut.empty() || vector != 1)
+    if (bits != 0 || !quantize.empty() || prunes || decompress || !lut.empty() || vector != 1 ||
+        mode == "unique")
       throw errorf("--search chooses the bits of palettes")
-          .hint("leave out --palettize, --quantize, --prune and --vector; --group may stay");
+          .hint(
+              "leave out --palettize, --quantize, --prune, --vector, --lut and --mode unique; --group may "
+              "stay");
   }
   if (bits != 0 || !lut.empty() || mode == "unique" || search) {
     PaletteForm p;
@@ -163,9 +167,27 @@ Recipe CompressFlags::recipe_of() const {
   return r;
 }
 
+void CompressFlags::check_text_flags(const Recipe& r) const {
+  if (!max_ppl_loss.empty() && !search)
+    throw errorf("--max-ppl-loss belongs to --search").hint("add --search --calibrate TEXT");
+  if (search && calibrate.empty()) throw errorf("--search needs a text").hint("add --calibrate TEXT");
+  if (calibration_tokens != 0 && calibrate.empty())
+    throw errorf("--calibration-tokens belongs to --calibrate").hint("add --calibrate TEXT");
+  if (calibrate.empty()) return;
+  const auto rounds = [](const RecipeRule& rule) {
+    return rule.form.integers || (rule.form.palette && rule.form.palette->vector == 1);
+  };
+  if (std::none_of(r.rules.begin(), r.rules.end(), rounds))
+    throw errorf("--calibrate rounds better, and nothing here is rounded value by value")
+        .hint(
+            "add --palettize or --quantize and leave out --vector and --decompress, or leave out "
+            "--calibrate");
+}
+
 CompressOptions CompressFlags::options_of(const std::string& input, const Common& common) const {
   CompressOptions out;
   out.recipe = recipe_of();
+  check_text_flags(out.recipe);
   out.threads = common.threads;
   out.tool = std::string("anemone ") + kVersion;
   if (!calibrate.empty()) {
@@ -174,7 +196,7 @@ CompressOptions CompressFlags::options_of(const std::string& input, const Common
           .at(input)
           .hint("leave out --calibrate");
     out.calibration = calibrate.ends_with(".npy") ? read_ids(calibrate) : text_ids(input, calibrate);
-    out.calibration_tokens = calibration_tokens;
+    if (calibration_tokens != 0) out.calibration_tokens = calibration_tokens;
   }
   if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
     out.progress = [](int64_t done, int64_t total, const std::string& what) {
@@ -208,7 +230,7 @@ CompressReport CompressFlags::run(const std::string& input, const std::string& o
     throw Error("is there already").at(output).hint("give another name, or --overwrite");
   SearchOptions s;
   s.ids = options.calibration;
-  s.max_loss = share(max_ppl_loss);
+  s.max_loss = share(max_ppl_loss.empty() ? "2%" : max_ppl_loss);
   s.compress = options;
   if (!common.quiet && !common.json)
     s.told = [](int run, double value, uint64_t bytes) {
@@ -217,6 +239,7 @@ CompressReport CompressFlags::run(const std::string& input, const std::string& o
     };
   const SearchResult found = search_bits(input, output, s);
   options.recipe = found.recipe;
+  options.calibration = found.calibration;
   CompressReport report = compress(input, output, options);
   if (!common.quiet && !common.json)
     fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {} runs\n\n", found.perplexity_before,
@@ -243,13 +266,19 @@ void print_report(const CompressReport& report, bool all_rows) {
     if (row.package != package) fmt::print("  {}\n", package = row.package);
     fmt::print("  {:<{}}  {:<20} {:>6.2f} {:>10} {:>10} {:>8}  {}\n", one_line(row.weight, 44), width,
                shape_text(row.dims), row.bits, size_text(row.bytes_before), size_text(row.bytes_after),
-               decibel_text(row.sqnr_db), row.form);
+               decibel_text(row.sqnr_db), row.form + (row.calibrated ? ", calibrated" : ""));
     ++shown;
   }
   fmt::print("\n{} weights changed, {} left as they are: {} → {}", report.rows.size(), report.untouched,
              size_text(report.bytes_before), size_text(report.bytes_after));
   if (report.signal > 0) fmt::print(", SQNR {} dB", decibel_text(report.sqnr_db()));
   fmt::print("\n");
+  if (report.judged > 0) {
+    int64_t better = 0;
+    for (const auto& row : report.rows) better += row.calibrated;
+    fmt::print("calibrated {} of {} weights", better, report.judged);
+    fmt::print("{}\n", better < report.judged ? "; plain rounding lost less of the others' outputs" : "");
+  }
   for (const std::string& kept : report.kept) fmt::print("kept: {}\n", kept);
   for (const auto& w : report.warnings)
     fmt::print("warning {}: {} ({} weight{})\n", w.rule, w.text, w.weights, w.weights == 1 ? "" : "s");
@@ -274,7 +303,8 @@ std::string report_json(const CompressReport& report) {
                               {"bytes_after", row.bytes_after},
                               {"sqnr_db", db(row.sqnr_db)},
                               {"sparsity", row.sparsity},
-                              {"functions", row.functions}});
+                              {"functions", row.functions},
+                              {"calibrated", row.calibrated}});
   out["kept"] = report.kept;
   out["warnings"] = nlohmann::ordered_json::array();
   for (const auto& w : report.warnings)

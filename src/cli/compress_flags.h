@@ -11,17 +11,19 @@ namespace anemone::cli {
 
 struct CompressFlags {
   int64_t bits = 0, group = 0, vector = 1, block = 0, min_size = 2048;
-  std::string mode = "kmeans", lut, quantize, nm, recipe, calibrate, max_ppl_loss = "2%";
+  std::string mode = "kmeans", lut, quantize, nm, recipe, calibrate, max_ppl_loss;
   bool per_channel_scale = false, int8_lut = false, fast = false, per_tensor = false, asymmetric = false;
   bool prune = false, decompress = false, search = false;
   double sparsity = -1, threshold = -1;
-  int64_t calibration_tokens = 2048;
+  int64_t calibration_tokens = 0;
   std::vector<std::string> skip, only;
 
   void declare(Options& o);
   // One of the flags that name a form was given.
   bool any() const;
   Recipe recipe_of() const;
+  // Error, saying what would work, where --calibrate or --search do not go with the other flags.
+  void check_text_flags(const Recipe& recipe) const;
   // Everything but where the result goes; `input` is the bundle whose tokenizer reads the text.
   CompressOptions options_of(const std::string& input, const Common& common) const;
   // Searches for bits where that is asked for, and compresses.

@@ -240,7 +240,7 @@ extern const Command kConvert{
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.text("--embedding", "P", args->embedding,
-             "a table of fp16 (default) or int8 per row, or the head's own rows where they are the same",
+             "fp16 (default), int8 (a scale per row), or head: the head's own rows where they are the same",
              {"fp16", "int8", "head"});
       o.text("--residual-scale", "X", args->residual_scale,
              "scales the residual stream, for models that leave fp16's range; auto measures it (1)");

@@ -22,10 +22,11 @@ bool has_value(const Function& f, const std::string& name) {
 
 Calibration::Calibration(std::filesystem::path bundle, std::vector<int32_t> ids, int64_t most_tokens)
     : bundle_(std::move(bundle)), ids_(std::move(ids)) {
-  if (ids_.size() < 32)
-    throw errorf("the text for calibration has {} tokens", ids_.size())
-        .expected("at least 32; a few thousand are good");
-  ids_.resize(std::min(ids_.size(), static_cast<size_t>(most_tokens)));
+  const int64_t count = std::min(static_cast<int64_t>(ids_.size()), most_tokens);
+  if (count < 64)
+    throw errorf("calibration on {} tokens tells too little", std::max<int64_t>(0, count))
+        .expected("a text of at least 64; a few thousand are good");
+  ids_.resize(static_cast<size_t>(count));
 }
 
 Hessians Calibration::collect(const std::string& package, const std::map<std::string, int64_t>& inputs,

@@ -49,7 +49,7 @@ void compensate(Encoded& e, const Weight& weight, const Hessian& hessian, Thread
 }
 
 double cost_of(const Encoded& e, const Weight& weight, const Hessian& hessian, ThreadPool& pool) {
-  constexpr int64_t kMostRows = 1024, kRows = 32;
+  constexpr int64_t kMostRows = 512, kRows = 32;
   const int64_t rows = e.dims[0], columns = e.dims[1], stride = (rows + kMostRows - 1) / kMostRows;
   const int64_t sample = (rows + stride - 1) / stride, parts = (sample + kRows - 1) / kRows;
   const WeightValues values(weight);

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "anemone/package.h"
 #include "base/error.h"
@@ -127,7 +128,7 @@ class Compressor {
     Work work{chosen, {}, stem, 0};
     work.encoded.resize(chosen.size());
     std::vector<size_t> plain;
-    std::vector<std::vector<size_t>> calibrated = calibrated_parts(chosen, stem, plain);
+    const std::vector<std::vector<size_t>> calibrated = calibrated_parts(chosen, stem, plain);
     encode_some(work, plain, nullptr);
     for (const std::vector<size_t>& part : calibrated) {
       std::map<std::string, int64_t> inputs;
@@ -139,6 +140,7 @@ class Compressor {
         for (int64_t i = begin; i < end; ++i) all[static_cast<size_t>(i)]->factor();
       });
       encode_some(work, part, &hessians);
+      report_.judged += static_cast<int64_t>(part.size());
     }
     const auto& encoded = work.encoded;
     Replacements out;
@@ -150,6 +152,7 @@ class Compressor {
         continue;
       }
       forms_[&chosen[i]->weight] = encoded[i]->form;
+      if (encoded[i]->calibrated) calibrated_.insert(&chosen[i]->weight);
       const auto sources = std::make_shared<Sources>(encoded[i]);
       for (const FoundUse& use : chosen[i]->uses) out[{use.function, use.value}] = sources;
     }
@@ -260,6 +263,7 @@ class Compressor {
       row.sqnr_db = decibels(m.signal, m.noise);
       row.sparsity = static_cast<double>(m.zeros) / count;
       row.functions = w.uses.size();
+      row.calibrated = calibrated_.contains(&w.weight);
       report_.rows.push_back(std::move(row));
       report_.signal += m.signal;
       report_.noise += m.noise;
@@ -281,6 +285,7 @@ class Compressor {
   std::optional<Calibration> calibration_;
   CompressReport report_;
   std::map<const Weight*, StorageForm> forms_;
+  std::set<const Weight*> calibrated_;
 };
 
 // Packages are compressed one by one, everything else is copied; bundle.json gets the new sizes and hashes.

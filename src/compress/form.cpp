@@ -112,6 +112,9 @@ void check_form(const StorageForm& form) {
   if (!form.palette && !form.integers && !form.prune)
     throw errorf("there is nothing to do")
         .hint("give one of --palettize, --quantize, --prune, --decompress, --search, --recipe");
+  if (form.palette && form.palette->vector > 1 && form.prune)
+    throw errorf("a palette of vectors has no sparse form: a vector would be kept or dropped whole")
+        .hint("use --prune with --palettize and no --vector, or --vector alone");
   if (form.palette) check_palette(*form.palette);
   if (form.integers) check_integers(*form.integers);
   if (form.prune) check_prune(*form.prune);

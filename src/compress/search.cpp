@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kBits[] = {2, 3, 4, 6, 8};
 constexpr size_t kWidths = std::size(kBits);
 constexpr int kMostRuns = 8;
+constexpr double kLeast = 1e-6, kMost = 1e7;  // prices, of all loss against all bytes: all 2 bits, all 8
 
 // A matrix with what each width costs and loses.
 struct Matrix {
@@ -53,7 +54,16 @@ double loss_of(const Weight& w, const Encoded& e, const std::vector<float>& impo
 class Search {
  public:
   Search(const fs::path& bundle, const fs::path& out, const SearchOptions& options)
-      : bundle_(bundle), out_(out), options_(options), pool_(options.compress.threads) {}
+      : bundle_(bundle), out_(out), options_(options), pool_(options.compress.threads) {
+    const size_t count = options.ids.size();
+    if (count < 64)
+      throw errorf("the text for the search has {} tokens", count)
+          .expected("at least 64; a few thousand are good");
+    // What perplexity is computed on is looked at for nothing else.
+    const size_t last = std::min(count / 2, static_cast<size_t>(options.perplexity_tokens));
+    seen_.assign(options.ids.begin(), options.ids.end() - static_cast<int64_t>(last));
+    unseen_.assign(options.ids.end() - static_cast<int64_t>(last), options.ids.end());
+  }
 
   SearchResult run() {
     SearchResult best;
@@ -61,7 +71,7 @@ class Search {
     told(before, 0);
     rank();
     if (matrices_.empty()) throw errorf("there is no matrix to choose bits for").at(bundle_.string());
-    double low = 1e-6, high = 1e6;  // prices: of all loss against all bytes
+    double low = kLeast, high = kMost;
     double price = 1;
     while (runs_ < kMostRuns) {
       const Recipe recipe = recipe_at(price);
@@ -69,12 +79,9 @@ class Search {
       const double after = trial(recipe, bytes);
       told(after, bytes);
       const bool fits = after <= before * (1 + options_.max_loss);
-      if (fits && (best.bytes == 0 || bytes < best.bytes)) best = {recipe, before, after, bytes, runs_};
+      if (fits && (best.bytes == 0 || bytes < best.bytes)) best = {recipe, {}, before, after, bytes, runs_};
       (fits ? high : low) = price;
-      // Far apart at first: steps of 30, then halving between what fits and what does not.
-      const double next = high == 1e6 ? price * 30 : low == 1e-6 ? price / 30 : std::sqrt(low * high);
-      if (same(recipe_at(next), recipe)) break;
-      price = next;
+      if (!next_price(low, high, price, recipe)) break;
     }
     if (best.bytes == 0)
       throw errorf("no choice of bits stays within a loss of {:.3g}%", options_.max_loss * 100)
@@ -82,19 +89,31 @@ class Search {
           .hint("allow a larger loss, add --group 16, or use --quantize int8");
     best.runs = runs_;
     best.perplexity_before = before;
+    if (!options_.compress.calibration.empty()) best.calibration = seen_;
     return best;
   }
 
  private:
+  // Far apart at first: steps of 30, then halving between what fits and what does not. False when no price in
+  // reach chooses other bits than the recipe that was just tried.
+  bool next_price(double low, double high, double& price, const Recipe& tried) const {
+    if (low > kLeast && high < kMost) {
+      price = std::sqrt(low * high);
+      return !same(recipe_at(price), tried);
+    }
+    do price *= high == kMost ? 30 : 1.0 / 30;
+    while (price > kLeast && price < kMost && same(recipe_at(price), tried));
+    return price > kLeast && price < kMost;
+  }
+
   void told(double value, uint64_t bytes) {
     ++runs_;
     if (options_.told) options_.told(runs_, value, bytes);
   }
 
   double perplexity_of(const fs::path& path) const {
-    const auto count = std::min<size_t>(options_.ids.size(), static_cast<size_t>(options_.perplexity_tokens));
     const auto bundle = Bundle::open(path, {.threads = options_.compress.threads});
-    return perplexity(bundle, std::span(options_.ids).last(count), {}).value();
+    return perplexity(bundle, unseen_, {}).value();
   }
 
   // The form that the flags ask for, with other bits.
@@ -106,7 +125,7 @@ class Search {
   }
 
   void rank() {
-    const Calibration calibration(bundle_, options_.ids, options_.compress.calibration_tokens);
+    const Calibration calibration(bundle_, seen_, options_.compress.calibration_tokens);
     std::vector<std::string> packages;
     for (const Stage& stage : BundleInfo::read(bundle_).stages)
       if (std::find(packages.begin(), packages.end(), stage.package) == packages.end())
@@ -174,6 +193,7 @@ class Search {
     const StagedOutput place(out_.string() + ".trial", true);  // never committed, so removed
     CompressOptions options = options_.compress;
     options.recipe = recipe;
+    if (!options.calibration.empty()) options.calibration = seen_;
     options.overwrite = true;
     options.progress = nullptr;
     bytes = compress(bundle_, place.path(), options).bytes_after;
@@ -183,6 +203,7 @@ class Search {
   fs::path bundle_, out_;
   const SearchOptions& options_;
   ThreadPool pool_;
+  std::vector<int32_t> seen_, unseen_;  // the text's beginning, for activations; its end, for perplexity
   std::vector<Matrix> matrices_;
   int runs_ = 0;
 };

@@ -62,7 +62,8 @@ void encode_vectors(Encoded& e, const Weight& weight, const PaletteForm& form, T
                  weight.name)
         .hint(fmt::format("leave it out with --skip {}", weight.name));
   if (e.mask)
-    throw errorf("vectors of pruned weights are not supported").hint("use one of --prune and --vector");
+    throw errorf("'{}' is stored sparse, and a palette of vectors has no sparse form", weight.name)
+        .hint("leave out --vector, or bring the package back to plain values with --decompress first");
   const auto fit = std::make_shared<VectorFit>(weight, form);
   const int k = 1 << form.bits;
   std::vector<std::vector<float>> tables(static_cast<size_t>(fit->groups()));

@@ -59,6 +59,8 @@ class Converter {
       for (size_t i = 0; i < shards_.heads.size(); ++i) write_head(i);
     }
     report_.info.tokenizer = write_tokenizer(checkpoint_, folder_);
+    if (report_.info.tokenizer.empty())
+      report_.notes.push_back("the checkpoint has no tokenizer: the bundle takes token ids, not text");
     report_.info.files = hash_files(folder_, pool_);
     write_text(folder_ / kBundleFile, report_.info.json());
     for (const BundleFile& f : report_.info.files) report_.bytes += f.bytes;

@@ -144,8 +144,12 @@ std::string write_tokenizer(const Checkpoint& checkpoint, const fs::path& folder
   for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                            "special_tokens_map.json", "chat_template.jinja", "generation_config.json"}) {
     const fs::path from = checkpoint.folder() / name;
-    if (!fs::exists(from)) continue;
-    fs::copy_file(from, folder / name);
+    std::error_code why;
+    if (!fs::exists(from, why)) continue;
+    if (!fs::is_regular_file(from, why))
+      throw Error("is no file").at(from.string()).hint("the bundle needs what a tokenizer is made of");
+    if (!fs::copy_file(from, folder / name, why))
+      throw errorf("cannot be copied: {}", why.message()).at(from.string());
     if (main.empty() && std::string_view(name).starts_with("tokenizer.")) main = name;
   }
   return main;

@@ -135,10 +135,12 @@ class Int8Rows {
   // zeros gets a scale of one: nothing is divided by zero.
   float scale_for(float largest) const {
     if (!std::isfinite(largest)) throw errorf("a weight of '{}' is not finite", rows_.tensor());
-    const float s = round_to_half(largest / 127.0f);
-    if (!std::isfinite(s))
+    if (largest > kHalfMax)  // the device multiplies in fp16
       throw errorf("a weight of '{}' leaves the range of fp16", rows_.tensor())
-          .found(fmt::format("{}", largest));
+          .found(fmt::format("{}", largest))
+          .expected(fmt::format("at most {}", kHalfMax));
+    const float s = round_to_half(largest / 127.0f);
+    if (127 * s > kHalfMax) return s - 0.5f;  // it was rounded up: the half before it
     return s > 0 ? s : largest > 0 ? 0x1p-24f : 1.0f;
   }
 
@@ -223,7 +225,7 @@ Value* CheckpointWeights::vector(Builder& b, const WeightRef& ref, Shape shape, 
   read_weight_rows(checkpoint_.tensor(ref.tensor), ref, 0, ref.rows(), values);
   for (float& v : values) {
     v = static_cast<float>((v + offset) * factor);
-    if (std::abs(v) > kHalfMax)
+    if (!(std::abs(v) <= kHalfMax))
       throw errorf("a value of '{}' leaves the range of fp16", ref.tensor).found(fmt::format("{}", v));
   }
   return b.constant(Constant::numbers(values, DType::fp16, std::move(shape)), name);

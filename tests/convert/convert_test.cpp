@@ -223,14 +223,35 @@ TEST_CASE("a context beyond the model's own gets a note, and is refused where th
     const Checkpoint source = model.safetensors(folder);
     return convert(source.path(), folder.path() / "bundle", {.context = {context}}).notes;
   };
-  CHECK(notes(64).empty());
-  REQUIRE(notes(65).size() == 1);
-  CHECK(notes(65)[0] == "the model was made for 64 positions at most, and the context is 65");
+  const std::string no_tokenizer = "the checkpoint has no tokenizer: the bundle takes token ids, not text";
+  CHECK(notes(64) == std::vector{no_tokenizer});
+  CHECK(notes(65) == std::vector<std::string>{
+                         "the model was made for 64 positions at most, and the context is 65", no_tokenizer});
   model.config["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}};
-  CHECK(notes(64).empty());
+  CHECK(notes(64) == std::vector{no_tokenizer});
   CHECK_THROWS_WITH_AS(notes(65),
                        doctest::Contains("beyond 64 positions; found a context of 65; --context 64 or less"),
                        Error);
+}
+
+TEST_CASE("weights that are no numbers, or none of fp16, are refused in every precision") {
+  const auto error = [](const char* tensor, float value, Precision precision) {
+    const TempFolder folder;
+    test::TinyModel model = test::TinyModel::llama_safetensors();
+    model.first_values[tensor] = value;
+    const Checkpoint source = model.safetensors(folder);
+    return error_of([&] { convert(source.path(), folder / "b", {.context = {16}, .precision = precision}); });
+  };
+  for (const char* tensor : {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.down_proj.weight",
+                             "model.layers.0.input_layernorm.weight", "model.norm.weight", "lm_head.weight",
+                             "model.embed_tokens.weight"})
+    for (const Precision precision : {Precision::fp16, Precision::int8, Precision::int8_tensor})
+      for (const float value : {NAN, INFINITY, 65520.0f, -1e38f}) {
+        CAPTURE(tensor);
+        CAPTURE(value);
+        CHECK(error(tensor, value, precision).find(tensor) != std::string::npos);
+      }
+  CHECK(error("lm_head.weight", 65504, Precision::int8).empty());
 }
 
 TEST_CASE("overwriting replaces bundles only, and never the model") {

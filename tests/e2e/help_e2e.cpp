@@ -2,10 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 #include "e2e/command.h"
+#include "support/data.h"
+#include "support/temp_folder.h"
 
+using namespace anemone;
 using namespace anemone::e2e;
 
 namespace {
@@ -57,6 +61,28 @@ TEST_CASE("the help fits into 100 columns and shows names of values, not choices
       CHECK(columns <= 100);
       CHECK(line.find(":{") == std::string::npos);
       CHECK(line.find(":INT") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("every flag of every verb stands in the guide") {
+  std::string guide = slurp(source_dir() / "README.md");
+  for (const auto& page : files_ending(source_dir() / "docs", ".md")) guide += slurp(page);
+  const auto shown = [&](const std::string& flag) {
+    for (size_t at = guide.find(flag); at != std::string::npos; at = guide.find(flag, at + 1)) {
+      const char next = at + flag.size() < guide.size() ? guide[at + flag.size()] : ' ';
+      if (next != '-' && !std::isalnum(static_cast<unsigned char>(next))) return true;
+    }
+    return false;
+  };
+  for (const std::string& verb : verbs()) {
+    CAPTURE(verb);
+    std::istringstream lines(anemone_command({verb, "--help"}).out);
+    for (std::string line; std::getline(lines, line);) {
+      const size_t at = line.find("--");
+      if (!line.starts_with("  -") || at > 5) continue;
+      const std::string flag = line.substr(at, line.find_first_of(" ,", at) - at);
+      CHECK_MESSAGE(shown(flag), flag);
     }
   }
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,6 +25,7 @@ struct TinyModel {
   std::vector<int32_t> token_types;  // of a GGUF file's list of tokens, which is left out where this is empty
   nlohmann::ordered_json config;
   std::map<std::string, std::vector<int64_t>> tensors;  // shapes, row-major
+  std::map<std::string, float> first_values;            // of tensors in safetensors that are not all zero
 
   static TinyModel llama_gguf() {
     TinyModel m;
@@ -105,9 +107,11 @@ struct TinyModel {
       header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {offset, offset + bytes(shape)}}};
       offset += bytes(shape);
     }
-    std::string file;
+    std::string file, data(offset, '\0');
     put_string(file, header.dump());
-    folder.write("model.safetensors", file + std::string(offset, '\0'));
+    for (const auto& [name, value] : first_values)
+      std::memcpy(&data[header.at(name).at("data_offsets").at(0).get<size_t>()], &value, sizeof value);
+    folder.write("model.safetensors", file + data);
     folder.write("config.json", config.dump());
     return Checkpoint::open(folder.path());
   }
