@@ -108,6 +108,8 @@ void read_model(Value v, TokenizerSpec& spec) {
         static_cast<size_t>(std::max<int64_t>(number(v, "max_input_chars_per_word", 100), 0));
   }
   if (model.kind != ModelSpec::Kind::bpe) return;
+  if (double dropout = 0; !is_absent(v, "dropout") && !member(v, "dropout").get(dropout) && dropout > 0)
+    throw errorf("BPE dropout {} is not supported: the ids would differ from call to call", dropout);
   model.word_suffix = text(v, "end_of_word_suffix", "");
   model.fuse_unk = flag(v, "fuse_unk", false);
   model.byte_fallback = flag(v, "byte_fallback", false);

@@ -81,21 +81,21 @@ const uint16_t* class_table() {
 bool is_hangul_syllable(char32_t c) { return c >= 0xac00 && c <= 0xd7a3; }
 bool is_trailing_jamo(char32_t c) { return (c >= 0x1161 && c <= 0x1175) || (c >= 0x11a8 && c <= 0x11c2); }
 
-// Unknown to Unicode 9: stays as it is, and nothing composes or moves across it.
-bool is_new_since_9(char32_t c) {
-  return in_ranges(kCompositesAfter9, c) || ((class_of(c) & kMark) && !in_ranges(kMarks9, c));
-}
+// What a character does in a normal form: `inert` ones stay as they are and take no part in their neighbours' composition
+// or reordering, but what follows may compose with them; across a `barrier`, unknown to Unicode 9, nothing does.
+enum class Part { inert, active, barrier };
 
-// True when the character stays as it is and takes no part in its neighbours' composition or reordering.
-bool is_inert(char32_t c, NormalForm form) {
+Part part_of(char32_t c, NormalForm form) {
   const bool compat = form == NormalForm::nfkc || form == NormalForm::nfkd;
   const bool compose = form == NormalForm::nfc || form == NormalForm::nfkc;
-  if (c < 0xa0 || (c < 0x300 && form == NormalForm::nfc)) return true;
+  if (c < 0xa0 || (c < 0x300 && form == NormalForm::nfc)) return Part::inert;
   const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
-  if (is_new_since_9(c)) return true;
-  if (property->decomp_seqindex != UINT16_MAX && (compat || property->decomp_type == 0)) return false;
-  if (class_of(c) & kMark) return false;
-  return compose ? !is_trailing_jamo(c) : !is_hangul_syllable(c);
+  const bool composite = property->decomp_seqindex != UINT16_MAX && (compat || property->decomp_type == 0);
+  const bool mark = (class_of(c) & kMark) != 0;
+  if ((composite && in_ranges(kCompositesAfter9, c)) || (mark && !in_ranges(kMarks9, c)))
+    return Part::barrier;
+  if (composite || mark) return Part::active;
+  return (compose ? is_trailing_jamo(c) : is_hangul_syllable(c)) ? Part::active : Part::inert;
 }
 
 std::string map_utf8proc(std::string_view text, NormalForm form) {
@@ -219,14 +219,14 @@ std::string normalize(std::string_view text, NormalForm form) {
   const char* last = p;    // where the last inert character starts: the unsafe run may compose with it
   while (p < end) {
     const char* const start = p;
-    const char32_t c = decode_utf8(p, end);
-    if (is_inert(c, form)) {
-      last = c >= 0x300 && is_new_since_9(c) ? p : start;
+    const Part part = part_of(decode_utf8(p, end), form);
+    if (part != Part::active) {
+      last = part == Part::barrier ? p : start;
       continue;
     }
     while (p < end) {
       const char* const next = p;
-      if (is_inert(decode_utf8(p, end), form)) {
+      if (part_of(decode_utf8(p, end), form) != Part::active) {
         p = next;
         break;
       }
