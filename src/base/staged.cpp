@@ -124,6 +124,29 @@ void StagedOutput::commit() {
   committed_ = true;
 }
 
+void check_output(const fs::path& source, const fs::path& target, bool overwrite,
+                  std::initializer_list<std::string_view> marks) {
+  std::error_code ignored;
+  if (target.empty()) throw Error("the output has no name").hint("give one with -o");
+  const fs::path place = fs::weakly_canonical(target, ignored);
+  for (fs::path at = fs::weakly_canonical(source, ignored); at.has_relative_path(); at = at.parent_path())
+    if (at == place)
+      throw Error("the output would take the place of what it is made from")
+          .at(target.string())
+          .hint("give it another name");
+  if (!overwrite || !fs::exists(place, ignored)) return;
+  if (fs::is_directory(place, ignored) && fs::is_empty(place, ignored)) return;
+  std::string missing;
+  for (const std::string_view mark : marks) {
+    if (fs::exists(place / mark, ignored)) return;
+    missing += fmt::format("{}{}", missing.empty() ? "" : " or ", mark);
+  }
+  throw Error("is there already, and is nothing of the kind that would replace it")
+      .at(target.string())
+      .found("no " + missing + " in it")
+      .hint("remove it, or give another name");
+}
+
 void remove_staged_outputs() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);

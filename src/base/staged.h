@@ -6,6 +6,8 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
+#include <string_view>
 
 namespace anemone {
 
@@ -27,6 +29,11 @@ class StagedOutput {
   bool overwrite_;
   bool committed_ = false;
 };
+
+// Error when replacing `target` would lose something: `source`, which it is made from, or what holds none of the
+// files `marks` ("bundle.json"), by which outputs of this kind are known.
+void check_output(const std::filesystem::path& source, const std::filesystem::path& target, bool overwrite,
+                  std::initializer_list<std::string_view> marks);
 
 // Removes everything that is staged and not committed, and keeps it from being committed. It takes locks and
 // allocates, so it is not for a signal handler: block the signals and call it from a thread that waits for

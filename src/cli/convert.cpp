@@ -182,7 +182,7 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
 int run_compressed(const Args& args, const Common& common) {
   if (std::filesystem::exists(args.output) && !args.overwrite)
     throw Error("is there already").at(args.output).hint("give another name, or --overwrite");
-  check_output(args.model, args.output, args.overwrite);
+  check_output(args.model, args.output, args.overwrite, {kBundleFile});
   const StagedOutput place(args.output + ".fp16", true);  // never committed, so removed
   ConvertOptions options = options_of(args, common);
   if (args.precision.empty()) options.precision = Precision::fp16;

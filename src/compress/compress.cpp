@@ -328,8 +328,7 @@ double CompressReport::sqnr_db() const { return decibels(signal, noise); }
 CompressReport compress(const fs::path& in, const fs::path& out, const CompressOptions& options) {
   check_recipe(options.recipe);
   if (!fs::exists(in)) throw Error("is not there").at(in.string());
-  if (fs::exists(out) && fs::equivalent(in, out))
-    throw Error("the output is the input itself").at(out.string()).hint("give another name with -o");
+  check_output(in, out, options.overwrite, {kBundleFile, "Manifest.json"});
   Compressor c(options);
   try {
     if (fs::exists(in / kBundleFile))

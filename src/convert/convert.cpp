@@ -42,7 +42,7 @@ class Converter {
   }
 
   ConvertReport run(const fs::path& bundle) {
-    check_output(checkpoint_.path(), bundle, options_.overwrite);
+    check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
     check();
     plan();
     StagedOutput staged(bundle, options_.overwrite);
@@ -464,23 +464,6 @@ class Converter {
 };
 
 }  // namespace
-
-void check_output(const fs::path& source, const fs::path& bundle, bool overwrite) {
-  std::error_code ignored;
-  if (bundle.empty()) throw errorf("the bundle has no name").hint("give one with -o");
-  const fs::path target = fs::weakly_canonical(bundle, ignored);
-  for (fs::path at = fs::weakly_canonical(source, ignored); at.has_relative_path(); at = at.parent_path())
-    if (at == target)
-      throw errorf("the bundle would take the place of the model that it is made from")
-          .at(bundle.string())
-          .hint("give it another name");
-  if (!fs::exists(target, ignored) || !overwrite) return;
-  const bool empty = fs::is_directory(target, ignored) && fs::is_empty(target, ignored);
-  if (!empty && !fs::exists(target / kBundleFile, ignored))
-    throw errorf("is there already, and is no bundle")
-        .at(bundle.string())
-        .hint("only bundles are overwritten: remove it, or give another name");
-}
 
 ConvertReport convert(const fs::path& source, const fs::path& bundle, const ConvertOptions& options) {
   return Converter(source, options).run(bundle);

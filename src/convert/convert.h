@@ -52,9 +52,6 @@ struct ConvertReport {
   std::vector<std::string> notes;  // what the user should know, a sentence each
 };
 
-// Error when writing a bundle there would lose something: the model itself, or what is no bundle.
-void check_output(const std::filesystem::path& source, const std::filesystem::path& bundle, bool overwrite);
-
 ConvertReport convert(const std::filesystem::path& source, const std::filesystem::path& bundle,
                       const ConvertOptions& options);
 

@@ -271,8 +271,9 @@ TEST_CASE("overwriting replaces bundles only, and never the model") {
   CHECK(fs::exists(folder.path() / "photos" / "bundle.json"));
   fs::create_directory(folder.path() / "letters");
   folder.write("letters/one.txt", "dear");
-  CHECK_THROWS_WITH_AS(to(folder.path() / "letters"), doctest::Contains("is no bundle"), Error);
-  CHECK_THROWS_WITH_AS(to(folder.path() / "letters/one.txt"), doctest::Contains("is no bundle"), Error);
+  CHECK_THROWS_WITH_AS(to(folder.path() / "letters"), doctest::Contains("no bundle.json in it"), Error);
+  CHECK_THROWS_WITH_AS(to(folder.path() / "letters/one.txt"), doctest::Contains("no bundle.json in it"),
+                       Error);
   CHECK(slurp(folder.path() / "letters/one.txt") == "dear");
   CHECK(fs::is_regular_file(source.path()));
 }

@@ -61,6 +61,16 @@ TEST_CASE("convert with a palette is convert and compress") {
   CHECK(twice.err.find("already quantized") != std::string::npos);
   CHECK(anemone_command({"compress", after, "-o", again, "--quantize", "int8", "--overwrite", "--quiet"})
             .err.empty());
+  // Nothing but a package or a bundle is replaced, and never the input or what holds it.
+  for (const std::string& place : {after, folder.path().string()})
+    check_refused(anemone_command({"compress", after, "-o", place, "--quantize", "int8", "--overwrite"}),
+                  {"take the place"});
+  std::filesystem::create_directories(folder / "mine");
+  spill(folder / "mine" / "letter.txt", "precious");
+  check_refused(anemone_command({"compress", after, "-o", (folder / "mine").string(), "--quantize", "int8",
+                                 "--overwrite"}),
+                {"is there already", "no bundle.json or Manifest.json in it"});
+  CHECK(slurp(folder / "mine" / "letter.txt") == "precious");
 }
 
 TEST_CASE("compress refuses what does not go together, and leaves nothing") {

@@ -168,7 +168,8 @@ TEST_CASE("what stands under the final name is kept, unless it may be replaced")
   check_refused(anemone_command({"convert", demo(), "-o", target}), {"is there already", "overwrite"});
   CHECK(slurp(folder / "bundle" / "mine.txt") == "precious");
   // Only a bundle is replaced.
-  check_refused(anemone_command({"convert", demo(), "-o", target, "--overwrite"}), {"is no bundle", target});
+  check_refused(anemone_command({"convert", demo(), "-o", target, "--overwrite"}),
+                {"no bundle.json in it", target});
   CHECK(slurp(folder / "bundle" / "mine.txt") == "precious");
   const std::string other = (folder / "other").string();
   CHECK(anemone_command({"convert", demo(), "-o", other, "--context", "64"}).status == 0);
