@@ -260,7 +260,7 @@ TEST_CASE("overwriting replaces bundles only, and never the model") {
   const auto to = [&](const fs::path& bundle) {
     convert(source.path(), bundle, {.context = {16}, .overwrite = true});
   };
-  const char* kModel = "the place of the model";
+  const char* kModel = "the place of what it is made from";
   CHECK_THROWS_WITH_AS(to(source.path()), doctest::Contains(kModel), Error);
   CHECK_THROWS_WITH_AS(to(folder / "x/../tiny.gguf"), doctest::Contains(kModel), Error);
   CHECK_THROWS_WITH_AS(to(folder.path()), doctest::Contains(kModel), Error);  // it holds the model
