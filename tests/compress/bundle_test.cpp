@@ -1,7 +1,6 @@
 // Bundles of the demo model: compressed, and with bits that were searched for.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/thread_pool.h"
@@ -86,54 +85,6 @@ TEST_CASE("a compressed bundle is whole, smaller, and close to what it was") {
   const CompressReport twice = compress(folder / "out", folder / "twice",
                                         {.recipe = recipe(R"({"palettize": {"bits": 4, "fast": true}})")});
   CHECK(twice.again == static_cast<int64_t>(twice.rows.size()));
-}
-
-TEST_CASE("calibrated bundles foresee another text better than plain ones") {
-  // As the model was trained: stories between <|bos|> and <|eos|>.
-  std::string text = slurp(source_dir() / "bench/texts/stories.txt");
-  constexpr std::string_view kBetween = "\n<|eos|>\n";
-  for (size_t at; (at = text.find(kBetween)) != std::string::npos;)
-    text.replace(at, kBetween.size(), "<|eos|><|bos|>");
-  const auto ids = load_tokenizer(*Bundle::open(demo().bundle, {}))->encode(text, {.add_special = true});
-  REQUIRE(ids.size() > 3072);
-  // Each story by itself from its <|bos|> on, as the model is used: a window that begins in the middle of one is
-  // nothing that it was trained for, and its perplexity there says little.
-  std::vector<std::span<const int32_t>> stories;
-  for (size_t at = 2048; at < ids.size();) {
-    const auto from = std::find(ids.begin() + static_cast<int64_t>(at), ids.end(), ids[0]);
-    const auto to = std::find(std::min(from + 1, ids.end()), ids.end(), ids[0]);
-    if (to - from > 1) stories.emplace_back(from, std::min(to, from + 128));
-    at = static_cast<size_t>(to - ids.begin());
-  }
-  REQUIRE(stories.size() > 8);
-  const auto of = [&](const fs::path& path) {
-    const auto bundle = Bundle::open(path, {});
-    double nats = 0, scored = 0;
-    for (const auto story : stories) {
-      const Perplexity p = perplexity(bundle, story, {});
-      nats += p.nats * static_cast<double>(p.scored);
-      scored += static_cast<double>(p.scored);
-    }
-    return std::exp(nats / scored);
-  };
-  const TempFolder folder;
-  for (const char* rule :
-       {R"({"palettize": {"bits": 2, "fast": true}})", R"({"palettize": {"bits": 3, "fast": true}})",
-        R"({"palettize": {"bits": 3, "group": 16, "fast": true}})",
-        R"({"quantize": {"type": "int4", "per": "tensor"}})"}) {
-    CAPTURE(rule);
-    CompressOptions options{.recipe = recipe(rule), .overwrite = true};
-    const CompressReport before = compress(demo().bundle, folder / "out", options);
-    const double plain = of(folder / "out");
-    CHECK(before.judged == 0);
-    options.calibration.assign(ids.begin(), ids.begin() + 2048);
-    const CompressReport after = compress(demo().bundle, folder / "out", options);
-    const double calibrated = of(folder / "out");
-    CHECK(after.judged == static_cast<int64_t>(after.rows.size()));
-    CHECK(after.bytes_after == before.bytes_after);
-    INFO("plain " << plain << ", calibrated " << calibrated);
-    CHECK(calibrated < plain);
-  }
 }
 
 TEST_CASE("searched bits stay within the loss, in eight runs") {
