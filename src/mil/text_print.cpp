@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -31,7 +32,10 @@ std::string quote(std::string_view text) {
 std::string number_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  return fmt::format("{:a}", value);
+  // Not by fmt, whose "{:a}" of zero differs from version to version.
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, std::abs(value), std::chars_format::hex).ptr;
+  return fmt::format("{}0x{}", std::signbit(value) ? "-" : "", std::string_view(digits, end));
 }
 
 class Printer {
