@@ -1,11 +1,10 @@
 #include "cli/command.h"
 
-#include <cerrno>
-#include <cstdlib>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include "anemone/error.h"

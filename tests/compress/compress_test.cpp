@@ -9,6 +9,7 @@
 #include "anemone/predictor.h"
 #include "base/half.h"
 #include "compress/find.h"
+#include "lower/blocks.h"
 #include "mil/builder.h"
 #include "mil/verify.h"
 #include "package/package.h"
@@ -34,16 +35,7 @@ void conv_function(Program& program, const std::string& name, Opset opset, int64
   Value* x = add_input(f, "x", Type::tensor(dtype, {1, kIn, positions, 1}));
   Builder b(f);
   Value* w = b.constant(Constant::numbers(weight, dtype, {kOut, kIn, 1, 1}), "w");
-  Value* y = b.op("conv",
-                  {{"x", x},
-                   {"weight", w},
-                   {"strides", Constant::ints({1, 1})},
-                   {"pad_type", Constant::text("valid")},
-                   {"pad", Constant::ints({0, 0, 0, 0})},
-                   {"dilations", Constant::ints({1, 1})},
-                   {"groups", Constant::integer(1)}},
-                  "y");
-  b.output(y);
+  b.output(lower::conv1x1(b, x, w, nullptr, "y"));
 }
 
 std::filesystem::path conv_package(const TempFolder& folder, Opset opset, const std::vector<float>& weight,

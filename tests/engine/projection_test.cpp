@@ -6,6 +6,7 @@
 
 #include "anemone/predictor.h"
 #include "base/half.h"
+#include "lower/blocks.h"
 #include "mil/builder.h"
 #include "package/package.h"
 
@@ -97,15 +98,7 @@ Projected projected(Stored form, int64_t rows, int64_t k, int64_t tokens, std::m
     for (float& v : out.weight) v = round_to_half(normal(random));
     w = b.constant(Constant::numbers(out.weight, dtype, {rows, k, 1, 1}), "w");
   }
-  b.output(b.op("conv",
-                {{"x", x},
-                 {"weight", w},
-                 {"strides", Constant::ints({1, 1})},
-                 {"pad_type", Constant::text("valid")},
-                 {"pad", Constant::ints({0, 0, 0, 0})},
-                 {"dilations", Constant::ints({1, 1})},
-                 {"groups", Constant::integer(1)}},
-                "y"));
+  b.output(lower::conv1x1(b, x, w, nullptr, "y"));
   p.description = describe(p.program);
   p.spec_version = 9;
   out.package = std::make_shared<Package>(std::move(p));
