@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "check/report.h"
 
 namespace anemone {
@@ -106,7 +107,7 @@ std::string explain_rule_json(const Rule& rule) {
               {"grade", std::string(1, static_cast<char>(rule.grade))},
               {"level", std::string(rule.seen() ? level_name(rule.level) : "advice")}};
   out.update(rule_json(rule));
-  return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(out, 1) + "\n";
 }
 
 std::string explain_op_json(const CheckReport& report, const std::string& name) {
@@ -122,16 +123,16 @@ std::string explain_op_json(const CheckReport& report, const std::string& name) 
       if (price) op["moving_costs_ms"] = rounded(*price);
       out.push_back(std::move(op));
     }
-  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(out, 1) + "\n";
 }
 
 std::string report_json(const CheckReport& report, bool strict) {
-  return to_json(report, strict).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(to_json(report, strict), 1) + "\n";
 }
 
 // The page holds the same JSON, with every "<" spelled out: none may end the script or open a comment.
 std::string report_html(const CheckReport& report, bool strict) {
-  const std::string json = to_json(report, strict).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string json = json_text(to_json(report, strict));
   std::string data;
   for (const char c : json) c == '<' ? data += "\\u003c" : data += c;
   constexpr std::string_view kMark = "/*report*/null";

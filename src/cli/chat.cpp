@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/staged.h"
 #include "cli/command.h"
 #include "cli/format.h"
@@ -177,7 +178,7 @@ class Chat {
     }
     messages_.push_back({"assistant", g.text});
     if (common_.json) {
-      fmt::print("{}\n", figures_json(g, session_).dump(-1, ' ', false, Json::error_handler_t::replace));
+      fmt::print("{}\n", json_text(figures_json(g, session_)));
     } else {
       fmt::print("\n");
     }
@@ -211,7 +212,7 @@ class Chat {
   void save(const std::string& file) {
     if (file.empty()) throw errorf("/save takes the name of a file");
     std::ofstream out(file, std::ios::binary);
-    out << to_json(messages_).dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+    out << json_text(to_json(messages_), 1) << "\n";
     if (!out.flush()) throw errorf("cannot be written").at(file);
     say(fmt::format("saved {} messages", messages_.size()));
   }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/npy.h"
 #include "base/shape.h"
 #include "cli/format.h"
@@ -309,7 +310,7 @@ std::string report_json(const CompressReport& report) {
   out["warnings"] = nlohmann::ordered_json::array();
   for (const auto& w : report.warnings)
     out["warnings"].push_back({{"rule", w.rule}, {"text", w.text}, {"weights", w.weights}});
-  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(out, 2);
 }
 
 }  // namespace anemone::cli

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/staged.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
@@ -145,7 +146,7 @@ void print_json(const Args& args, const ConvertReport& report, double seconds) {
   for (const auto& row : report.rows)
     out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
   out["notes"] = report.notes;
-  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 // "main" or "1 and 64 tokens, contexts 256 and 512".

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "check/doctor.h"
 #include "check/rule.h"
 #include "check/wrap.h"
@@ -29,7 +30,7 @@ int decode(const std::string& text, const Common& common) {
                      {"try", std::string(m->first)},
                      {"rules", std::string(m->rules)},
                      {"sources", std::string(m->sources)}});
-    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out, 2));
     return meanings.empty() ? 1 : 0;
   }
   if (meanings.empty()) {
@@ -64,7 +65,7 @@ int look(const Args& args, const Common& common) {
     Json out = Json::array();
     for (const Health& h : all)
       out.push_back({{"what", h.what}, {"found", h.found}, {"good", h.good}, {"advice", h.advice}});
-    fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out, 2));
     return good ? 0 : 1;
   }
   for (const Health& h : all) {

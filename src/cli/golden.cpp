@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/ids.h"
 #include "families/family.h"
@@ -45,12 +46,12 @@ int run_golden(const Args& args, const Common& common) {
   golden.write(args.output);
   const auto steps = static_cast<int64_t>(golden.ids.size()) - golden.prompt;
   if (common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"golden", args.output},
-                                              {"prompt_tokens", golden.prompt},
-                                              {"greedy_tokens", steps},
-                                              {"vocabulary", golden.vocab},
-                                              {"arrays", golden.inner.size() + (steps ? 3 : 2)}}
-                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(nlohmann::ordered_json{{"golden", args.output},
+                                                        {"prompt_tokens", golden.prompt},
+                                                        {"greedy_tokens", steps},
+                                                        {"vocabulary", golden.vocab},
+                                                        {"arrays", golden.inner.size() + (steps ? 3 : 2)}},
+                                 2));
   else if (!common.quiet)
     fmt::print("{}: {} tokens of prompt, {} greedy; vocabulary {}, {} arrays\n", args.output, golden.prompt,
                steps, golden.vocab, golden.inner.size() + (steps ? 3 : 2));

@@ -6,6 +6,7 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/shape.h"
 #include "cli/command.h"
 #include "cli/format.h"
@@ -183,7 +184,7 @@ int inspect(const Args& args, const Common& common) {
   }
   const PackageSummary summary = summarize(*package);
   if (common.json) {
-    fmt::print("{}\n", to_json(*package, summary).dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(to_json(*package, summary), 2));
     return 0;
   }
   const std::vector<Signature> all = signatures(*package);

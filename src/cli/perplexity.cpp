@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/ids.h"
 #include "families/family.h"
@@ -59,7 +60,7 @@ int run_perplexity(const Args& args, const Common& common) {
         {"perplexity", p.value()}, {"nats_per_token", p.nats}, {"standard_error", p.error},
         {"tokens", p.tokens},      {"scored", p.scored},       {"windows", p.windows},
         {"context", p.context},    {"stride", p.stride},       {"arithmetic", args.arith}};
-    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
   if (p.fault && !common.quiet)

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "plan/page.h"
@@ -216,8 +217,7 @@ int run_plan(const Args& args, const Common& common) {
   const Planner planner(source.model, source.tokenizer_bytes);
   if (!args.html.empty()) write_plan_page(args.html, &planner, o);
   if (common.json) {
-    fmt::print("{}\n", report(source, planner, o, forms, args.matrix)
-                           .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(report(source, planner, o, forms, args.matrix), 2));
     return 0;
   }
   if (common.quiet) return 0;

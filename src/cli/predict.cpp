@@ -9,6 +9,7 @@
 
 #include "anemone/predictor.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/npy.h"
 #include "base/shape.h"
 #include "cli/command.h"
@@ -120,7 +121,7 @@ void print_json(const Prediction& result, double ms) {
   if (result.fault)
     out["fault"] = {{"op", result.fault->op}, {"kind", result.fault->nan ? "nan" : "overflow"}};
   out["milliseconds"] = ms;
-  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 int predict(const Args& args, const Common& common) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/generation.h"
@@ -91,8 +92,7 @@ int run_text(const Args& args, const Common& common) {
     const Generation g = generator.run(session, ids);
     if (common.json) {
       // Several answers are a line each.
-      const auto replace = nlohmann::json::error_handler_t::replace;
-      fmt::print("{}\n", figures_json(g, session).dump(prompts.size() > 1 ? -1 : 2, ' ', false, replace));
+      fmt::print("{}\n", json_text(figures_json(g, session), prompts.size() > 1 ? -1 : 2));
     } else {
       fmt::print("\n");
       std::fflush(stdout);

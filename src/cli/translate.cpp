@@ -1,5 +1,6 @@
 // `anemone translate`: text in one language goes in, text in another comes out.
 #include "runtime/translate.h"
+#include "base/json_text.h"
 
 #include <fmt/core.h>
 
@@ -59,8 +60,7 @@ int run_translate(const Args& args, const Common& common) {
     if (common.json) {
       nlohmann::ordered_json out = {{"to", to.code}, {"source", text}};
       out.update(figures_json(g, session));
-      const auto replace = nlohmann::json::error_handler_t::replace;
-      fmt::print("{}\n", out.dump(texts.size() > 1 ? -1 : 2, ' ', false, replace));
+      fmt::print("{}\n", json_text(out, texts.size() > 1 ? -1 : 2));
       continue;
     }
     fmt::print("\n");

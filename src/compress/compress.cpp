@@ -10,6 +10,7 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
 #include "compress/calibration.h"
@@ -314,8 +315,7 @@ void compress_bundle(Compressor& c, const fs::path& in, const fs::path& out, con
   json["files"] = nlohmann::ordered_json::array();
   for (const BundleFile& f : hash_files(staged.path(), c.pool()))
     json["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
-  write_text(staged.path() / kBundleFile,
-             json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text(staged.path() / kBundleFile, json_text(json, 1) + "\n");
   c.report().bytes_before = folder_bytes(in);
   c.report().bytes_after = folder_bytes(staged.path());
   staged.commit();

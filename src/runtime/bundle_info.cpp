@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/mapped_file.h"
 
 namespace anemone {
@@ -188,7 +189,7 @@ std::string BundleInfo::json() const {
   j["files"] = Json::array();
   for (const BundleFile& f : files)
     j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
-  return j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(j, 1) + "\n";
 }
 
 BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {

@@ -11,6 +11,7 @@
 #include <ostream>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
@@ -80,8 +81,8 @@ void answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, std
   try {
     const auto json = nlohmann::json::parse(line);
     if (options.decode) {
-      out << nlohmann::json(tokenizer.decode(json.get<std::vector<int32_t>>(), options.skip_special))
-                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+      out << json_text(
+                 nlohmann::json(tokenizer.decode(json.get<std::vector<int32_t>>(), options.skip_special)))
           << "\n";
       return;
     }

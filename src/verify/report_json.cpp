@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "verify/climber.h"
 #include "verify/report.h"
 
@@ -99,7 +100,7 @@ std::string report_json(const VerifyReport& r) {
     out["text"] = r.text;
     out["expected_text"] = r.expected_text;
   }
-  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(out, 2);
 }
 
 }  // namespace anemone
