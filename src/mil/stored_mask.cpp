@@ -11,9 +11,9 @@ MaskBits::MaskBits(std::shared_ptr<const StoredTensor> mask, int64_t count_bits)
     : mask_(std::move(mask)), size_(count_bits) {
   const StoredTensor::Form form = mask_->form();
   const int64_t have = mask_->type().size();
-  if (form.dtype == DType::uint1 && !form.lut && !form.scale && have == size_) {
+  if (form.dtype == DType::uint1 && !form.indices() && !form.scale && have == size_) {
     bits_ = form.data;
-  } else if (form.dtype == DType::uint8 && !form.lut && !form.scale && have == (size_ + 7) / 8) {
+  } else if (form.dtype == DType::uint8 && !form.indices() && !form.scale && have == (size_ + 7) / 8) {
     bits_ = form.data;
   } else {
     if (have != size_) throw errorf("a mask has {} bits", have).expected(fmt::format("{}", size_));

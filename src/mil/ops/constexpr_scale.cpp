@@ -54,11 +54,13 @@ class ShiftScale {
 
   // The form of the whole, over that of the packed elements.
   StoredTensor::Form form(StoredTensor::Form data) const {
-    const bool plain = data.data && !data.scale && !data.lut && !dtype_is_float(data.dtype);
+    const bool plain = data.data && !data.scale && !dtype_is_float(data.dtype);
     if (!plain || blocks_.rows_per_block() == 0 || !scale_.decoded() || (offset_ && !offset_->decoded()))
       return {};
+    if (data.indices() && (offset_ || blocks_.columns_per_block() > 0)) return {};
     data.scale = reinterpret_cast<const float*>(scale_.decoded());
     data.rows_per_scale = blocks_.rows_per_block();
+    data.columns_per_scale = blocks_.columns_per_block();
     if (offset_)
       data.offset =
           offset_is_float_ ? reinterpret_cast<const float*>(offset_->decoded()) : float_offset_.data();
