@@ -45,9 +45,11 @@ std::optional<WeightKind> WeightRows::find_kind() const {
 
 void WeightRows::prepare(int64_t first, int64_t count, Room& room) const {
   room.first = first;
-  if (!kind_) return;
-  const int64_t bits = weight_bits(*kind_), entries = int64_t{1} << bits, shared = form_.rows_per_index;
-  for (int64_t i = 0; i < count; ++i) room.rows[i].data = form_.data + (first + i) / shared * k_ * bits / 8;
+  if (!kind_ || numbers()) return;
+  const int64_t bits = weight_bits(*kind_), entries = int64_t{1} << bits, bytes = k_ * bits / 8;
+  const int64_t shared = form_.rows_per_index;
+  for (int64_t i = 0; i < count; ++i)
+    room.rows[i].data = form_.data + (shared == 1 ? first + i : (first + i) / shared) * bytes;
   if (form_.lut) {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = first + i, table = row / shared / form_.rows_per_lut * shared + row % shared;
@@ -82,14 +84,19 @@ void WeightRows::prepare_integers(int64_t first, int64_t count, Room& room) cons
 
 void WeightRows::multiply(const Room& room, int64_t count, const float* x, int64_t vectors, float* out,
                           int64_t out_stride) const {
-  matvec(*kind_, room.rows, count, end_, k_, x, vectors, out, out_stride);
+  if (numbers())
+    matvec(*kind_, form_.data + room.first * k_ * weight_bits(*kind_) / 8, count, k_, x, vectors, out,
+           out_stride);
+  else
+    matvec(*kind_, room.rows, count, end_, k_, x, vectors, out, out_stride);
 }
 
 void WeightRows::widen(const Room& room, int64_t i, int64_t from, int64_t count, float* out) const {
   const int64_t row = room.first + i;
   if (!kind_) return stored_->read(row * k_ + from, row * k_ + from + count, out);
   const int64_t bits = weight_bits(*kind_);
-  anemone::widen(*kind_, {room.rows[i].data + from * bits / 8, room.rows[i].beside}, end_, count, out);
+  const WeightRow whole = numbers() ? WeightRow{form_.data + row * k_ * bits / 8, nullptr} : room.rows[i];
+  anemone::widen(*kind_, {whole.data + from * bits / 8, whole.beside}, end_, count, out);
   if (const int64_t block = form_.columns_per_scale; block > 0) {
     const int64_t base = row / form_.rows_per_scale * (k_ / block);
     shift_and_scale(out, from, count, block, form_.scale + base,

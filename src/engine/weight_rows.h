@@ -21,7 +21,7 @@ class WeightRows {
   // What one thread needs for the rows that it works on.
   struct Room {
     int64_t first = 0;
-    WeightRow rows[kMost];
+    WeightRow rows[kMost];  // left as they are where a row needs nothing beside it
     std::vector<float> tables;
   };
 
@@ -46,6 +46,7 @@ class WeightRows {
 
  private:
   std::optional<WeightKind> find_kind() const;
+  bool numbers() const { return *kind_ <= WeightKind::int8; }  // rows that need nothing beside them
   void prepare_integers(int64_t first, int64_t count, Room& room) const;
 
   std::shared_ptr<const StoredTensor> stored_;

@@ -78,10 +78,10 @@ struct ByteWeights {
 // 576, AVX-512, one core, weights in a mapped file).
 constexpr int64_t kAhead = 2048;
 
-// One row against N vectors, up to `whole`, a multiple of the lanes; the sums of the lanes are still apart. Each
-// sum runs in kSums parts so that the additions overlap.
+// One row against N vectors, its elements up to `most` as far as they fill vectors; the sums of the lanes are
+// still apart. Each sum runs in kSums parts so that the additions overlap.
 template <class W, int N>
-HWY_INLINE void sum_lanes(const W& w, const uint8_t* HWY_RESTRICT row, int64_t whole, int64_t k,
+HWY_INLINE void sum_lanes(const W& w, const uint8_t* HWY_RESTRICT row, int64_t most, int64_t k,
                           const float* HWY_RESTRICT x, hn::Vec<hn::ScalableTag<float>>* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -91,7 +91,7 @@ HWY_INLINE void sum_lanes(const W& w, const uint8_t* HWY_RESTRICT row, int64_t w
   for (int n = 0; n < N; ++n)
     for (int s = 0; s < kSums; ++s) sums[n][s] = hn::Zero(d);
   int64_t i = 0;
-  for (; i + kSums * lanes <= whole; i += kSums * lanes) {
+  for (; i + kSums * lanes <= most; i += kSums * lanes) {
     for (int64_t line = 0; line < kSums * lanes * W::kBitsEach / 8; line += 64)
       hwy::Prefetch(row + i * W::kBitsEach / 8 + line + kAhead);
     for (int s = 0; s < kSums; ++s) {
@@ -100,7 +100,7 @@ HWY_INLINE void sum_lanes(const W& w, const uint8_t* HWY_RESTRICT row, int64_t w
         sums[n][s] = hn::MulAdd(weight, hn::LoadU(d, x + n * k + i + s * lanes), sums[n][s]);
     }
   }
-  for (; i < whole; i += lanes) {
+  for (; i + lanes <= most; i += lanes) {
     const V weight = w.load(d, i);
     for (int n = 0; n < N; ++n) sums[n][0] = hn::MulAdd(weight, hn::LoadU(d, x + n * k + i), sums[n][0]);
   }
@@ -118,51 +118,66 @@ HWY_INLINE float tail(const W& w, int64_t begin, int64_t k, const float* x) {
   return sum;
 }
 
-// Elements of a row, a multiple of the lanes, that can be loaded without reading beyond `end`.
+// Elements of a row whose vectors can be loaded without reading beyond `end`.
 template <class W>
-HWY_INLINE int64_t whole_vectors(const uint8_t* row, const uint8_t* end, int64_t k) {
+HWY_INLINE int64_t loadable(const uint8_t* row, const uint8_t* end, int64_t k) {
+  if constexpr (W::kLoads == 0) return k;
+  // The last vector to load begins kLoads bytes before the end.
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  int64_t whole = k / lanes * lanes;
-  if constexpr (W::kLoads > 0)
-    while (whole > 0 && (whole - lanes) * W::kBitsEach / 8 + W::kLoads > end - row) whole -= lanes;
-  return whole;
+  const int64_t room = (end - row - W::kLoads) * 8;
+  if (room < 0) return 0;
+  const int64_t elements = (room / (lanes * W::kBitsEach) + 1) * lanes;
+  return elements < k ? elements : k;
 }
 
+// Rows one after the other, or each where it lies.
+struct RowsInOrder {
+  const uint8_t* first;
+  int64_t bytes;
+  HWY_INLINE const uint8_t* data(int64_t r) const { return first + r * bytes; }
+  HWY_INLINE const float* beside(int64_t) const { return nullptr; }
+};
+struct RowsListed {
+  const WeightRow* rows;
+  HWY_INLINE const uint8_t* data(int64_t r) const { return reinterpret_cast<const uint8_t*>(rows[r].data); }
+  HWY_INLINE const float* beside(int64_t r) const { return rows[r].beside; }
+};
+
 // kRows rows, then their sums: 18 GB/s instead of 14 with a sum after each row.
-template <class W, int N, class RowAt>
-void rows_by(const RowAt& row_at, int64_t count, const uint8_t* end, int64_t k, const float* x, float* out,
+template <class W, int N, class Rows>
+void rows_by(const Rows rows, int64_t count, const uint8_t* end, int64_t k, const float* x, float* out,
              int64_t out_stride) {
   const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int kRows = N == 1 ? 4 : 1;
   hn::Vec<decltype(d)> sums[kRows][N];
-  for (int64_t r = 0; r < count; r += kRows) {
-    const int rows = static_cast<int>(count - r < kRows ? count - r : kRows);
-    for (int j = 0; j < rows; ++j) {
-      const WeightRow row = row_at(r + j);
-      const auto* bytes = reinterpret_cast<const uint8_t*>(row.data);
-      sum_lanes<W, N>(W(bytes, row.beside), bytes, whole_vectors<W>(bytes, end, k), k, x, sums[j]);
-    }
-    for (int j = 0; j < rows; ++j) {
-      const WeightRow row = row_at(r + j);
-      const auto* bytes = reinterpret_cast<const uint8_t*>(row.data);
-      const int64_t whole = whole_vectors<W>(bytes, end, k);
-      for (int n = 0; n < N; ++n) {
-        float sum = hn::GetLane(hn::SumOfLanes(d, sums[j][n]));
-        if (whole < k) sum += tail(W(bytes, row.beside), whole, k, x + n * k);
-        out[r + j + n * out_stride] = sum;
-      }
-    }
+  const auto finish = [&](int64_t r, const hn::Vec<decltype(d)>* sum, int64_t whole) HWY_ATTR {
+    const W w(rows.data(r), rows.beside(r));
+    for (int n = 0; n < N; ++n)
+      out[r + n * out_stride] = hn::GetLane(hn::SumOfLanes(d, sum[n])) + tail(w, whole, k, x + n * k);
+  };
+  const int64_t whole = k / lanes * lanes;
+  int64_t r = 0;
+  for (; r + kRows <= count && loadable<W>(rows.data(r + kRows - 1), end, k) == k; r += kRows) {
+    for (int j = 0; j < kRows; ++j)
+      sum_lanes<W, N>(W(rows.data(r + j), rows.beside(r + j)), rows.data(r + j), k, k, x, sums[j]);
+    for (int j = 0; j < kRows; ++j) finish(r + j, sums[j], whole);
+  }
+  for (; r < count; ++r) {
+    const int64_t most = loadable<W>(rows.data(r), end, k);
+    sum_lanes<W, N>(W(rows.data(r), rows.beside(r)), rows.data(r), most, k, x, sums[0]);
+    finish(r, sums[0], most / lanes * lanes);
   }
 }
 
-template <class W, class RowAt>
-void rows_of(const RowAt& row_at, int64_t count, const uint8_t* end, int64_t k, const float* x,
-             int64_t vectors, float* out, int64_t out_stride) {
+template <class W, class Rows>
+void rows_of(const Rows& rows, int64_t count, const uint8_t* end, int64_t k, const float* x, int64_t vectors,
+             float* out, int64_t out_stride) {
   switch (vectors) {
-    case 1: return rows_by<W, 1>(row_at, count, end, k, x, out, out_stride);
-    case 2: return rows_by<W, 2>(row_at, count, end, k, x, out, out_stride);
-    case 3: return rows_by<W, 3>(row_at, count, end, k, x, out, out_stride);
-    default: return rows_by<W, 4>(row_at, count, end, k, x, out, out_stride);
+    case 1: return rows_by<W, 1>(rows, count, end, k, x, out, out_stride);
+    case 2: return rows_by<W, 2>(rows, count, end, k, x, out, out_stride);
+    case 3: return rows_by<W, 3>(rows, count, end, k, x, out, out_stride);
+    default: return rows_by<W, 4>(rows, count, end, k, x, out, out_stride);
   }
 }
 
@@ -172,18 +187,23 @@ void widen_all(const WeightRow& row, const uint8_t* end, int64_t count, float* H
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto* bytes = reinterpret_cast<const uint8_t*>(row.data);
   const W w(bytes, row.beside);
-  const int64_t whole = whole_vectors<W>(bytes, end, count);
+  const int64_t whole = loadable<W>(bytes, end, count) / lanes * lanes;
   for (int64_t i = 0; i < whole; i += lanes) hn::StoreU(w.load(d, i), d, out + i);
   for (int64_t i = whole; i < count; ++i) out[i] = w.one(i);
 }
 
-// Calls f with the type of the kind's rows.
+// Call f with the type of the kind's rows: numbers as they are, and what needs something beside.
 template <class F>
-HWY_INLINE void with_kind(WeightKind kind, F f) {
+HWY_INLINE void with_numbers(WeightKind kind, F f) {
   switch (kind) {
     case WeightKind::fp32: return f(static_cast<Fp32Weights*>(nullptr));
     case WeightKind::fp16: return f(static_cast<Fp16Weights*>(nullptr));
-    case WeightKind::int8: return f(static_cast<ByteWeights<int8_t, false>*>(nullptr));
+    default: return f(static_cast<ByteWeights<int8_t, false>*>(nullptr));
+  }
+}
+template <class F>
+HWY_INLINE void with_codes(WeightKind kind, F f) {
+  switch (kind) {
     case WeightKind::int8_shifted: return f(static_cast<ByteWeights<int8_t, true>*>(nullptr));
     case WeightKind::uint8_shifted: return f(static_cast<ByteWeights<uint8_t, true>*>(nullptr));
     case WeightKind::table1: return f(static_cast<TableWeights<1>*>(nullptr));
@@ -191,20 +211,29 @@ HWY_INLINE void with_kind(WeightKind kind, F f) {
     case WeightKind::table3: return f(static_cast<TableWeights<3>*>(nullptr));
     case WeightKind::table4: return f(static_cast<TableWeights<4>*>(nullptr));
     case WeightKind::table6: return f(static_cast<TableWeights<6>*>(nullptr));
-    case WeightKind::table8: return f(static_cast<TableWeights<8>*>(nullptr));
+    default: return f(static_cast<TableWeights<8>*>(nullptr));
   }
 }
 
 void WidenImpl(WeightKind kind, const WeightRow& row, const uint8_t* end, int64_t count, float* out) {
-  with_kind(kind, [&](auto* type)
-                      HWY_ATTR { widen_all<std::remove_pointer_t<decltype(type)>>(row, end, count, out); });
+  const auto run = [&](auto* type)
+                       HWY_ATTR { widen_all<std::remove_pointer_t<decltype(type)>>(row, end, count, out); };
+  kind <= WeightKind::int8 ? with_numbers(kind, run) : with_codes(kind, run);
 }
 
-void RowsImpl(WeightKind kind, const WeightRow* rows, int64_t count, const uint8_t* end, int64_t k,
-              const float* x, int64_t vectors, float* out, int64_t out_stride) {
-  with_kind(kind, [&](auto* type) HWY_ATTR {
-    rows_of<std::remove_pointer_t<decltype(type)>>([rows](int64_t r) { return rows[r]; }, count, end, k, x,
-                                                   vectors, out, out_stride);
+void InOrderImpl(WeightKind kind, const uint8_t* weights, int64_t rows, int64_t k, const float* x,
+                 int64_t vectors, float* out, int64_t out_stride) {
+  with_numbers(kind, [&](auto* type) HWY_ATTR {
+    using W = std::remove_pointer_t<decltype(type)>;
+    rows_of<W>(RowsInOrder{weights, k * W::kBitsEach / 8}, rows, weights, k, x, vectors, out, out_stride);
+  });
+}
+
+void ListedImpl(WeightKind kind, const WeightRow* rows, int64_t count, const uint8_t* end, int64_t k,
+                const float* x, int64_t vectors, float* out, int64_t out_stride) {
+  with_codes(kind, [&](auto* type) HWY_ATTR {
+    rows_of<std::remove_pointer_t<decltype(type)>>(RowsListed{rows}, count, end, k, x, vectors, out,
+                                                   out_stride);
   });
 }
 
@@ -229,7 +258,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace anemone {
 
-HWY_EXPORT(RowsImpl);
+HWY_EXPORT(InOrderImpl);
+HWY_EXPORT(ListedImpl);
 HWY_EXPORT(WidenImpl);
 HWY_EXPORT(ShiftScaleImpl);
 
@@ -238,22 +268,16 @@ int weight_bits(WeightKind kind) {
   return kBits[static_cast<size_t>(kind)];
 }
 
-void matvec(WeightKind kind, const WeightRow* rows, int64_t count, const std::byte* end, int64_t k,
-            const float* x, int64_t vectors, float* out, int64_t out_stride) noexcept {
-  HWY_DYNAMIC_DISPATCH(RowsImpl)
-  (kind, rows, count, reinterpret_cast<const uint8_t*>(end), k, x, vectors, out, out_stride);
-}
-
 void matvec(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
             int64_t vectors, float* out, int64_t out_stride) noexcept {
-  constexpr int64_t kAtOnce = 64;
-  WeightRow some[kAtOnce];
-  const int64_t bytes = k * weight_bits(kind) / 8;
-  for (int64_t r = 0; r < rows; r += kAtOnce) {
-    const int64_t count = std::min(kAtOnce, rows - r);
-    for (int64_t i = 0; i < count; ++i) some[i].data = weights + (r + i) * bytes;
-    matvec(kind, some, count, weights + rows * bytes, k, x, vectors, out + r, out_stride);
-  }
+  HWY_DYNAMIC_DISPATCH(InOrderImpl)
+  (kind, reinterpret_cast<const uint8_t*>(weights), rows, k, x, vectors, out, out_stride);
+}
+
+void matvec(WeightKind kind, const WeightRow* rows, int64_t count, const std::byte* end, int64_t k,
+            const float* x, int64_t vectors, float* out, int64_t out_stride) noexcept {
+  HWY_DYNAMIC_DISPATCH(ListedImpl)
+  (kind, rows, count, reinterpret_cast<const uint8_t*>(end), k, x, vectors, out, out_stride);
 }
 
 void widen(WeightKind kind, const WeightRow& row, const std::byte* end, int64_t count, float* out) noexcept {

@@ -28,19 +28,20 @@ int weight_bits(WeightKind kind);  // of an element
 // A row of weights, at any address, and what its kind asks for beside it: its table (2^bits values), or its
 // offset.
 struct WeightRow {
-  const std::byte* data = nullptr;
-  const float* beside = nullptr;
+  const std::byte* data;
+  const float* beside;
 };
 
 inline constexpr int64_t kMostVectors = 4;  // at once; call again for more
 
-// x: `vectors` of k floats; out: `vectors` of floats, `out_stride` apart. `end`: of the memory that the weight
-// is in, up to which a kernel may read more than it needs.
-void matvec(WeightKind kind, const WeightRow* rows, int64_t count, const std::byte* end, int64_t k,
-            const float* x, int64_t vectors, float* out, int64_t out_stride) noexcept;
-// Rows of a kind that needs nothing beside them (fp32, fp16, int8), one after the other.
+// x: `vectors` of k floats; out: `vectors` of floats, `out_stride` apart. fp32, fp16 and int8, rows one after the
+// other.
 void matvec(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
             int64_t vectors, float* out, int64_t out_stride) noexcept;
+// All other kinds, each row where it lies, in ascending order. `end`: of the memory that the weight is in, up to
+// which a kernel may read more than it needs.
+void matvec(WeightKind kind, const WeightRow* rows, int64_t count, const std::byte* end, int64_t k,
+            const float* x, int64_t vectors, float* out, int64_t out_stride) noexcept;
 
 // The first `count` weights of a row as floats: what a matrix product of many vectors starts from.
 void widen(WeightKind kind, const WeightRow& row, const std::byte* end, int64_t count, float* out) noexcept;
