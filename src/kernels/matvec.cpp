@@ -241,8 +241,9 @@ void ShiftScaleImpl(float* HWY_RESTRICT x, int64_t first, int64_t count, int64_t
                     const float* HWY_RESTRICT scale, const float* HWY_RESTRICT offset) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < count;) {
-    const int64_t b = (first + i) / block, next = (b + 1) * block - first, end = next < count ? next : count;
+  int64_t b = first / block, next = (b + 1) * block - first;
+  for (int64_t i = 0; i < count; ++b, next += block) {
+    const int64_t end = next < count ? next : count;
     const float shift = offset ? offset[b] : 0;
     const auto factor = hn::Set(d, scale[b]), less = hn::Set(d, shift);
     for (; i + lanes <= end; i += lanes)

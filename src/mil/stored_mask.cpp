@@ -57,7 +57,13 @@ int64_t MaskBits::position(int64_t rank) const {
   const auto after = std::upper_bound(before_.begin(), before_.end(), rank);
   const int64_t block = after - before_.begin() - 1;
   int64_t left = rank - before_[static_cast<size_t>(block)];
-  for (int64_t i = block * kBlock;; ++i)
+  int64_t i = block * kBlock;
+  for (;; i += 8) {  // whole bytes that come before it
+    const int ones = std::popcount(std::to_integer<uint32_t>(bits_[i >> 3]));
+    if (ones > left) break;
+    left -= ones;
+  }
+  for (;; ++i)
     if (bit(i) && left-- == 0) return i;
 }
 

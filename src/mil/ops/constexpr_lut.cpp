@@ -135,9 +135,10 @@ class StoredSparsePalette : public StoredTensor {
     int64_t at = mask_.position(begin);
     if (p_.vector == 1) {  // the stored indices are in the order of the values
       indices_->read(begin, end, words);
-      p_.blocks.runs(at, mask_.position(end - 1) + 1, [&](int64_t b, int64_t e, int64_t block) {
-        for (int64_t i = b; i < e; ++i)
-          if (mask_.bit(i)) *words = p_.value(block, *words, 0), ++words;
+      int64_t done = begin;
+      p_.blocks.runs(at, mask_.position(end - 1) + 1, [&](int64_t, int64_t e, int64_t block) {
+        for (const int64_t next = mask_.rank(e); done < next; ++done, ++words)
+          *words = p_.value(block, *words, 0);
       });
       return;
     }

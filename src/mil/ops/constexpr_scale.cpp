@@ -110,11 +110,12 @@ class StoredSparseScaled : public StoredTensor {
     values_->read(begin, end, words);
     const bool is_float = values_->type().is_float();
     const int64_t first = mask_.position(begin), last = mask_.position(end - 1);
-    scale_.blocks().runs(first, last + 1, [&](int64_t b, int64_t e, int64_t block) {
-      int64_t ones = 0;
-      for (int64_t i = b; i < e; ++i) ones += mask_.bit(i);
-      scale_.apply(words, ones, is_float, block);
-      words += ones;
+    int64_t done = begin;
+    scale_.blocks().runs(first, last + 1, [&](int64_t, int64_t e, int64_t block) {
+      const int64_t next = mask_.rank(e);
+      scale_.apply(words, next - done, is_float, block);
+      words += next - done;
+      done = next;
     });
   }
 
