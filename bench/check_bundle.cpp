@@ -3,7 +3,7 @@
 // The bundle has the shapes of Qwen3 4B (36 layers, 2560 hidden, 32 heads over 8, 9728, 151936 rows) in int8, as
 // convert cuts it: packages of up to 250 MB, with noise for weights. Every run is a fresh look, files in the system's
 // cache.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

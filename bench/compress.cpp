@@ -1,7 +1,7 @@
 // How fast weights are compressed: a matrix of random normal halves, tables or scales and packed codes made in
 // memory. bench/compress_peers.py sets coremltools beside it.
 //     bench_compress [rows=4864] [columns=896] [threads=0] [runs=3]
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

@@ -28,10 +28,10 @@ print("%d | %.1f" % (r["bytes_after"] // 1000000, r["sqnr_db"]))' "$work/report.
 
 echo "| form | size, MB | SQNR, dB | perplexity | calibrated |"
 echo "|---|---|---|---|---|"
-bytes=$(du -sb "$base" | cut -f1)
-[[ fp16 =~ ${ROWS:-} ]] && echo "| fp16 | $((bytes / 1000000)) | | $(perplexity "$base") | |"
+bytes=$(find "$base" -type f -exec cat {} + | wc -c)
+[[ fp16 =~ ${ROWS:-.} ]] && echo "| fp16 | $((bytes / 1000000)) | | $(perplexity "$base") | |"
 while IFS='|' read -r name flags calibrated; do
-  [ -n "$name" ] && [[ $name =~ ${ROWS:-} ]] || continue
+  [ -n "$name" ] && [[ $name =~ ${ROWS:-.} ]] || continue
   # shellcheck disable=SC2086
   row=$(form $flags)
   plain=$(perplexity "$work/out")

@@ -3,7 +3,7 @@
 //     bench_decode model.gguf          reads every tensor of a checkpoint as fp16 on all cores
 // "cache": 64 Ki elements over and over, as the converter works, in row tiles; "memory": 64 Mi elements once
 // each time.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // How fast many tokens go through a projection, as a prompt does it: a weight as it is stored, widened a tile at a
 // time and multiplied, on one core; beside it, what the core's multiply-adds could do at most (no memory at all).
 //     bench_gemm [seconds per figure]
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <random>

@@ -1,11 +1,12 @@
 // How fast a matrix meets one vector, as decoding a token does it: weights beyond the cache, each kind as it is
 // stored, on 1 thread and on all; beside it, the rate at which the same bytes are only read.
 //     bench_matvec [seconds per figure]
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "base/thread_pool.h"

@@ -3,7 +3,7 @@
 //     bench_open_package FOLDER [megabytes]      FOLDER: on the disk to measure; takes three times the size
 // Opening and summing up: in a fresh process each time, with the most memory it ever held. Writing back: in
 // turns with `cp -r` of the same package. No sync for either: both end in the system's cache.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

@@ -2,7 +2,7 @@
 // touched) and the best of the calls after it, for the last position's logits and for all of them. "worked" is the time of
 // all threads together: with one thread it is what the call costs, whatever else runs on the machine.
 //     bench_prefill BUNDLE [tokens [threads [seconds per figure]]]
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 //     bench_tokenize SOURCE TEXT.txt [RUNS]        SOURCE: tokenizer.json, .gguf, tokenizer.model
 // bench/tokenize_peers.py prints the same for Hugging Face tokenizers and llama.cpp; bench/make_text.py
 // writes the text.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,13 +1,12 @@
 # Installs what the build needs and the machine lacks. Sourced by ./run and ./test:
 #     . tools/setup.sh; need_packages build       a compiler, CMake and the libraries
 #     . tools/setup.sh; need_packages build check  also what only ./test uses
-#     . tools/setup.sh; need_packages build arm64  also a cross compiler and qemu
+#     . tools/setup.sh; need_packages build arm64  also a cross compiler and qemu; need_sysroot: its libraries
 # Nothing is installed, and no network is touched, when everything is there.
 
 apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libcli11-dev libprotozero-dev nlohmann-json3-dev \
 libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev doctest-dev"
 apt_check="clang xz-utils"
-# Kernels for arm64, run under qemu; on arm64 the release tree has them already.
 apt_arm64="g++-aarch64-linux-gnu qemu-user-static"
 # A python that can make a virtual environment may come from elsewhere.
 python3 -c "import venv, ensurepip" 2>/dev/null || apt_check="$apt_check python3 python3-venv"
@@ -86,6 +85,35 @@ need_apt() {
   # shellcheck disable=SC2086
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null ||
     fail "apt-get could not install:$missing"
+}
+
+# The libraries for arm64 in build/sysroot-arm64. Several cannot be installed beside those of this machine, so apt loads
+# them, with all they need, for an empty arm64 system of its own; nothing of this machine's changes.
+need_sysroot() {
+  local sysroot=$PWD/build/sysroot-arm64 apt=$PWD/build/apt-arm64 wanted package link
+  [ ! -e "$sysroot" ] || return 0
+  command -v apt-get >/dev/null || fail "the libraries for arm64 come with apt-get, which is not here"
+  wanted=$(echo "$apt_build" | tr ' ' '\n' | grep -E -- '-dev$')
+  echo "unpacking libraries for arm64"
+  rm -rf "$apt" "$sysroot.new"
+  mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$sysroot.new"
+  touch "$apt/status"
+  apt_get_arm64() {
+    apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User= -o Dir::State="$apt" \
+      -o Dir::State::status="$apt/status" -o Dir::Cache="$apt" "$@"
+  }
+  # shellcheck disable=SC2086
+  { apt_get_arm64 update && apt_get_arm64 install -y --no-install-recommends --download-only libstdc++6 $wanted; } \
+    >"$apt/log" 2>&1 || {
+    tail -5 "$apt/log" >&2
+    fail "the libraries for arm64 could not be loaded: apt's sources must have that architecture, as Debian's do"
+  }
+  for package in "$apt"/archives/*.deb; do dpkg-deb -x "$package" "$sysroot.new"; done
+  [ -e "$sysroot.new/lib" ] || ln -s usr/lib "$sysroot.new/lib"
+  # Links from the root on would lead out of it.
+  find "$sysroot.new" -type l -lname '/*' | while read -r link; do ln -sfn "$sysroot$(readlink "$link")" "$link"; done
+  mv "$sysroot.new" "$sysroot"
+  rm -rf "$apt"
 }
 
 need_homebrew() {

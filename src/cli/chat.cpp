@@ -1,8 +1,9 @@
 // `anemone chat`: a conversation with a bundle.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

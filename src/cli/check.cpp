@@ -1,5 +1,5 @@
 // `anemone check`: will it stay on the Neural Engine?
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <fstream>
 

@@ -1,7 +1,7 @@
 // `anemone compress`: a package or bundle with smaller weights.
 #include "compress/compress.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <chrono>
 

@@ -1,6 +1,6 @@
 #include "cli/compress_flags.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

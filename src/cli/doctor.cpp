@@ -1,5 +1,5 @@
 // `anemone doctor`: what an error message means; or a look at a bundle, the disk and the system.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "cli/format.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace anemone::cli {
 

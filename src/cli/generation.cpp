@@ -1,10 +1,11 @@
 #include "cli/generation.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // `anemone golden`: captures what a model, or a bundle, computes for a text.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 

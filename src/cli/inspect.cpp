@@ -1,5 +1,5 @@
 // `anemone inspect`: what is inside a package.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -63,7 +63,8 @@ void handle(int signal, void (*handler)(int)) {
 
 LineReader::LineReader() : terminal_(::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO)) {
   // So that the editor counts characters, not bytes.
-  if (terminal_ && !(std::setlocale(LC_CTYPE, "") && MB_CUR_MAX > 1)) std::setlocale(LC_CTYPE, "C.UTF-8");
+  if (terminal_ && !(std::setlocale(LC_CTYPE, "") && MB_CUR_MAX > 1) && !std::setlocale(LC_CTYPE, "C.UTF-8"))
+    std::setlocale(LC_CTYPE, "UTF-8");  // its name on a Mac
 #ifdef ANEMONE_EDITLINE
   // The editor takes keys one by one, but only after its prompt is out. A terminal that collects lines until then
   // would turn a Ctrl-D typed early into a zero byte; so keys are never collected. However the program ends or

@@ -1,5 +1,5 @@
 // `anemone logits`: the logits of a bundle, or of the checkpoint itself by the fp32 reference.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

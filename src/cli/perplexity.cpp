@@ -1,8 +1,9 @@
 // `anemone perplexity`: how well a bundle, or a model by the fp32 reference, foresees a text.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 // `anemone plan`: sizes, shards and expected speed of a model before anything is converted.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

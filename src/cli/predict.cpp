@@ -1,5 +1,5 @@
 // `anemone predict`: runs one function of any package on the CPU engine.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,8 @@
 // `anemone run`: a prompt goes in, text streams out.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

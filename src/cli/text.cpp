@@ -1,5 +1,5 @@
 // `anemone tokenize` and `anemone template`: what the model will see.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <iostream>
 

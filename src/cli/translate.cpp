@@ -2,9 +2,10 @@
 #include "runtime/translate.h"
 #include "base/json_text.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

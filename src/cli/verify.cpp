@@ -1,7 +1,8 @@
 // `anemone verify`: the parity ladder.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 
 #include "base/error.h"

@@ -17,6 +17,7 @@
 #include "families/family.h"
 #include "package/package.h"
 #include "plan/shards.h"
+#include "text/tokenizer.h"
 
 namespace anemone {
 namespace {
@@ -59,8 +60,7 @@ class Converter {
       for (size_t i = 0; i < shards_.heads.size(); ++i) write_head(i);
     }
     report_.info.tokenizer = write_tokenizer(checkpoint_, folder_);
-    if (report_.info.tokenizer.empty())
-      report_.notes.push_back("the checkpoint has no tokenizer: the bundle takes token ids, not text");
+    check_tokenizer();
     report_.info.files = hash_files(folder_, pool_);
     write_text(folder_ / kBundleFile, report_.info.json());
     for (const BundleFile& f : report_.info.files) report_.bytes += f.bytes;
@@ -105,6 +105,24 @@ class Converter {
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }
     check_model_context();
+  }
+
+  // A bundle without words is still of use, so these are notes.
+  void check_tokenizer() {
+    if (report_.info.tokenizer.empty()) {
+      report_.notes.push_back("the checkpoint has no tokenizer: the bundle takes token ids, not text");
+      return;
+    }
+    try {
+      const int32_t tokens = Tokenizer::load(tokenizer_source(checkpoint_))->vocabulary_size();
+      if (tokens > model_.vocab)
+        report_.notes.push_back(fmt::format(
+            "the tokenizer has {} tokens and the model knows {}: text that needs the others cannot be read",
+            tokens, model_.vocab));
+    } catch (const Error& e) {
+      report_.notes.push_back(
+          fmt::format("the tokenizer cannot be read, so the bundle takes token ids, not text: {}", e.what()));
+    }
   }
 
   // Beyond the length that a model was made for most only get worse; with a dynamic rope the keys in the cache

@@ -155,6 +155,10 @@ std::string write_tokenizer(const Checkpoint& checkpoint, const fs::path& folder
   return main;
 }
 
+fs::path tokenizer_source(const Checkpoint& checkpoint) {
+  return checkpoint.format() == CheckpointFormat::gguf ? checkpoint.path() : checkpoint.folder();
+}
+
 std::vector<BundleFile> hash_files(const fs::path& folder, ThreadPool& pool) {
   std::vector<BundleFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))

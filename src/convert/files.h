@@ -23,6 +23,9 @@ void write_embedding_table(const TensorReader& tensor, const WeightRef& ref,
 // tensors. The name of the main file; empty when the checkpoint has no tokenizer.
 std::string write_tokenizer(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
+// What Tokenizer::load takes for a checkpoint.
+std::filesystem::path tokenizer_source(const Checkpoint& checkpoint);
+
 // Every file below the folder with its size and XXH3, sorted by path.
 std::vector<BundleFile> hash_files(const std::filesystem::path& folder, ThreadPool& pool);
 

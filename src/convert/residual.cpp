@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "convert/files.h"
 #include "reference/ranges.h"
 #include "text/tokenizer.h"
 
@@ -21,10 +22,8 @@ constexpr size_t kTokens = 64;
 
 std::vector<int32_t> ordinary_ids(const Checkpoint& checkpoint, const Model& model) {
   try {
-    const std::filesystem::path source = checkpoint.format() == CheckpointFormat::gguf
-                                             ? checkpoint.path()
-                                             : checkpoint.folder() / "tokenizer.json";
-    std::vector<int32_t> ids = Tokenizer::load(source)->encode(kText, {.add_special = true});
+    std::vector<int32_t> ids =
+        Tokenizer::load(tokenizer_source(checkpoint))->encode(kText, {.add_special = true});
     std::erase_if(ids, [&](int32_t id) { return id < 0 || id >= model.vocab; });
     if (ids.size() >= 8) {
       ids.resize(std::min(ids.size(), kTokens));

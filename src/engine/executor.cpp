@@ -12,6 +12,7 @@ namespace anemone {
 namespace {
 
 constexpr size_t kMostPlans = 256;
+constexpr size_t kMostArenas = 64;
 constexpr int64_t kGrain = 1 << 14;
 
 std::string key_of(const Block& block, size_t begin, std::span<const int> ids, const Cells& cells) {
@@ -98,8 +99,28 @@ void Executor::execute() {
   for (const auto& input : info_.function().inputs) given[static_cast<size_t>(info_.id(input.get()))] = true;
   for (size_t i = 0; i < cells_.size(); ++i)
     if (!given[i]) cells_[i] = {};
-  if (arenas_.size() > kMostPlans) arenas_.clear();  // shapes without end
+  in_use_.clear();
+  drop_idle_arenas();
   execute(info_.function().body);
+}
+
+// Shapes without end do not fill the memory.
+void Executor::drop_idle_arenas() {
+  if (arenas_.size() <= kMostArenas) return;
+  std::erase_if(arenas_, [&](const auto& entry) {
+    return std::find(in_use_.begin(), in_use_.end(), entry.first) == in_use_.end();
+  });
+}
+
+// A block that may run again, for other shapes: nothing of the run before is seen. Its results lie in arenas
+// that hold until the next one is run.
+void Executor::execute_nested(const Block& block) {
+  for (const auto& op : block.ops)
+    for (const auto& output : op->outputs) cells_[static_cast<size_t>(info_.id(output.get()))] = {};
+  const size_t outer = in_use_.size();
+  drop_idle_arenas();
+  execute(block);
+  in_use_.resize(outer);
 }
 
 void Executor::execute(const Block& block) {
@@ -108,6 +129,7 @@ void Executor::execute(const Block& block) {
     const std::shared_ptr<const Plan> plan = cache_.find_or_make(info_, block, next, cells_, plan_options_);
     auto& [held, arena] = arenas_[plan.get()];
     held = plan;
+    in_use_.push_back(plan.get());
     if (arena.size() < static_cast<uint64_t>(plan->arena_bytes))
       arena = Buffer(static_cast<uint64_t>(plan->arena_bytes));
     if (cells_.size() < static_cast<size_t>(plan->values)) cells_.resize(static_cast<size_t>(plan->values));
@@ -336,7 +358,7 @@ void Executor::run_cond(const Operation& op) {
   const Block& taken = *op.blocks[truth(cell_of(info_, cells_, predicate), op) ? 0 : 1];
   if (taken.outputs.size() != op.outputs.size())
     throw errorf("a block gives the wrong number of values").at(op_place(op));
-  execute(taken);
+  execute_nested(taken);
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     Cell cell = cell_of(info_, cells_, taken.outputs[i]);
     keep(cell);
@@ -361,7 +383,7 @@ void Executor::run_while(const Operation& op) {
   }
   const auto enter = [&](const Block& block) {
     for (size_t i = 0; i < n; ++i) cells_[static_cast<size_t>(info_.id(block.inputs[i].get()))] = current[i];
-    execute(block);
+    execute_nested(block);
   };
   for (;;) {
     enter(condition);

@@ -48,6 +48,8 @@ class Executor {
 
  private:
   void execute(const Block& block);
+  void execute_nested(const Block& block);
+  void drop_idle_arenas();
   void run_plan(const Plan& plan);
   void run_step(const Step& step);
   void run_kernel(const Step& step);
@@ -66,6 +68,7 @@ class Executor {
   bool half_;
   Cells cells_;
   std::unordered_map<const Plan*, std::pair<std::shared_ptr<const Plan>, Buffer>> arenas_;
+  std::vector<const Plan*> in_use_;  // whose arenas hold values of the blocks that are being run
   std::optional<NumericFault> fault_;
   // Scratch of run_kernel.
   std::vector<const void*> in_;

@@ -1,6 +1,7 @@
 #include "mil/type.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "base/shape.h"

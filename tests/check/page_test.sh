@@ -13,6 +13,8 @@ if [ -z "$browser" ]; then
   echo "skipped: no chromium here"
   exit 0
 fi
+limit=
+if command -v timeout > /dev/null; then limit="timeout 120"; fi  # a Mac has none
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -61,7 +63,7 @@ sed -e 's|<body>|<body><script>const errors = []; window.onerror = (m) => { erro
     "$work/report.html" > "$work/watched.html"
 cat "$work/watched.html" "$work/reader.html" > "$work/used.html"
 run() {  # width height extra arguments
-  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
+  $limit "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
     --user-data-dir="$work/profile" --window-size="$1,$2" "${@:3}" "file://$work/used.html" 2> /dev/null
 }
 for size in 390x844 1280x900; do

@@ -1,7 +1,7 @@
 #include "checkpoint/safetensors.h"
 
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "checkpoint/gguf_builder.h"

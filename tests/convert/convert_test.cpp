@@ -234,6 +234,29 @@ TEST_CASE("a context beyond the model's own gets a note, and is refused where th
                        Error);
 }
 
+TEST_CASE("a tokenizer that cannot be read, or knows more words than the model, gets a note") {
+  const auto notes = [](const std::string& tokenizer) {
+    const TempFolder folder;
+    const Checkpoint source = test::TinyModel::llama_safetensors().safetensors(folder);  // 10 tokens
+    folder.write("tokenizer.json", tokenizer);
+    return convert(source.path(), folder.path() / "bundle", {.context = {64}}).notes;
+  };
+  const auto words = [](int count) {
+    nlohmann::json vocab;
+    for (int i = 0; i < count; ++i) vocab[std::string(1, static_cast<char>('a' + i))] = i;
+    return nlohmann::json{{"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}}}
+        .dump();
+  };
+  CHECK(notes(words(10)).empty());
+  REQUIRE(notes(words(12)).size() == 1);
+  CHECK(notes(words(12))[0].starts_with("the tokenizer has 12 tokens and the model knows 10"));
+  const std::vector<std::string> broken = notes("{\"model\": ");
+  REQUIRE(broken.size() == 1);
+  CHECK(broken[0].starts_with("the tokenizer cannot be read, so the bundle takes token ids, not text: "));
+  CHECK(broken[0].find("tokenizer.json") != std::string::npos);
+  CHECK(broken[0].find("partial") == std::string::npos);  // the place of the source, not of the copy
+}
+
 TEST_CASE("weights that are no numbers, or none of fp16, are refused in every precision") {
   const auto error = [](const char* tensor, float value, Precision precision) {
     const TempFolder folder;

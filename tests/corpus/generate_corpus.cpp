@@ -4,7 +4,7 @@
 #include "runtime/generate.h"
 
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "convert/convert.h"
 #include "corpus/corpus.h"

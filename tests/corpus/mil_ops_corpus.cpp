@@ -1,10 +1,11 @@
 // Single-op programs with expected values, from Apple's own op tests.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "anemone/error.h"
 #include "base/npy.h"

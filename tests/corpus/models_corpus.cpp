@@ -1,6 +1,6 @@
 // Whole models with golden logits from transformers, converted and run in every form.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Whole packages with expected outputs: reference packages with cases, and packages beside an *_io.npz.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <set>
 

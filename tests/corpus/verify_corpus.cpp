@@ -1,6 +1,6 @@
 // The ladder over every given model, against its checkpoint and against its goldens as numpy files.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,10 +1,11 @@
 // What convert writes, held against the rules for the Neural Engine that public sources agree on: a walk of its own, that
 // knows nothing of our linter. Rule numbers are those of docs/check.md.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "base/half.h"

@@ -1,6 +1,7 @@
 // `anemone compress` as people call it: with convert and after it, what it refuses, and what it says.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 

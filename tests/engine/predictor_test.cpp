@@ -4,6 +4,7 @@
 
 #include "anemone/error.h"
 #include "anemone/predictor.h"
+#include "engine/cpu_predictor.h"
 #include "mil/text.h"
 #include "package/package.h"
 
@@ -22,33 +23,47 @@ std::shared_ptr<const Package> package_of(const std::string& inputs, const std::
   return p;
 }
 
+// Starts with x and appends `what` to what it has (a), n times.
+std::shared_ptr<const Package> growing_loop(const std::string& shape, const std::string& what) {
+  return package_of(
+      "tensor<int32, [1]> n, tensor<fp32, " + shape + "> x",
+      "tensor<int32, [1]> zero = const()[name = string(\"zero\"), val = tensor<int32, [1]>([0])];"
+      "tensor<int32, [1]> i_out, tensor<fp32, [?]> y = while_loop(loop_vars = (zero, x))[name = "
+      "string(\"loop\")]"
+      " (tensor<int32, [1]> i, tensor<fp32, [?]> a) { tensor<bool, [1]> more = less(x = i, y = "
+      "n)[name = string(\"more\")];"
+      "   bool go = squeeze(x = more)[name = string(\"go\")]; } -> (go)"
+      " (tensor<int32, [1]> i, tensor<fp32, [?]> a) {"
+      "   tensor<int32, [1]> one = const()[name = string(\"one\"), val = tensor<int32, [1]>([1])];"
+      "   tensor<int32, [1]> next = add(x = i, y = one)[name = string(\"next\")];"
+      "   tensor<fp32, [?]> longer = concat(axis = int32(0), values = (a, " +
+          what + "))[name = string(\"longer\")]; } -> (next, longer);",
+      "y, i_out");
+}
+
 std::vector<float> floats(const Array& a) { return a.to_float(); }
 
 }  // namespace
 
 TEST_CASE("a loop runs until its condition fails, also when shapes grow") {
-  // Doubles x by concatenation n times.
-  const auto package =
-      package_of("tensor<int32, [1]> n, tensor<fp32, [1]> x",
-                 "tensor<int32, [1]> zero = const()[name = string(\"zero\"), val = tensor<int32, [1]>([0])];"
-                 "tensor<int32, [1]> i_out, tensor<fp32, [?]> y = while_loop(loop_vars = (zero, x))[name = "
-                 "string(\"loop\")]"
-                 " (tensor<int32, [1]> i, tensor<fp32, [?]> a) { tensor<bool, [1]> more = less(x = i, y = "
-                 "n)[name = string(\"more\")];"
-                 "   bool go = squeeze(x = more)[name = string(\"go\")]; } -> (go)"
-                 " (tensor<int32, [1]> i, tensor<fp32, [?]> a) {"
-                 "   tensor<int32, [1]> one = const()[name = string(\"one\"), val = tensor<int32, [1]>([1])];"
-                 "   tensor<int32, [1]> next = add(x = i, y = one)[name = string(\"next\")];"
-                 "   tensor<fp32, [?]> twice = concat(axis = int32(0), values = (a, a))[name = "
-                 "string(\"twice\")]; } -> (next, twice);",
-                 "y, i_out");
-  const auto predictor = make_predictor(package);
+  const auto predictor = make_predictor(growing_loop("[1]", "a"));  // twice as long each time
   for (const int32_t n : {0, 1, 3}) {
     const Prediction out =
         predictor->predict({{"n", Array::from<int32_t>({1}, {n})}, {"x", Array::from<float>({1}, {5})}});
     CHECK(out.at("y").shape() == std::vector<int64_t>{int64_t{1} << n});
     CHECK(out.at("i_out").to_int()[0] == n);
   }
+}
+
+TEST_CASE("a loop that meets a new shape each time round does not keep memory for all of them") {
+  const auto predictor = make_predictor(growing_loop("[64]", "x"));
+  const int32_t n = 1000;  // the results of all rounds are 128 MB
+  Array x(DType::fp32, {64});
+  for (float& v : x.values<float>()) v = 2;
+  const Prediction out = predictor->predict({{"n", Array::from<int32_t>({1}, {n})}, {"x", x}});
+  CHECK(out.at("y").shape() == std::vector<int64_t>{64 * (n + 1)});
+  CHECK(out.at("y").to_float().back() == 2);
+  CHECK(arena_bytes(*predictor) < 32'000'000);
 }
 
 TEST_CASE("a branch takes its block, and what follows a data-dependent shape is planned when it is known") {

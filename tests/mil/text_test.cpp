@@ -1,7 +1,7 @@
 #include "mil/text.h"
 
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 

@@ -5,6 +5,7 @@
 #include "support/data.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,7 @@
 // Every vector that was given: Hugging Face's for tokenizer.json, llama.cpp's for GGUF vocabularies.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>

@@ -1,5 +1,6 @@
 // The boxes that remain when those that overlap a better one are removed.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "mil/loops.h"
@@ -9,7 +10,8 @@
 namespace anemone::ops {
 namespace {
 
-// Since iOS 17 the boxes are the last dimension, there is no score threshold and no count.
+// Since iOS 17 the boxes are the last dimension, there is no score threshold and no count, and an overlap equal
+// to the threshold hides a box too: coremltools' tests of nms hold Core ML to either.
 bool boxes_last(const OpCall& c) { return c.since() >= Opset::ios17; }
 
 Types infer(const OpCall& c) {
@@ -73,16 +75,22 @@ class Suppression {
   }
 
   // In the order of their scores, the best first. One box is always kept.
-  std::vector<int64_t> kept(int64_t most, float iou_threshold, const float* score_threshold,
-                            bool per_class) const {
+  std::vector<int64_t> kept(const OpCall& c) const {
+    const int64_t most = c.integer("max_boxes");
+    const auto iou_threshold = static_cast<float>(c.number("iou_threshold"));
+    const bool per_class = c.flag("per_class_suppression");
+    const auto too_much = [&](float share) {
+      return boxes_last(c) ? share > 0 && share >= iou_threshold : share > iou_threshold;
+    };
+    const float least = boxes_last(c) ? -INFINITY : static_cast<float>(c.number("score_threshold"));
     std::vector<int64_t> order(boxes_.size()), out;
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return score(a) > score(b); });
     for (const int64_t i : order) {
       if (static_cast<int64_t>(out.size()) == most) break;
-      if (score_threshold && score(i) < *score_threshold) break;
+      if (score(i) < least) break;
       const bool hidden = std::any_of(out.begin(), out.end(), [&](int64_t k) {
-        return (!per_class || class_at(k) == class_at(i)) && overlap(box(k), box(i)) > iou_threshold;
+        return (!per_class || class_at(k) == class_at(i)) && too_much(overlap(box(k), box(i)));
       });
       if (!hidden) out.push_back(i);
     }
@@ -121,13 +129,9 @@ void take(const OpCall& c, std::string_view param, int output, int64_t entry,
 
 void run(const OpCall& c) {
   const int64_t batch = c.type("boxes").dim(0).size(), most = c.integer("max_boxes");
-  const auto iou_threshold = static_cast<float>(c.number("iou_threshold"));
-  const bool per_class = c.flag("per_class_suppression");
-  const float least = boxes_last(c) ? 0.0f : static_cast<float>(c.number("score_threshold"));
   c.pool().parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      const auto kept =
-          Suppression(c, b).kept(most, iou_threshold, boxes_last(c) ? nullptr : &least, per_class);
+      const auto kept = Suppression(c, b).kept(c);
       take(c, "boxes", 0, b, kept);
       take(c, "scores", 1, b, kept);
       for (int64_t i = 0; i < most; ++i)

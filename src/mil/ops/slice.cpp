@@ -1,6 +1,7 @@
 // Parts of a tensor, by numpy's rules: negative positions count from the end, ranges are clipped to the
 // tensor.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/shape.h"

@@ -100,3 +100,20 @@ TEST_CASE("non_maximum_suppression of iOS 17 has the boxes in the last dimension
   CHECK(out[1].floats == std::vector<float>{3, 1, 0});
   CHECK(out[2].ints == std::vector<int32_t>{1, 0, -1});
 }
+
+TEST_CASE("non_maximum_suppression: an overlap that equals the threshold hides a box since iOS 17") {
+  // [0, 2] × [0, 2] and [1, 2] × [1, 3]: 1 / 5. The numbers are those of coremltools' test of this case.
+  const auto kept = [](Opset opset) {
+    const bool last = opset >= Opset::ios17;
+    OpTester out("non_maximum_suppression", opset);
+    if (last)
+      out.in("boxes", {1, 4, 2}, {1, 1.5f, 1, 2, 2, 1, 2, 2}).in("scores", {1, 1, 2}, {2, 4});
+    else
+      out.in("boxes", {1, 2, 4}, {1, 1, 2, 2, 1.5f, 2, 1, 2})
+          .in("scores", {1, 2, 1}, {2, 4})
+          .set("score_threshold", 0.0f);
+    return out.set("iou_threshold", 0.2f).set("max_boxes", 2).run()[2].ints;
+  };
+  CHECK(kept(Opset::ios15) == std::vector<int32_t>{1, 0});
+  CHECK(kept(Opset::ios17) == std::vector<int32_t>{1, -1});
+}
