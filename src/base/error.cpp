@@ -42,6 +42,9 @@ void Error::compose() {
   if (!found_.empty()) line_ += "; found " + found_;
   if (!expected_.empty()) line_ += (found_.empty() ? "; expected " : ", expected ") + expected_;
   if (!hint_.empty()) line_ += "; " + hint_;
+  // Names come from files and may hold anything: one line stays one line, and a terminal what it is.
+  for (char& c : line_)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
 }
 
 void check_failed(const char* expression, const char* file, int line) {

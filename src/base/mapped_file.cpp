@@ -15,7 +15,8 @@ namespace anemone {
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path.string();
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: a pipe would wait for a writer, and is refused below.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw errorf("cannot be opened: {}", std::strerror(errno)).at(file->path_);
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {

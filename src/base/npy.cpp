@@ -175,12 +175,13 @@ uint64_t data_bytes(const Header& header) {
 
 void check_size(const Header& header, uint64_t file_bytes) {
   const uint64_t need = data_bytes(header);
-  if (file_bytes - header.data_offset != need)
+  const uint64_t have = file_bytes - header.data_offset;
+  if (have != need)
     throw errorf("the data does not fill an array of {} {}", dtype_name(header.dtype),
                  shape_text(header.shape))
-        .found(fmt::format("{} bytes", file_bytes - header.data_offset))
+        .found(fmt::format("{} bytes", have))
         .expected(fmt::format("{} bytes", need))
-        .hint("was the file cut short?");
+        .hint(have < need ? "was the file cut short?" : "was something appended to the file?");
 }
 
 void swap_bytes(std::span<std::byte> bytes, size_t width) {

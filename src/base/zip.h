@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/staged.h"
+
 namespace anemone {
 
 struct ZipEntry {
@@ -49,7 +51,7 @@ class ZipReader {
 };
 
 // Writes members one after another; zip64 where a size asks for it. Times are fixed: same members, same
-// bytes.
+// bytes. A file is written beside its place and put there by finish(): what stood there stays until then.
 class ZipWriter {
  public:
   explicit ZipWriter(const std::filesystem::path& path);
@@ -59,7 +61,7 @@ class ZipWriter {
 
   // A member made of the pieces in order.
   void add(const std::string& name, std::span<const std::span<const std::byte>> pieces, bool deflate);
-  // Writes the directory and closes the file.
+  // Writes the directory and puts the file in place.
   void finish();
 
  private:
@@ -67,6 +69,7 @@ class ZipWriter {
   void write_header(const ZipEntry& entry, bool central);
 
   std::filesystem::path path_;
+  std::unique_ptr<StagedOutput> staged_;  // none for pipes and devices
   std::FILE* file_ = nullptr;
   uint64_t offset_ = 0;
   std::vector<ZipEntry> entries_;

@@ -61,8 +61,17 @@ std::string deflate_all(std::span<const std::span<const std::byte>> pieces) {
 
 }  // namespace
 
-ZipWriter::ZipWriter(const std::filesystem::path& path)
-    : path_(path), file_(std::fopen(path.c_str(), "wbe")) {
+ZipWriter::ZipWriter(const std::filesystem::path& path) : path_(path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status there = fs::status(path, ignored);
+  if (fs::is_directory(there)) throw Error("cannot be written: it is a folder").at(path.string());
+  if (!fs::exists(there) || fs::is_regular_file(there)) {
+    // A link stays a link: what it points to is replaced.
+    const bool link = fs::is_symlink(fs::symlink_status(path, ignored));
+    staged_ = std::make_unique<StagedOutput>(link ? fs::weakly_canonical(path, ignored) : path, true);
+  }
+  file_ = std::fopen((staged_ ? staged_->path() : path).c_str(), "wbe");
   if (!file_) throw errorf("cannot be written: {}", std::strerror(errno)).at(path_.string());
 }
 
@@ -146,6 +155,7 @@ void ZipWriter::finish() {
   write(out.bytes().data(), out.bytes().size());
   std::FILE* file = std::exchange(file_, nullptr);
   if (std::fclose(file) != 0) throw errorf("cannot be written: {}", std::strerror(errno)).at(path_.string());
+  if (staged_) staged_->commit();
 }
 
 }  // namespace anemone

@@ -16,9 +16,9 @@ std::string size_text(uint64_t bytes) {
 
 std::string one_line(std::string_view text, size_t most) {
   std::string out;
-  for (const char c : text) out += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
+  for (const char c : text) out += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? ' ' : c;
   if (out.size() <= most) return out;
-  size_t cut = most;
+  size_t cut = most > 0 ? most - 1 : 0;  // the last one is the ellipsis
   while (cut > 0 && (static_cast<unsigned char>(out[cut]) & 0xc0) == 0x80) --cut;  // whole characters
   return out.substr(0, cut) + "…";
 }

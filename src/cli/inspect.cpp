@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/shape.h"
+#include "check/wrap.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/package_argument.h"
@@ -47,16 +48,41 @@ double bits(uint64_t bytes, int64_t elements) {
   return elements ? 8.0 * static_cast<double>(bytes) / static_cast<double>(elements) : 0;
 }
 
+constexpr size_t kColumns = 100;
+
+// What the description adds to a tensor's name, type and sizes.
+std::string remarks(const Feature* feature) {
+  if (!feature) return "";
+  std::string out;
+  const FeatureType& type = feature->type;
+  if (type.kind == FeatureType::Kind::image) out += "; " + type.text() + ", given as an array of its pixels";
+  const auto& value = type.array.default_value;
+  if (const auto* i = std::get_if<int32_t>(&value)) out += fmt::format("; {} if left out", *i);
+  if (const auto* f = std::get_if<float>(&value)) out += fmt::format("; {} if left out", *f);
+  if (const auto* d = std::get_if<double>(&value)) out += fmt::format("; {} if left out", *d);
+  if (!feature->description.empty()) out += "; " + one_line(feature->description, 300);
+  return out;
+}
+
+// A dictionary of class names and probabilities is no tensor, but an output all the same.
+std::string output_text(const TensorInfo& info, const Type& type) {
+  return type.is_tensor() ? describe(info) : info.name + ": " + type.text();
+}
+
 void print_signature(const Signature& s, const Package& package) {
   const Function& f = *package.program.find_function(s.function);
+  const Interface& interface = package.description.interface(s.function);
   const OpsetInfo& opset = opset_info(f.opset);
   fmt::print("\nfunction {}  ({}: {})\n", s.function, opset.text_name, opset.systems);
-  const auto rows = [](const char* what, const std::vector<TensorInfo>& infos) {
-    for (size_t i = 0; i < infos.size(); ++i) fmt::print("  {:<8} {}\n", i ? "" : what, describe(infos[i]));
+  const auto row = [](bool first, const char* what, const std::string& text) {
+    fmt::print("{}", wrap(fmt::format("  {:<8} ", first ? what : ""), text, kColumns));
   };
-  rows("inputs", s.inputs);
-  rows("outputs", s.outputs);
-  rows("states", s.states);
+  for (size_t i = 0; i < s.inputs.size(); ++i)
+    row(i == 0, "inputs", describe(s.inputs[i]) + remarks(interface.find(s.inputs[i].name)));
+  for (size_t i = 0; i < s.outputs.size(); ++i)
+    row(i == 0, "outputs",
+        output_text(s.outputs[i], f.body.outputs[i]->type) + remarks(interface.find(s.outputs[i].name)));
+  for (size_t i = 0; i < s.states.size(); ++i) row(i == 0, "states", describe(s.states[i]));
 }
 
 void print_ops(const std::map<std::string, int>& ops, int constants) {
@@ -65,12 +91,14 @@ void print_ops(const std::map<std::string, int>& ops, int constants) {
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   int total = 0;
   for (const auto& [name, count] : sorted) total += count;
-  std::string line = fmt::format("  {:<8} {} ({} constants): ", "ops", total, constants);
+  std::string line =
+      fmt::format("  {:<8} {} ({} constant{})", "ops", total, constants, constants == 1 ? "" : "s");
+  if (!sorted.empty()) line += ": ";
   const std::string indent(11, ' ');
   for (size_t i = 0; i < sorted.size(); ++i) {
     const std::string item =
         fmt::format("{} {}{}", sorted[i].first, sorted[i].second, i + 1 < sorted.size() ? ", " : "");
-    if (line.size() + item.size() > 99) {
+    if (line.size() + item.size() > kColumns - 1) {
       line.pop_back();  // the space behind a comma
       fmt::print("{}\n", line);
       line = indent;
@@ -78,6 +106,56 @@ void print_ops(const std::map<std::string, int>& ops, int constants) {
     line += item;
   }
   fmt::print("{}\n", line);
+}
+
+// A line a weight; two where its name leaves no room for the rest.
+void print_each_weight(const std::vector<WeightInfo>& weights) {
+  struct Row {
+    std::string name, shape, size, bits, form;
+  };
+  std::vector<Row> rows = {{"weight", "shape", "size", "bits", ""}};
+  for (const WeightInfo& w : weights)
+    rows.push_back({w.name, shape_text(w.type.shape), size_text(w.bytes),
+                    fmt::format("{:.2f}", w.bits_per_weight()),
+                    w.form + (w.uses > 1 ? fmt::format(", shared by {}", w.uses) : "")});
+  size_t name = 0, shape = 0, form = 0;
+  for (const Row& r : rows) {
+    name = std::max(name, r.name.size());
+    shape = std::max(shape, r.shape.size());
+    form = std::max(form, r.form.size());
+  }
+  const size_t rest = 2 + 2 + shape + 2 + 8 + 2 + 5 + 2 + form;
+  name = std::min(name, rest + 20 < kColumns ? kColumns - rest : 20);
+  fmt::print("\n");
+  for (const Row& r : rows) {
+    const bool fits = r.name.size() <= name;
+    if (!fits) fmt::print("  {}\n", r.name);
+    fmt::print("  {:<{}}  {:<{}}  {:>8}  {:>5}{}\n", fits ? r.name : "", name, r.shape, shape, r.size, r.bits,
+               r.form.empty() ? "" : "  " + r.form);
+  }
+}
+
+void print_each_op(const Function& function) {
+  size_t kind = 0;
+  for_each_op(function.body, [&](const Operation& op) {
+    if (op.type != "const") kind = std::max(kind, op.type.size());
+  });
+  fmt::print("\noperations of {}\n", function.name);
+  for_each_op(function.body, [&](const Operation& op) {
+    if (op.type == "const") return;
+    std::string lead = fmt::format("  {:<{}}  {:<36}", op.type, kind, op.name());
+    const std::string indent(2 + kind + 2 + 36, ' ');
+    if (op.outputs.empty()) fmt::print("  {:<{}}  {}\n", op.type, kind, op.name());
+    for (const auto& output : op.outputs) {
+      const std::string type = output->type.text();
+      if (lead != indent && lead.size() > indent.size() && lead.size() + 2 + type.size() > kColumns) {
+        fmt::print("{}\n", lead);  // the name leaves no room
+        lead = indent;
+      }
+      fmt::print("{}  {}\n", lead, type);
+      lead = indent;
+    }
+  });
 }
 
 void print_weights(const PackageSummary& summary, bool each) {
@@ -95,11 +173,7 @@ void print_weights(const PackageSummary& summary, bool each) {
   fmt::print("  {:<34} {:>8} {:>14} {:>11} {:>12.2f}\n", "all", all.tensors, all.elements,
              size_text(all.bytes), bits(all.bytes, all.elements));
   if (!each) return;
-  fmt::print("\n  {:<50} {:<24} {:>10} {:>6}\n", "weight", "shape", "size", "bits");
-  for (const WeightInfo& w : summary.weights)
-    fmt::print("  {:<50} {:<24} {:>10} {:>6.2f}  {}{}\n", w.name, shape_text(w.type.shape),
-               size_text(w.bytes), w.bits_per_weight(), w.form,
-               w.uses > 1 ? fmt::format(", shared by {}", w.uses) : "");
+  print_each_weight(summary.weights);
 }
 
 void print_metadata(const Description& description) {
@@ -120,30 +194,45 @@ void print_metadata(const Description& description) {
     fmt::print("  {}: {}\n", key, one_line(value, 96 - std::min<size_t>(key.size(), 60)));
 }
 
-Json tensor_json(const TensorInfo& info) {
+Json tensor_json(const TensorInfo& info, const Feature* feature) {
   Json out = {{"name", info.name}, {"dtype", std::string(dtype_name(info.dtype))}, {"shape", info.shape}};
   if (!info.range.empty()) out["range"] = info.range;
   if (!info.enumerated.empty()) out["enumerated"] = info.enumerated;
   if (info.optional) out["optional"] = true;
+  if (feature && feature->type.kind == FeatureType::Kind::image) out["image"] = feature->type.text();
+  if (feature && !feature->description.empty()) out["description"] = feature->description;
   return out;
 }
 
-Json to_json(const Package& package, const PackageSummary& summary) {
+Json ops_json(const Function& function) {
+  Json out = Json::array();
+  for_each_op(function.body, [&](const Operation& op) {
+    if (op.type == "const") return;
+    Json types = Json::array();
+    for (const auto& output : op.outputs) types.push_back(output->type.text());
+    out.push_back({{"op", op.type}, {"name", op.name()}, {"types", std::move(types)}});
+  });
+  return out;
+}
+
+Json to_json(const Package& package, const PackageSummary& summary, const Args& args) {
   Json out = {{"path", package.path.string()}, {"specification_version", package.spec_version}};
   out["weight_file_bytes"] = summary.weight_file_bytes;
   out["functions"] = Json::array();
   for (const Signature& s : signatures(package)) {
     const OpsetInfo& opset = opset_info(package.program.find_function(s.function)->opset);
+    const Interface& interface = package.description.interface(s.function);
     Json f = {{"name", s.function},
               {"opset", std::string(opset.text_name)},
               {"systems", std::string(opset.systems)}};
     for (const auto& [key, infos] :
          {std::pair("inputs", &s.inputs), std::pair("outputs", &s.outputs), std::pair("states", &s.states)}) {
       f[key] = Json::array();
-      for (const TensorInfo& info : *infos) f[key].push_back(tensor_json(info));
+      for (const TensorInfo& info : *infos) f[key].push_back(tensor_json(info, interface.find(info.name)));
     }
     f["ops"] = Json::object();
     if (const auto it = summary.ops.find(s.function); it != summary.ops.end()) f["ops"] = it->second;
+    if (args.ops) f["operations"] = ops_json(*package.program.find_function(s.function));
     out["functions"].push_back(std::move(f));
   }
   out["weights_by_form"] = Json::object();
@@ -168,6 +257,7 @@ Json to_json(const Package& package, const PackageSummary& summary) {
                        {"author", m->author},
                        {"license", m->license},
                        {"user", m->user}};
+  if (args.mil) out["mil"] = print_mil(package.program);
   out["notes"] = package.notes;
   out["faults"] = Json::array();
   for (const Fault& fault : verify(package.program))
@@ -178,13 +268,13 @@ Json to_json(const Package& package, const PackageSummary& summary) {
 
 int inspect(const Args& args, const Common& common) {
   const auto package = package_argument(args.package);
-  if (args.mil) {
+  if (args.mil && !common.json) {
     fmt::print("{}", print_mil(package->program));
     return 0;
   }
   const PackageSummary summary = summarize(*package);
   if (common.json) {
-    fmt::print("{}\n", json_text(to_json(*package, summary), 2));
+    fmt::print("{}\n", json_text(to_json(*package, summary, args), 2));
     return 0;
   }
   const std::vector<Signature> all = signatures(*package);
@@ -199,21 +289,13 @@ int inspect(const Args& args, const Common& common) {
               constants == summary.constants.end() ? 0 : constants->second);
   }
   print_weights(summary, args.weights);
-  if (args.ops) {
-    for (const auto& function : package->program.functions) {
-      fmt::print("\noperations of {}\n", function->name);
-      for_each_op(std::as_const(function->body), [](const Operation& op) {
-        if (op.type == "const") return;
-        fmt::print("  {:<28} {:<40} {}\n", op.type, op.name(),
-                   op.outputs.empty() ? "" : op.outputs[0]->type.text());
-      });
-    }
-  }
+  if (args.ops)
+    for (const auto& function : package->program.functions) print_each_op(*function);
   print_metadata(package->description);
   if (!common.quiet) {
-    for (const std::string& note : package->notes) fmt::print("\nnote: {}\n", note);
+    for (const std::string& note : package->notes) fmt::print("\n{}", wrap("note: ", note, kColumns));
     for (const Fault& fault : verify(package->program, 5))
-      fmt::print("\nnote: breaks a rule of MIL: {}\n", fault.text());
+      fmt::print("\n{}", wrap("note: ", "breaks a rule of MIL: " + fault.text(), kColumns));
   }
   return 0;
 }
@@ -227,7 +309,7 @@ constexpr std::string_view kExamples =
 extern const Command kInspect{
     "inspect", "Show what is inside a package", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc or .mlmodel");
+      o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil");
       o.flag("--mil", args->mil, "print the program as MIL text");
       o.flag("--weights", args->weights, "list every weight with its form, size and bits");
       o.flag("--ops", args->ops, "list every operation with its result type");

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "anemone/predictor.h"
 #include "base/error.h"
@@ -28,78 +30,114 @@ struct Args {
 
 std::map<std::string, Array> read_inputs(const Args& args) {
   std::map<std::string, Array> out;
-  if (!args.inputs.empty())
+  if (!args.inputs.empty()) {
+    if (args.inputs.ends_with(".npy"))
+      throw errorf("--inputs takes an .npz file")
+          .found(args.inputs)
+          .hint("give one array with --input NAME=" + args.inputs);
     for (auto& [name, array] : read_npz(args.inputs)) out.insert_or_assign(name, std::move(array));
+  }
   for (const std::string& pair : args.input) {
     const size_t equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0)
+    if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size())
       throw errorf("--input takes NAME=FILE").found(pair).expected("for example x=x.npy");
-    out.insert_or_assign(pair.substr(0, equals), read_npy(pair.substr(equals + 1)));
+    const std::string path = pair.substr(equals + 1);
+    if (path.ends_with(".npz"))
+      throw errorf("--input takes an .npy file")
+          .found(pair)
+          .hint("give all arrays of an .npz with --inputs " + path);
+    out.insert_or_assign(pair.substr(0, equals), read_npy(path));
   }
   return out;
 }
 
-std::unique_ptr<State> read_state(const Predictor& predictor, const std::string& path) {
+std::unique_ptr<State> read_state(const Predictor& predictor, const std::string& path, bool quiet) {
   std::unique_ptr<State> state = predictor.make_state();
-  if (!path.empty() && std::filesystem::exists(path))
-    for (const auto& [name, array] : read_npz(path)) {
-      try {
-        state->set(name, array);
-      } catch (Error& e) {
-        e.within(path);
-        throw;
-      }
+  if (path.empty() || !std::filesystem::exists(path)) return state;
+  std::set<std::string> given;
+  for (const auto& [name, array] : read_npz(path)) {
+    try {
+      state->set(name, array);
+    } catch (Error& e) {
+      e.within(path);
+      throw;
     }
+    given.insert(name);
+  }
+  for (const std::string& name : state->names())
+    if (!given.contains(name) && !quiet)
+      fmt::print(stderr, "note: the state '{}' is not in {}: it starts as zeros\n", name, path);
   return state;
 }
 
-void write_state(const State& state, const std::string& path) {
-  NamedArrays arrays;
-  for (const std::string& name : state.names()) arrays.push_back({name, state.get(name)});
-  write_npz(path, arrays);
-}
-
-void write_outputs(const Prediction& result, const std::string& path) {
-  NpzWriter out(path);
-  for (const auto& [name, array] : result.outputs) out.add(name, array);
-  for (const auto& [name, labels] : result.labels)
-    out.add_strings(result.outputs.contains(name) ? name + ".labels" : name, labels);
-  out.finish();
+// Both files or none: neither is put in place before the other is written.
+void write_files(const Prediction& result, const std::string& outputs_path, const State* state,
+                 const std::string& state_path) {
+  std::optional<NpzWriter> outputs, states;
+  if (!outputs_path.empty()) {
+    outputs.emplace(outputs_path);
+    for (const auto& [name, array] : result.outputs) outputs->add(name, array);
+    for (const auto& [name, labels] : result.labels)
+      outputs->add_strings(result.outputs.contains(name) ? name + ".labels" : name, labels);
+  }
+  if (state && !state_path.empty()) {
+    states.emplace(state_path);
+    for (const std::string& name : state->names()) states->add(name, state->get(name));
+  }
+  if (states) states->finish();
+  if (outputs) outputs->finish();
 }
 
 struct Summary {
   double low = 0, high = 0, mean = 0;
-  int64_t not_finite = 0;
+  int64_t finite = 0, not_finite = 0;
 };
 
-Summary summarise(const std::vector<float>& values) {
+Summary summarise(const std::vector<double>& values) {
   Summary s;
   double sum = 0;
-  int64_t n = 0;
-  for (const float v : values) {
+  for (const double v : values) {
     if (!std::isfinite(v)) {
       ++s.not_finite;
       continue;
     }
-    s.low = n ? std::min<double>(s.low, v) : v;
-    s.high = n ? std::max<double>(s.high, v) : v;
+    s.low = s.finite ? std::min(s.low, v) : v;
+    s.high = s.finite ? std::max(s.high, v) : v;
     sum += v;
-    ++n;
+    ++s.finite;
   }
-  s.mean = n ? sum / static_cast<double>(n) : 0;
+  s.mean = s.finite ? sum / static_cast<double>(s.finite) : 0;
   return s;
+}
+
+// Exact for every output: they are fp32 or int32.
+std::vector<double> values_of(const Array& array) {
+  if (dtype_is_float(array.dtype())) {
+    const std::vector<float> values = array.to_float();
+    return {values.begin(), values.end()};
+  }
+  const std::vector<int64_t> values = array.to_int();
+  return {values.begin(), values.end()};
 }
 
 void print_outputs(const Prediction& result) {
   for (const auto& [name, array] : result.outputs) {
-    const std::vector<float> values = array.to_float();
+    const std::vector<double> values = values_of(array);
     const Summary s = summarise(values);
+    const int digits = dtype_is_float(array.dtype()) ? 6 : 10;  // whole numbers in full
     fmt::print("{}  {} {}\n", name, dtype_name(array.dtype()), shape_text(array.shape()));
-    fmt::print("  from {:.6g} to {:.6g}, mean {:.6g}{}\n", s.low, s.high, s.mean,
-               s.not_finite ? fmt::format(", {} not finite", s.not_finite) : "");
+    if (values.empty()) {
+      fmt::print("  no values\n");
+      continue;
+    }
+    if (s.finite == 0)
+      fmt::print("  {} values, none of them finite\n", s.not_finite);
+    else
+      fmt::print("  from {:.{}g} to {:.{}g}, mean {:.6g}{}\n", s.low, digits, s.high, digits, s.mean,
+                 s.not_finite ? fmt::format(", {} not finite", s.not_finite) : "");
     std::string first;
     for (size_t i = 0; i < std::min<size_t>(values.size(), 8); ++i)
-      first += fmt::format("{}{:.6g}", i ? " " : "", values[i]);
+      first += (i ? " " : "") + (std::isnan(values[i]) ? "nan" : fmt::format("{:.{}g}", values[i], digits));
     fmt::print("  first: {}{}\n", first, values.size() > 8 ? " …" : "");
   }
   for (const auto& [name, labels] : result.labels)
@@ -109,12 +147,13 @@ void print_outputs(const Prediction& result) {
 void print_json(const Prediction& result, double ms) {
   nlohmann::ordered_json out;
   for (const auto& [name, array] : result.outputs) {
-    const Summary s = summarise(array.to_float());
+    const Summary s = summarise(values_of(array));
+    const auto known = [&](double v) { return s.finite ? nlohmann::ordered_json(v) : nullptr; };
     out["outputs"][name] = {{"dtype", std::string(dtype_name(array.dtype()))},
                             {"shape", array.shape()},
-                            {"min", s.low},
-                            {"max", s.high},
-                            {"mean", s.mean},
+                            {"min", known(s.low)},
+                            {"max", known(s.high)},
+                            {"mean", known(s.mean)},
                             {"not_finite", s.not_finite}};
   }
   for (const auto& [name, labels] : result.labels) out["labels"][name] = labels;
@@ -137,7 +176,7 @@ int predict(const Args& args, const Common& common) {
   if (!stateful && !args.state.empty())
     throw errorf("the function '{}' has no states", predictor->signature().function)
         .hint("leave --state out");
-  std::unique_ptr<State> state = stateful ? read_state(*predictor, args.state) : nullptr;
+  std::unique_ptr<State> state = stateful ? read_state(*predictor, args.state, common.quiet) : nullptr;
 
   Prediction result;
   std::vector<double> times;
@@ -151,15 +190,14 @@ int predict(const Args& args, const Common& common) {
   std::sort(sorted.begin(), sorted.end());
   const double median = sorted[sorted.size() / 2];
 
-  if (!args.outputs.empty()) write_outputs(result, args.outputs);
-  if (state && !args.state.empty()) write_state(*state, args.state);
+  write_files(result, args.outputs, state.get(), args.state);
   if (common.json)
     print_json(result, median);
   else if (args.outputs.empty())
     print_outputs(result);
   if (args.time && !common.json)
-    fmt::print("{} calls: first {:.3f} ms, best {:.3f} ms, median {:.3f} ms\n", times.size(), times[0],
-               sorted[0], median);
+    fmt::print("{} call{}: first {:.3f} ms, best {:.3f} ms, median {:.3f} ms\n", times.size(),
+               times.size() == 1 ? "" : "s", times[0], sorted[0], median);
   if (result.fault && !common.quiet)
     fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n",
                result.fault->nan ? "NaN" : "overflow", result.fault->op);
@@ -175,7 +213,7 @@ constexpr std::string_view kExamples =
 extern const Command kPredict{
     "predict", "Run a function of a package on this machine", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc or .mlmodel");
+      o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil");
       o.texts("--input", "NAME=FILE", args->input, "an input from an .npy file; may be given several times");
       o.text("--inputs", "FILE", args->inputs, "inputs from an .npz file");
       o.text("--function", "NAME", args->function, "which function; the package's default one if left out");

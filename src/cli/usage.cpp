@@ -47,8 +47,11 @@ std::string plain(const CLI::ParseError& error) {
   const std::string name = said.substr(0, said.find(':'));
   if (said.find(": At Most 1 required but received") != std::string::npos)
     return fmt::format("{} is given more than once", name);
-  if (const size_t at = said.find(": 1 required "); at != std::string::npos && said.ends_with(" missing"))
-    return fmt::format("{} takes a value: {}", name, said.substr(at + 13, said.size() - at - 13 - 8));
+  if (const size_t at = said.find(": 1 required "); at != std::string::npos && said.ends_with(" missing")) {
+    const std::string value = said.substr(at + 13, said.size() - at - 13 - 8);
+    return fmt::format("{} takes a value: {}", name,
+                       value.substr(0, value.find(":INT in ")));  // without CLI11's range
+  }
   constexpr std::string_view kConvert = "Could not convert: ";
   if (const size_t equals = said.find(" = "); said.starts_with(kConvert) && equals != std::string::npos)
     return fmt::format("{} takes a number; found '{}'",

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -31,12 +32,12 @@ void check_size(uint64_t bytes) {
 }  // namespace
 
 Buffer::Buffer(uint64_t bytes) : size_(bytes) {
-  if (bytes == 0) return;
   check_size(bytes);
   const bool huge = bytes >= 2 * kHugePage;
   const uint64_t alignment = huge ? kHugePage : kBufferAlignment;
   void* memory = nullptr;
-  if (::posix_memalign(&memory, alignment, (bytes + alignment - 1) / alignment * alignment) != 0)
+  if (::posix_memalign(&memory, alignment,
+                       std::max<uint64_t>(1, (bytes + alignment - 1) / alignment) * alignment) != 0)
     throw errorf("{} bytes of memory are not to be had", bytes);
   data_ = static_cast<std::byte*>(memory);
 #ifdef MADV_HUGEPAGE

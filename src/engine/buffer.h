@@ -9,7 +9,8 @@ namespace anemone {
 class Buffer {
  public:
   Buffer() = default;
-  // Uninitialised. Throws Error when the machine does not have that much memory.
+  // Uninitialised. Of no bytes it has a place all the same: an empty tensor is there, too. Throws Error when the
+  // machine does not have that much memory.
   explicit Buffer(uint64_t bytes);
   // Zeros. Memory of a large one is only there from the first time that it is written to.
   static Buffer zeros(uint64_t bytes);

@@ -23,9 +23,14 @@ class CpuState : public State {
   CpuState(const Function& function, bool half) : half_(half) {
     for (const auto& input : function.inputs) {
       if (input->type.kind != Type::Kind::state) continue;
-      Entry entry{input->type.content(), Buffer::zeros(static_cast<uint64_t>(input->type.size()) * 4),
-                  StateBounds(input->type.content())};
-      entries_.emplace(input->name, std::move(entry));
+      try {
+        Entry entry{input->type.content(), Buffer::zeros(static_cast<uint64_t>(input->type.size()) * 4),
+                    StateBounds(input->type.content())};
+        entries_.emplace(input->name, std::move(entry));
+      } catch (Error& e) {
+        e.within(fmt::format("state '{}'", input->name));
+        throw;
+      }
     }
   }
 
@@ -42,15 +47,16 @@ class CpuState : public State {
 
   void set(const std::string& name, const Array& value) override {
     const Entry& entry = find(name);
-    if (value.shape() != entry.type.dims())
-      throw errorf("the state '{}' has another shape", name)
-          .found(anemone::shape_text(value.shape()))
-          .expected(shape_text(entry.type.shape));
-    std::vector<float> values = value.to_float();
-    if (half_)
-      for (float& v : values) v = round_to_half(v);
+    const TensorInfo info{name, entry.type.dtype, entry.type.dims(), {}, {}, false};
+    Type type;
+    std::vector<uint32_t> values = take_tensor("state", info, value, type);
+    if (half_ && type.dtype == DType::fp16)
+      for (uint32_t& v : values) v = std::bit_cast<uint32_t>(round_to_half(std::bit_cast<float>(v)));
     if (!values.empty()) std::memcpy(entry.memory.data(), values.data(), values.size() * 4);
-    entry.bounds.reset(values.data());
+    if (type.is_float())
+      entry.bounds.reset(reinterpret_cast<const float*>(entry.memory.data()));
+    else
+      entry.bounds.forget();
   }
 
   uint64_t bytes() const {
@@ -84,6 +90,11 @@ class CpuPredictor : public Predictor {
         info_(function),
         pool_(pool ? std::move(pool) : std::make_shared<ThreadPool>(options.threads)) {
     for (const std::string& tap : options.taps) check_tap(tap);
+    for (const auto& input : function.inputs)
+      if (input->type.kind == Type::Kind::state && !input->type.fixed())
+        throw errorf("the state '{}' has no fixed shape", input->name)
+            .at(fmt::format("function '{}'", function.name))
+            .found(input->type.text());
   }
 
   const Signature& signature() const override { return signature_; }
@@ -166,7 +177,7 @@ class CpuPredictor : public Predictor {
       throw errorf("the function '{}' has no input '{}'", signature_.function, name)
           .expected(describe_inputs(signature_));
     Taken t;
-    t.data = take_input(*it, array, t.type);
+    t.data = take_tensor("input", *it, array, t.type);
     if (options_.arithmetic == Arithmetic::fp16 && t.type.dtype == DType::fp16)
       for (uint32_t& v : t.data) v = std::bit_cast<uint32_t>(round_to_half(std::bit_cast<float>(v)));
     taken.emplace(name, std::move(t));
@@ -177,6 +188,13 @@ class CpuPredictor : public Predictor {
       throw errorf("the input '{}' is missing", input.name).expected(describe_inputs(signature_));
     const Interface& interface = package_->description.interface(signature_.function);
     const ArrayFeature& feature = interface.find(input.name)->type.array;
+    bool fits = feature.shape.size() == input.shape.size();
+    for (size_t i = 0; fits && i < input.shape.size(); ++i)
+      fits = input.shape[i] < 0 || input.shape[i] == feature.shape[i];
+    if (!fits)  // before an array of it is made: it may say anything
+      throw errorf("the default of the input '{}' has the wrong shape", input.name)
+          .found(anemone::shape_text(feature.shape))
+          .expected(describe(input));
     Array array(DType::fp64, feature.shape);
     double value = 0;
     if (const auto* i = std::get_if<int32_t>(&feature.default_value)) value = *i;
@@ -238,15 +256,17 @@ std::unique_ptr<Predictor> make_cpu_predictor(std::shared_ptr<const Package> pac
                                               const std::string& function, const PredictOptions& options,
                                               std::shared_ptr<ThreadPool> pool) {
   const std::vector<Signature> all = signatures(*package);
+  const std::string& usual = package->description.default_function;
+  const std::string& wanted = function.empty() ? usual : function;
   std::string names;
   for (const Signature& signature : all) {
     names += (names.empty() ? "" : ", ") + signature.function;
-    if (!function.empty() && signature.function != function) continue;
+    if (!wanted.empty() && signature.function != wanted) continue;
     const Function* found = package->program.find_function(signature.function);
     ANEMONE_CHECK(found);
     return std::make_unique<CpuPredictor>(std::move(package), *found, signature, options, std::move(pool));
   }
-  throw errorf("there is no function '{}'", function).at(package->path.string()).expected(names);
+  throw errorf("there is no function '{}'", wanted).at(package->path.string()).expected(names);
 }
 
 uint64_t arena_bytes(const Predictor& predictor) {

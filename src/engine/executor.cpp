@@ -343,8 +343,10 @@ Cell cell_of(const FunctionInfo& info, const Cells& cells, const Value* value) {
 }
 
 bool truth(const Cell& cell, const Operation& op) {
-  if (!cell.type || !cell.data || cell.type->size() != 1)
-    throw errorf("the condition is not one bool").at(op_place(op));
+  if (!cell.type || !cell.data || cell.type->dtype != DType::boolean || cell.type->size() != 1)
+    throw errorf("the condition is not one bool")
+        .at(op_place(op))
+        .found(cell.type ? cell.type->text() : "nothing");
   return *static_cast<const int32_t*>(cell.data) != 0;
 }
 

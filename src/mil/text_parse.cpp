@@ -65,6 +65,19 @@ class Parser {
   Parser(std::string_view text, const std::string& name, const BlobResolver& resolve)
       : text_(text), name_(name), resolve_(resolve) {}
 
+  // Where we are: "model.mil:12:102".
+  std::string place() const {
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < std::min(pos_, text_.size()); ++i) {
+      ++column;
+      if (text_[i] == '\n') {
+        ++line;
+        column = 1;
+      }
+    }
+    return fmt::format("{}:{}:{}", name_, line, column);
+  }
+
   Program program() {
     Program out;
     expect_word("program");
@@ -89,15 +102,7 @@ class Parser {
   // ---- characters and words
 
   Error at_here(Error e) const {
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < std::min(pos_, text_.size()); ++i) {
-      ++column;
-      if (text_[i] == '\n') {
-        ++line;
-        column = 1;
-      }
-    }
-    e.at(fmt::format("{}:{}:{}", name_, line, column));
+    e.at(place());
     return e;
   }
 
@@ -168,14 +173,25 @@ class Parser {
     return value;
   }
 
-  uint64_t integer() {
+  // A whole number that `dtype` holds; a negative one in two's complement.
+  uint64_t integer(DType dtype) {
     const std::string token = number_token();
+    const bool negative = token[0] == '-';
+    const int base = token.compare(negative ? 1 : 0, 2, "0x") == 0 ? 16 : 10;
     char* end = nullptr;
     errno = 0;
-    const uint64_t value = token[0] == '-' ? static_cast<uint64_t>(std::strtoll(token.c_str(), &end, 10))
-                                           : std::strtoull(token.c_str(), &end, 10);
+    const uint64_t value = negative ? static_cast<uint64_t>(std::strtoll(token.c_str(), &end, base))
+                                    : std::strtoull(token.c_str(), &end, base);
     if (errno != 0 || end != token.c_str() + token.size())
       throw at_here(errorf("not a whole number of 64 bits").found(token));
+    const bool with_sign = dtype_is_signed(dtype);
+    const uint64_t highest = ~uint64_t{0} >> (64 - dtype_bits(dtype) + (with_sign ? 1 : 0));
+    const bool fits = negative && value != 0 ? with_sign && ~value <= highest : value <= highest;
+    if (!fits)
+      throw at_here(errorf("the number is outside its type")
+                        .found(token)
+                        .expected(fmt::format("{}: {} to {}", dtype_name(dtype),
+                                              with_sign ? -static_cast<int64_t>(highest) - 1 : 0, highest)));
     return value;
   }
 
@@ -191,8 +207,8 @@ class Parser {
 
   Dim dim() {
     if (accept('?')) return Dim::unknown();
-    const uint64_t n = integer();
-    if (n > INT64_MAX) throw at_here(errorf("a dimension is negative or too large"));
+    const uint64_t n = integer(DType::int64);
+    if (n > INT64_MAX) throw at_here(errorf("a dimension is negative"));
     return static_cast<int64_t>(n);
   }
 
@@ -330,6 +346,8 @@ class Parser {
     }
     if (!t.fixed() && dtype_bits(t.dtype) < 8)  // packed: the bytes would not tell how many there are
       throw at_here(errorf("a literal of type {} needs a known size", t.text()));
+    if (t.is_float() && dtype_bits(t.dtype) < 16)
+      throw at_here(errorf("a literal of type {} cannot be read", t.text()).expected("it in a weight file"));
     ElementWriter writer(t.dtype);
     int64_t count = 0;
     elements([&] {
@@ -339,7 +357,7 @@ class Parser {
       else if (t.is_float())
         writer.add_float(floating());
       else
-        writer.add_int(integer());
+        writer.add_int(integer(t.dtype));
     });
     check_count(t, count);
     return Constant::from_bytes(std::move(t), std::move(writer.bytes));
@@ -534,7 +552,13 @@ class Parser {
 }  // namespace
 
 Program parse_mil(std::string_view text, const std::string& name, const BlobResolver& resolve) {
-  return Parser(text, name, resolve).program();
+  Parser parser(text, name, resolve);
+  try {
+    return parser.program();
+  } catch (Error& e) {  // a fault of a size or of a weight file knows nothing of the text
+    if (!e.where().starts_with(name)) e.within(parser.place());
+    throw;
+  }
 }
 
 }  // namespace anemone

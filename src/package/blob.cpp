@@ -117,6 +117,11 @@ Blob BlobFile::blob(std::string file_name, uint64_t offset, const Type& type) co
   if (record.data_offset % static_cast<uint64_t>(std::max(1, dtype_bits(type.dtype) / 8)) != 0)
     throw fail("the data of the blob is not aligned to its elements")
         .found(fmt::format("offset {}", record.data_offset));
+  if (record.data_offset < kBlobAlignment ||
+      (record.data_offset < offset + sizeof record && offset < record.data_offset + need))
+    throw fail("the data of the blob lies over a header")
+        .found(fmt::format("offset {}", record.data_offset))
+        .expected(fmt::format("{}", offset + sizeof record));
   return Blob{std::move(file_name), offset, record.data_offset, record.data_bytes, file_};
 }
 

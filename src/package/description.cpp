@@ -259,7 +259,16 @@ std::string FeatureType::text() const {
     case Kind::int64: return "int64" + end;
     case Kind::float64: return "double" + end;
     case Kind::string: return "string" + end;
-    case Kind::image: return fmt::format("image {}x{}{}", image.width, image.height, end);
+    case Kind::image: {
+      const std::string_view color = image.color_space == 10   ? "grey "
+                                     : image.color_space == 20 ? "RGB "
+                                     : image.color_space == 30 ? "BGR "
+                                     : image.color_space == 40 ? "grey fp16 "
+                                                               : "";
+      const bool flexible = !image.enumerated.empty() || image.range;
+      return fmt::format("{}image {}x{}{}{}", color, image.width, image.height, flexible ? ", flexible" : "",
+                         end);
+    }
     case Kind::dictionary: return "dictionary" + end;
     case Kind::sequence: return "sequence" + end;
     case Kind::array:

@@ -39,8 +39,8 @@ struct Package {
 };
 
 struct ReadOptions {
-  // Parses the model.mil of a compiled model; `blobs` opens what BLOBFILE names.
-  std::function<Program(std::string_view text, const BlobOpener& blobs)> parse_text;
+  // Parses the model.mil of a compiled model, which messages call `name`; `blobs` opens what BLOBFILE names.
+  std::function<Program(std::string_view text, const std::string& name, const BlobOpener& blobs)> parse_text;
 };
 
 Package read_package(const std::filesystem::path& path, const ReadOptions& options = {});

@@ -57,6 +57,8 @@ constexpr ModelKind kKinds[] = {
     {3000, "serialized model"},
 };
 
+constexpr const char* kReadable = "an .mlpackage, .mlmodelc, .mlmodel or .mil";
+
 std::shared_ptr<const MappedFile> open_regular(const fs::path& path) {
   // Before opening: opening a pipe would wait for a writer.
   if (!fs::is_regular_file(path)) throw Error("is not a file").at(path.string()).expected("a regular file");
@@ -142,24 +144,37 @@ std::optional<std::pair<int, std::string_view>> compiled_description(std::string
                    bytes.substr(length_at + 8, length)};
 }
 
+// A program as text, with its weights under `folder`: a model.mil, alone or in a compiled model.
+Package read_text(const fs::path& text_path, const std::string& name, const fs::path& folder,
+                  const ReadOptions& options) {
+  if (!options.parse_text) throw Error("compiled models cannot be read here").at(name);
+  BlobFiles files(folder, folder, {});
+  Package out;
+  out.program = options.parse_text(open_regular(text_path)->text(), name,
+                                   [&](const std::string& file, uint64_t offset, const Type& type) {
+                                     return files.open(file, offset, type);
+                                   });
+  if (out.program.functions.empty()) throw Error("the program has no function").at(name);
+  for (const auto& function : out.program.functions)
+    out.spec_version = std::max(out.spec_version, opset_info(function->opset).spec_version);
+  finish(out, files);
+  return out;
+}
+
+Package read_mil(const fs::path& path, const ReadOptions& options) {
+  Package out =
+      read_text(path, path.string(), path.has_parent_path() ? path.parent_path() : fs::path("."), options);
+  out.path = path;
+  out.description = describe(out.program);
+  return out;
+}
+
 Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
-  if (!options.parse_text) throw Error("compiled models cannot be read here").at(path.string());
   const fs::path text_path = path_inside(path, path, "model.mil");
   if (text_path.empty())
     throw Error("has no model.mil").at(path.string()).hint("only compiled ML Programs can be read");
-  BlobFiles files(path, path, {});
-  Package out;
+  Package out = read_text(text_path, (path / "model.mil").string(), path, options);
   out.path = path;
-  out.program = wire::at_place([&] { return (path / "model.mil").string(); },
-                               [&] {
-                                 return options.parse_text(
-                                     open_regular(text_path)->text(),
-                                     [&](const std::string& file, uint64_t offset, const Type& type) {
-                                       return files.open(file, offset, type);
-                                     });
-                               });
-  for (const auto& function : out.program.functions)
-    out.spec_version = std::max(out.spec_version, opset_info(function->opset).spec_version);
   bool described = false;
   if (const fs::path data = path_inside(path, path, "coremldata.bin"); !data.empty()) {
     const auto file = open_regular(data);
@@ -176,7 +191,6 @@ Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
     out.description = describe(out.program);
     out.notes.push_back("coremldata.bin could not be read: inputs and outputs are taken from the program");
   }
-  finish(out, files);
   return out;
 }
 
@@ -216,8 +230,17 @@ Package read_model(std::string_view model, const std::string& name, const BlobOp
 
 Package read_package(const fs::path& path, const ReadOptions& options) {
   try {
+    if (path.empty()) throw Error("the package has no name").expected(kReadable);
     if (!fs::exists(path)) throw Error("is not there").at(path.string());
-    if (!fs::is_directory(path)) return read_mlmodel(path);
+    if (!fs::is_directory(path)) {
+      if (path.extension() == ".mil") return read_mil(path, options);
+      try {
+        return read_mlmodel(path);
+      } catch (Error& e) {  // more likely another kind of file than a broken model
+        if (path.extension() != ".mlmodel") e.expected(kReadable).hint("");
+        throw;
+      }
+    }
     // A trailing slash leaves no file name.
     const fs::path named = path.has_filename() ? path : path.parent_path();
     if (fs::exists(named / "model.mil") || named.extension() == ".mlmodelc")

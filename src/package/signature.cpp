@@ -26,8 +26,8 @@ TensorInfo tensor_info(const Value& value, const Feature* feature) {
 
 std::shared_ptr<const Package> open_package(const std::filesystem::path& path) {
   ReadOptions options;
-  options.parse_text = [&](std::string_view text, const BlobOpener& blobs) {
-    return parse_mil(text, (path / "model.mil").string(), [&](Blob& blob, const Type& type) {
+  options.parse_text = [](std::string_view text, const std::string& name, const BlobOpener& blobs) {
+    return parse_mil(text, name, [&](Blob& blob, const Type& type) {
       blob = blobs(blob.file_name, blob.record_offset, type);
     });
   };

@@ -34,10 +34,8 @@ decltype(auto) at_place(Place&& place, Body&& body) {
   } catch (Error& e) {
     e.within(place());
     throw;
-  } catch (const protozero::exception& e) {
-    throw errorf("the bytes are not a protobuf message: {}", e.what())
-        .at(place())
-        .hint("is the file cut short?");
+  } catch (const protozero::exception&) {
+    throw Error("the bytes are not a protobuf message").at(place()).hint("is the file cut short?");
   }
 }
 

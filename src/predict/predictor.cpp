@@ -37,10 +37,11 @@ bool allowed(const TensorInfo& info, const std::vector<int64_t>& shape) {
 
 std::string describe(const TensorInfo& info) {
   std::string out = fmt::format("{}: {} ", info.name, dtype_name(info.dtype));
+  const std::string_view end = info.optional ? " (optional)" : "";
   if (!info.enumerated.empty()) {
     for (size_t i = 0; i < info.enumerated.size(); ++i)
       out += (i ? " or " : "") + shape_text(info.enumerated[i]);
-    return out;
+    return out.append(end);
   }
   out += "[";
   for (size_t i = 0; i < info.shape.size(); ++i) {
@@ -53,7 +54,7 @@ std::string describe(const TensorInfo& info) {
     else
       out += "?";
   }
-  return out + "]" + (info.optional ? " (optional)" : "");
+  return out.append("]").append(end);
 }
 
 std::string describe_inputs(const Signature& signature) {
@@ -62,11 +63,11 @@ std::string describe_inputs(const Signature& signature) {
   return out.empty() ? "no inputs" : out;
 }
 
-std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Type& type) {
+std::vector<uint32_t> take_tensor(const char* what, const TensorInfo& info, const Array& array, Type& type) {
   const bool scalar =
       info.shape.empty() && info.enumerated.empty() && array.shape() == std::vector<int64_t>{1};
   if (!scalar && !allowed(info, array.shape()))
-    throw errorf("the input '{}' has the wrong shape", info.name)
+    throw errorf("the {} '{}' has the wrong shape", what, info.name)
         .found(shape_text(array.shape()))
         .expected(describe(info));
   type = Type::tensor(info.dtype, scalar ? std::vector<int64_t>{} : array.shape());
@@ -80,13 +81,13 @@ std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Typ
   try {
     values = array.to_int();
   } catch (Error& e) {
-    e.within(fmt::format("input '{}'", info.name));
+    e.expected(describe(info)).within(fmt::format("{} '{}'", what, info.name));
     throw;
   }
   const auto [low, high] = int_range(info.dtype);
   for (size_t i = 0; i < out.size(); ++i) {
     if (values[i] < low || values[i] > high)
-      throw errorf("a value of the input '{}' is outside its type", info.name)
+      throw errorf("a value of the {} '{}' is outside its type", what, info.name)
           .found(fmt::format("{}", values[i]))
           .expected(fmt::format("{}: {} to {}", dtype_name(info.dtype), low, high));
     out[i] = static_cast<uint32_t>(values[i]);

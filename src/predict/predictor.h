@@ -14,9 +14,9 @@ namespace anemone {
 std::string describe_inputs(const Signature& signature);
 std::string describe(const TensorInfo& info);
 
-// Checks an array against the input it is for and converts it to 4-byte elements of `type` (whose flexible
-// dimensions are set from the array).
-std::vector<uint32_t> take_input(const TensorInfo& info, const Array& array, Type& type);
+// Checks an array against the "input" or "state" it is for and converts it to 4-byte elements of `type` (whose
+// flexible dimensions are set from the array).
+std::vector<uint32_t> take_tensor(const char* what, const TensorInfo& info, const Array& array, Type& type);
 
 // Elements back to an array: fp32 for floating types, int32 for the others. A scalar comes as [1], as from
 // Core ML.

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cstring>
 #include <filesystem>
@@ -186,6 +187,39 @@ TEST_CASE("strings are written as NumPy's unicode type") {
   CHECK(bytes.find("'descr': '<U3'") != std::string::npos);
   CHECK(bytes.find(std::string("d\0\0\0\xf6\0\0\0g\0\0\0", 12)) != std::string::npos);
   CHECK(error_of([&] { read_npz(file.path); }).find("text") != std::string::npos);
+}
+
+TEST_CASE("a file is only replaced by a whole one") {
+  TempFile file;
+  write_npz(file.path, {{"x", Array::from<float>({1}, {1})}});
+  const std::string before = slurp(file.path);
+  {
+    NpzWriter writer(file.path);
+    writer.add("y", Array::from<float>({1}, {2}));  // and then something goes wrong
+  }
+  CHECK(slurp(file.path) == before);
+  CHECK(error_of([] { NpzWriter writer(std::filesystem::temp_directory_path()); }).find("is a folder") !=
+        std::string::npos);
+  // Through a link: the link stays.
+  const std::filesystem::path link = file.path.string() + ".link";
+  std::filesystem::create_symlink(file.path, link);
+  write_npz(link, {{"z", Array::from<float>({1}, {3})}});
+  CHECK(std::filesystem::is_symlink(link));
+  std::filesystem::remove(link);
+  CHECK(read_npz(file.path)[0].first == "z");
+}
+
+TEST_CASE("a pipe is refused at once, not waited for") {
+  const std::filesystem::path pipe =
+      std::filesystem::temp_directory_path() / ("anemone_pipe_" + std::to_string(::getpid()));
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(error_of([&] { read_npy(pipe); }).find("is not a file") != std::string::npos);
+  std::filesystem::remove(pipe);
+}
+
+TEST_CASE("an error is one line, whatever the names in it hold") {
+  const Error e = Error("the value 'a\nb' is not defined").at(std::string("x\0y\x1b[31m", 8));
+  CHECK(std::string(e.what()) == "x y [31m: the value 'a b' is not defined");
 }
 
 TEST_CASE("a damaged .npz is an error and never unpacks more than it declares") {

@@ -19,10 +19,10 @@ std::map<std::string, Array> read_arrays(const std::filesystem::path& folder);
 // Sorted, so that runs are comparable.
 std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
 
-// Empty when every |got - expected| <= atol + rtol * |expected| (NaN equals NaN, inf equals inf); else what
-// differs.
-std::string difference(const Array& got, const Array& expected, double atol, double rtol,
-                       bool compare_shapes);
+// Empty when every |got - expected| <= atol + rtol * |expected| (NaN equals NaN, inf equals inf), but for the part of
+// the values that may differ; else what differs.
+std::string difference(const Array& got, const Array& expected, double atol, double rtol, bool compare_shapes,
+                       double may_differ = 0);
 
 // Counts and prints: "mil_ops: 436 passed, 0 failed".
 struct Tally {

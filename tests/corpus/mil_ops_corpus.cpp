@@ -91,8 +91,8 @@ void check(const nlohmann::json& info, const Runner& runner, State* state, const
     for (const auto& [name, expected] : arrays(folder / "expected.npz")) {
       const Array& got = result.at(name);
       const std::string what = fmt::format("{} {}({})", folder.filename().string(), ops, name);
-      const std::string problem =
-          difference(got, expected, info.at("atol"), info.at("rtol"), info.at("shapes"));
+      const std::string problem = difference(got, expected, info.at("atol"), info.at("rtol"),
+                                             info.at("shapes"), info.at("mismatch_ratio"));
       const auto within = [&](double bound) { return difference(got, expected, bound, 0, true).empty(); };
       if (problem.empty())
         tally.add(what, "");

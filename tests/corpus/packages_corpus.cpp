@@ -93,14 +93,15 @@ TEST_CASE("corpus_mlpackages: packages found in the wild agree with another runt
   if (!root) return;
   Tally tally("mlpackages");
   for (const fs::path& package_path : folders_in(*root)) {
-    if (package_path.extension() != ".mlpackage") continue;
+    if (package_path.extension() != ".mlpackage" && package_path.extension() != ".mlmodelc") continue;
+    const auto package = open_package(package_path);
+    CHECK_MESSAGE(!signatures(*package).empty(), package_path.string());
     for (const auto& entry : fs::directory_iterator(*root)) {
-      // basic_pitch_io.npz belongs to basic_pitch_nmp.mlpackage: the part before the last _ is the same.
-      const std::string stem = entry.path().stem().string();
-      if (!stem.ends_with("_io") ||
-          !package_path.stem().string().starts_with(stem.substr(0, stem.size() - 2)))
-        continue;
-      const auto predictor = make_predictor(open_package(package_path));
+      // basic_pitch_io.npz belongs to basic_pitch.mlpackage and to basic_pitch_nmp.mlpackage.
+      const std::string stem = entry.path().stem().string(), whose = package_path.stem().string() + "_";
+      if (entry.path().extension() != ".npz" || !stem.ends_with("_io")) continue;
+      if (!whose.starts_with(stem.substr(0, stem.size() - 2))) continue;
+      const auto predictor = make_predictor(package);
       std::map<std::string, Array> inputs, expected;
       std::set<std::string> names;
       for (const TensorInfo& info : predictor->signature().inputs) names.insert(info.name);

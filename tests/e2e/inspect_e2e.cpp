@@ -1,8 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "check/wrap.h"
 #include "e2e/command.h"
+#include "mil/builder.h"
+#include "package/package.h"
 #include "support/temp_folder.h"
 
 using namespace anemone;
@@ -19,6 +23,42 @@ TEST_CASE("inspect shows inputs, outputs, states and weights") {
   CHECK(mil.out.starts_with("program(1"));
   const Outcome weights = anemone_command({"inspect", recall_package(), "--weights", "--ops"});
   CHECK(weights.out.find("[64, 64, 1, 1]") != std::string::npos);
+}
+
+TEST_CASE("inspect keeps to 100 columns and says what an image and a classifier are") {
+  const TempFolder folder;
+  Package package;
+  package.spec_version = 9;
+  Function& f = add_function(package.program, "main", Opset::ios18);
+  Value* x = add_input(f, "picture", Type::tensor(DType::fp32, {1, 2}));
+  Builder b(f);
+  Value* w = b.constant(Constant::from_bytes(Type::tensor(DType::fp32, {20, 2}), Constant::Bytes(160)),
+                        "a_weight_with_a_name_that_is_" + std::string(60, 'x'));
+  Value* y = b.op("linear", {{"x", x}, {"weight", w}}, "a_value_with_a_name_that_is_" + std::string(30, 'y'));
+  Value* z = b.op("softmax", {{"x", y}, {"axis", Constant::integer(-1)}});
+  b.output(z);
+  package.description = describe(package.program);
+  Feature& feature = package.description.main.inputs[0];
+  feature.description =
+      "what the camera sees when it is dark, when it is light, when it is neither of the two, and when there "
+      "is no camera at all";
+  feature.type.kind = FeatureType::Kind::image;
+  feature.type.image = {2, 1, 30, {}, {}};
+  package.description.metadata = Metadata{std::string(300, 'd'), "", "", "", {}, ""};
+  write_package(package, folder / "m.mlpackage");
+  const Outcome plain = anemone_command({"inspect", folder / "m.mlpackage", "--weights", "--ops"});
+  CHECK(plain.status == 0);
+  CHECK(plain.out.find("picture: fp32 [1, 2]; BGR image 2x1, given as an array of its pixels") !=
+        std::string::npos);
+  CHECK(plain.out.find(std::string(60, 'x') + "\n") != std::string::npos);
+  std::istringstream lines(plain.out.substr(plain.out.find('\n')));  // the first one is the path
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(columns(line) <= 100, line);
+  const Outcome all =
+      anemone_command({"inspect", folder / "m.mlpackage", "--weights", "--ops", "--mil", "--json"});
+  const auto json = nlohmann::json::parse(all.out);
+  CHECK(json.at("mil").get<std::string>().starts_with("program(1.3)"));
+  CHECK(json.at("functions").at(0).at("inputs").at(0).at("image") == "BGR image 2x1");
+  CHECK(json.at("functions").at(0).at("operations").at(1).at("types").at(0) == "tensor<fp32, [1, 20]>");
 }
 
 TEST_CASE("inspect --json is JSON and says the same") {

@@ -103,6 +103,36 @@ TEST_CASE("predict prints a summary, or JSON that says the same") {
   CHECK(json.at("milliseconds").get<double>() >= 0);
 }
 
+TEST_CASE("whole numbers are printed in full, and what is not finite by name") {
+  const TempFolder folder;
+  write_npy(folder / "x.npy", Array::from<int32_t>({4}, {61728394, -5, 1, 2}));
+  const Outcome whole =
+      anemone_command({"predict", integer_package(folder), "--input", "x=" + (folder / "x.npy").string()});
+  CHECK(whole.out == "y  int32 [4]\n  from -10 to 123456788, mean 3.08642e+07\n  first: 123456788 -10 2 4\n");
+  write_npz(folder / "nan.npz", {{"letter", Array::from<float>({1}, {NAN})}});
+  spill(folder / "m.mil",
+        "program(1.0)\n{ func main<ios17>(tensor<fp32, [1]> letter) { tensor<fp32, [1]> y = relu(x = "
+        "letter)[name = "
+        "tensor<string, []>(\"y\")]; } -> (y); }\n");
+  const Outcome nan = anemone_command({"predict", folder / "m.mil", "--inputs", folder / "nan.npz"});
+  CHECK(nan.out == "y  fp32 [1]\n  1 values, none of them finite\n  first: nan\n");
+  const Outcome json =
+      anemone_command({"predict", folder / "m.mil", "--inputs", folder / "nan.npz", "--json"});
+  CHECK(nlohmann::json::parse(json.out).at("outputs").at("y").at("max").is_null());
+}
+
+TEST_CASE("the two files of a call are written both or not at all") {
+  const TempFolder folder;
+  check_refused(anemone_command({"predict", recall_package(), "--inputs", recall_steps().at(0), "--outputs",
+                                 folder / "out.npz", "--state", folder / "absent" / "state.npz"}),
+                {"state.npz", "folder is not there"});
+  CHECK(!std::filesystem::exists(folder / "out.npz"));
+  check_refused(anemone_command({"predict", recall_package(), "--inputs", recall_steps().at(0), "--outputs",
+                                 folder / "absent" / "out.npz", "--state", folder / "state.npz"}),
+                {"out.npz"});
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
 TEST_CASE("wrong inputs are refused with what the function expects") {
   const TempFolder folder;
   const std::string package = recall_package(), inputs = recall_steps().at(0);
@@ -118,6 +148,9 @@ TEST_CASE("wrong inputs are refused with what the function expects") {
   check_refused(anemone_command({"predict", package, "--inputs", inputs, "--function", "prefill"}),
                 {"prefill", "main"});
   check_refused(anemone_command({"predict", package, "--inputs", inputs, "--tap", "nothing"}), {"nothing"});
+  check_refused(anemone_command({"predict", package, "--inputs", file}), {"x.npy", "--input NAME="});
+  check_refused(anemone_command({"predict", package, "--input", "letter=" + inputs}), {".npz", "--inputs"});
+  check_refused(anemone_command({"predict", package, "--input", "letter="}), {"NAME=FILE", "letter="});
 }
 
 TEST_CASE("broken and mistyped arrays are refused by name") {

@@ -152,7 +152,7 @@ TEST_CASE("inputs are taken as they come, and what does not fit is listed") {
   CHECK(message({{"x", i}, {"i", i}}) ==
         "the input 'x' has the wrong shape; found [1], expected x: fp16 [2, 1]");
   CHECK(message({{"x", x}, {"i", Array::from<float>({1}, {0.5f})}}) ==
-        "input 'i': a value is not a whole number; found 0.5");
+        "input 'i': a value is not a whole number; found 0.5, expected i: int32 [1]");
   CHECK(message({{"x", x}, {"i", Array::from<double>({1}, {3e9})}}).find("is outside its type") !=
         std::string::npos);
 }
@@ -170,6 +170,64 @@ TEST_CASE("values inside a program can be tapped") {
   CHECK_THROWS_AS(make_predictor(package, "", {.taps = {"nothing"}}), Error);
   CHECK_THROWS_WITH_AS(make_predictor(package, "other"), doctest::Contains("there is no function 'other'"),
                        Error);
+}
+
+TEST_CASE("states of whole numbers and of one number are set and got back") {
+  const auto package =
+      package_of("tensor<int8, [2]> x, state<tensor<int8, [2]>> sum, state<tensor<fp16, []>> count",
+                 "tensor<int8, [2]> old = read_state(input = sum)[name = string(\"old\")];"
+                 "tensor<int32, [2]> a = cast(dtype = string(\"int32\"), x = old)[name = string(\"a\")];"
+                 "tensor<int32, [2]> b = cast(dtype = string(\"int32\"), x = x)[name = string(\"b\")];"
+                 "tensor<int32, [2]> c = add(x = a, y = b)[name = string(\"c\")];"
+                 "tensor<int8, [2]> y = cast(dtype = string(\"int8\"), x = c)[name = string(\"y\")];"
+                 "write_state(data = y, input = sum)[name = string(\"w\")];"
+                 "fp16 n = read_state(input = count)[name = string(\"n\")];"
+                 "fp16 m = add(x = n, y = fp16(1))[name = string(\"m\")];"
+                 "write_state(data = m, input = count)[name = string(\"v\")];",
+                 "y", "ios26");
+  const auto predictor = make_predictor(package);
+  const auto state = predictor->make_state();
+  state->set("sum", Array::from<int8_t>({2}, {100, -7}));
+  const std::map<std::string, Array> inputs = {{"x", Array::from<int32_t>({2}, {1, 2})}};
+  CHECK(predictor->predict(inputs, state.get()).at("y").to_int() == std::vector<int64_t>{101, -5});
+  const auto copy = predictor->make_state();
+  for (const std::string& name : state->names()) copy->set(name, state->get(name));
+  CHECK(predictor->predict(inputs, copy.get()).at("y").to_int() == std::vector<int64_t>{102, -3});
+  CHECK(floats(copy->get("count")) == std::vector<float>{2});
+  CHECK_THROWS_WITH_AS(state->set("sum", Array::from<int32_t>({2}, {1, 300})),
+                       doctest::Contains("a value of the state 'sum' is outside its type"), Error);
+}
+
+TEST_CASE("what cannot be run is said before it is") {
+  CHECK_THROWS_WITH_AS(
+      make_predictor(package_of("tensor<fp16, [2]> x, state<tensor<fp16, [?]>> s",
+                                "tensor<fp16, [2]> y = relu(x = x)[name = string(\"y\")];", "y")),
+      doctest::Contains("the state 's' has no fixed shape"), Error);
+  // A loop that asks a number.
+  const auto loop = package_of("tensor<fp32, [1]> x",
+                               "tensor<fp32, [1]> y = while_loop(loop_vars = (x))[name = string(\"loop\")]"
+                               " (tensor<fp32, [1]> a) { } -> (a)"
+                               " (tensor<fp32, [1]> a) { tensor<fp32, [1]> b = relu(x = a)[name = "
+                               "string(\"b\")]; } -> (b);",
+                               "y");
+  CHECK_THROWS_WITH_AS(make_predictor(loop)->predict({{"x", Array::from<float>({1}, {0})}}),
+                       doctest::Contains("the condition is not one bool; found tensor<fp32, [1]>"), Error);
+  const auto relu =
+      package_of("tensor<fp32, [2]> x", "tensor<fp32, [2]> y = relu(x = x)[name = string(\"y\")];", "y");
+  Package other;
+  other.program = parse_mil(print_mil(relu->program), "t");
+  other.description = relu->description;
+  other.description.default_function = "gone";
+  CHECK_THROWS_WITH_AS(make_predictor(std::make_shared<Package>(std::move(other))),
+                       doctest::Contains("there is no function 'gone'"), Error);
+  // A default that says it is larger than the input can be.
+  Package huge;
+  huge.program = parse_mil(print_mil(relu->program), "t");
+  huge.description = relu->description;
+  huge.description.main.inputs[0].type.optional = true;
+  huge.description.main.inputs[0].type.array.shape = {int64_t{1} << 31, int64_t{1} << 31};
+  CHECK_THROWS_WITH_AS(make_predictor(std::make_shared<Package>(std::move(huge)))->predict({}),
+                       doctest::Contains("the default of the input 'x' has the wrong shape"), Error);
 }
 
 TEST_CASE("sizes beyond the machine are refused, not tried") {

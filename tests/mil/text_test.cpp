@@ -81,6 +81,26 @@ TEST_CASE("what is wrong in MIL text is said with line and column") {
   CHECK(error(kSmall, "st = const", "w = const").find("'w' is defined twice") != std::string::npos);
   CHECK(error("program(1.0){" + std::string(100, '[') + "func", "func", "func").find("m.mil:1:") == 0);
   CHECK(error(kSmall, "} -> (y, c);", "").find("m.mil:") == 0);
+  // A number that its type does not hold is not cut to fit.
+  CHECK(error(kSmall, "[-8, 7, 1]", "[-8, 8, 1]") ==
+        "m.mil:9:93: the number is outside its type; found 8, expected int4: -8 to 7");
+  for (const char* literal :
+       {"int8(128)", "int8(-129)", "uint8(-1)", "uint8(256)", "int32(2147483648)", "uint1(2)",
+        "uint64(18446744073709551616)", "int64(-9223372036854775809)", "fp8e5m2(1)"})
+    CHECK_MESSAGE(error(kSmall, "bool(true)", literal) != "no error", literal);
+  for (const char* literal : {"int8(-128)", "uint8(255)", "uint8(-0)", "int32(-2147483648)",
+                              "uint64(18446744073709551615)", "int64(-9223372036854775808)", "int32(0x10)"})
+    CHECK_MESSAGE(error(kSmall, "bool(true)", literal) == "no error", literal);
+}
+
+TEST_CASE("a fault behind the text is said with the place in the text, and once") {
+  const auto broken = [](Blob&, const Type&) { throw Error("the blob is not there").at("weight.bin"); };
+  try {
+    parse_mil(kSmall, "m.mil", broken);
+    CHECK(false);
+  } catch (const Error& e) {
+    CHECK(std::string(e.what()) == "m.mil:5:183: weight.bin: the blob is not there");
+  }
 }
 
 TEST_CASE("compiled models' texts parse, print and parse again to the same program") {
@@ -102,9 +122,10 @@ TEST_CASE("compiled models' texts parse, print and parse again to the same progr
     const Program p = parse_mil(file->text(), path.string());
     const std::string printed = print_mil(p);
     CHECK(same_program(p, parse_mil(printed, "printed")));
-    // And this printer writes what the compiler writes, but for a line break at the very end.
-    CHECK(printed.substr(0, printed.rfind('}')) == file->text().substr(0, file->text().rfind('}')));
     ++count;
+    // And this printer writes what the compiler writes, but for a line break at the very end.
+    if (file->text().find("\"coremlc-version\"") == std::string_view::npos) continue;
+    CHECK(printed.substr(0, printed.rfind('}')) == file->text().substr(0, file->text().rfind('}')));
   }
   std::filesystem::remove(temporary);
   CHECK(count > 0);

@@ -59,9 +59,11 @@ TEST_CASE("a broken package is an error that says what is wrong") {
   };
   const Case cases[] = {
       {"no manifest", [](Files& f) { fs::remove(f.manifest); }, "has no Manifest.json"},
-      {"manifest is not JSON", [](Files& f) { spill(f.manifest, "{\"a\": "); }, "is not JSON"},
+      {"manifest is not JSON", [](Files& f) { spill(f.manifest, "{\"a\": "); },
+       "is not valid JSON near byte 7"},
       {"manifest is a list", [](Files& f) { spill(f.manifest, "[]"); }, "is not a manifest"},
-      {"manifest nests deep", [](Files& f) { spill(f.manifest, std::string(100000, '[')); }, "is not JSON"},
+      {"manifest nests deep", [](Files& f) { spill(f.manifest, std::string(100000, '[')); },
+       "is not valid JSON"},
       {"newer format", [](Files& f) { replace(f.manifest, "1.0.0", "2.0.0"); }, "newer than we know"},
       {"no version", [](Files& f) { replace(f.manifest, "1.0.0", "x"); }, "is not a version"},
       {"missing key", [](Files& f) { replace(f.manifest, "\"author\"", "\"writer\""); },
@@ -119,6 +121,9 @@ TEST_CASE("a broken package is an error that says what is wrong") {
       {"other size", [](Files& f) { poke(f.weights, 72, "\x20"); }, "wrong size"},
       {"data past the end", [](Files& f) { poke(f.weights, 80, "\xff\xff\xff\xff\xff\xff\xff\xff"); },
        "past the end"},
+      {"data over the file's header", [](Files& f) { poke(f.weights, 80, std::string(1, '\0')); },
+       "lies over a header"},
+      {"data over its record", [](Files& f) { poke(f.weights, 80, "\x48"); }, "lies over a header"},
       {"unaligned data", [](Files& f) { poke(f.weights, 80, "\x7f"); }, "not aligned"},
       {"weights path leaves",
        [](Files& f) { replace(f.model, "@model_path/weights/weight.bin", "@model_path/../../../../../x.x"); },
@@ -139,6 +144,17 @@ TEST_CASE("a broken package is an error that says what is wrong") {
     CHECK(!message.empty());
     CHECK(message.find(c.message) != std::string::npos);
   }
+}
+
+TEST_CASE("a file that is no model is told what can be read") {
+  const TempFolder folder;
+  spill(folder / "note.txt", "hello, world");
+  spill(folder / "model.mlmodel", "hello, world");
+  CHECK(error_of([&] { read_package(folder / "note.txt"); }) ==
+        (folder / "note.txt").string() +
+            ": the bytes are not a protobuf message; expected an .mlpackage, .mlmodelc, .mlmodel or .mil");
+  CHECK(error_of([&] { read_package(folder / "model.mlmodel"); }).ends_with("is the file cut short?"));
+  CHECK(error_of([] { read_package(""); }).find("no name") != std::string::npos);
 }
 
 TEST_CASE("missing weights are told apart from weights that nobody needs") {
@@ -261,10 +277,12 @@ TEST_CASE("a compiled model is read through the parser of MIL text") {
   spill(path / "model.mil", "program text");
   CHECK(error_of([&] { read_package(path); }).find("cannot be read here") != std::string::npos);
   ReadOptions options;
-  options.parse_text = [](std::string_view text, const BlobOpener&) {
+  options.parse_text = [&](std::string_view text, const std::string& name, const BlobOpener&) {
     CHECK(text == "program text");
+    CHECK(name == (path / "model.mil").string());
     return std::move(small_package().program);
   };
+  CHECK(read_package(path / "model.mil", options).description.main.inputs[0].name == "x");  // the text alone
   const Package derived = read_package(path, options);
   CHECK(derived.description.main.inputs[0].name == "x");
   CHECK(derived.notes.size() == 1);
