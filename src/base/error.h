@@ -4,7 +4,10 @@
 // ANEMONE_CHECK is for our own mistakes only, never for input.
 #pragma once
 
+#include <fmt/core.h>
+#if FMT_VERSION >= 110000  // before, core.h has all that is needed here and takes half the time to read
 #include <fmt/format.h>
+#endif
 
 #include <utility>
 
