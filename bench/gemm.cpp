@@ -73,8 +73,8 @@ int main(int argc, char** argv) {
           for (int64_t r = 0; r < rows; r += 24)
             for (int64_t from = 0; from < k; from += kGemmDepth) {
               for (int64_t i = 0; i < 24; ++i)
-                widen(kind, weights.data() + ((r + i) * k + from) * bytes, kGemmDepth,
-                      tile.data() + i * kGemmDepth);
+                widen(kind, {weights.data() + ((r + i) * k + from) * bytes, nullptr},
+                      weights.data() + weights.size(), kGemmDepth, tile.data() + i * kGemmDepth);
               gemm_packed(24, tokens, kGemmDepth, tile.data(), kGemmDepth,
                           packed.data() + packed_size(tokens, from), out.data() + r * tokens, tokens,
                           from > 0);

@@ -18,7 +18,7 @@ void run_conv1x1(const OpCall& c) {
   const WeightKind kind = *weight_kind(&stored);
   const int64_t rows = stored.type().shape[0].size(), k = stored.type().shape[1].size();
   const int64_t positions = c.out_type().size() / rows;
-  const int64_t bytes = kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
+  const int64_t bytes = weight_bits(kind) / 8;
   // Vectors one after the other: the input has its channels apart.
   const float* x = c.floats("x");
   std::vector<float> vectors;
@@ -53,7 +53,7 @@ void run_conv1x1(const OpCall& c) {
 std::optional<WeightKind> weight_kind(const StoredTensor* stored) {
   if (!stored) return std::nullopt;
   const StoredTensor::Form form = stored->form();
-  if (!form.data || form.offset || form.lut) return std::nullopt;
+  if (!form.data || form.offset || form.indices() || form.columns_per_scale > 0) return std::nullopt;
   if (form.dtype == DType::fp16) return WeightKind::fp16;
   if (form.dtype == DType::fp32) return WeightKind::fp32;
   if (form.dtype == DType::int8) return WeightKind::int8;

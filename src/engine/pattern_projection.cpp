@@ -9,6 +9,7 @@
 
 #include "engine/kernel_choice.h"
 #include "engine/patterns.h"
+#include "engine/weight_rows.h"
 #include "kernels/attention.h"
 #include "kernels/convert.h"
 #include "kernels/gemm.h"
@@ -17,72 +18,14 @@
 namespace anemone {
 namespace {
 
-constexpr int64_t kRows = 64;      // of a weight that a thread takes at a time, for few positions
+constexpr int64_t kRows = WeightRows::kMost;  // of a weight that a thread takes at a time, for few positions
 constexpr int64_t kTileRows = 24;  // the same for many, widened kGemmDepth columns at a time: 18 KiB
+constexpr int64_t kFewRows = 4;    // of a weight widened at a time, for few positions
 
 struct Weight {
-  std::shared_ptr<const StoredTensor> stored;
-  StoredTensor::Form form;
-  std::optional<WeightKind> kind;  // read where it lies
-  int bits = 0;                    // above 0: through a PackedTable; neither: by read(), for many positions
-  int64_t rows = 0;
+  WeightRows rows;
   int bias = -1;        // which input; -1: none
   bool halves = false;  // the result is declared fp16
-
-  // The scale is still to be applied.
-  bool scaled() const { return (kind || bits > 0) && form.scale; }
-};
-
-constexpr int64_t kFewRows = 4;  // of a weight widened at a time, for few positions
-
-// Bits of the elements, where a table tells what bytes of them stand for: palettes, and integers of 4 bits
-// with a scale. 0: none.
-int packed_bits(const StoredTensor::Form& form, int64_t k) {
-  if (!form.data || form.offset || (!form.lut && form.dtype != DType::int4)) return 0;
-  switch (form.dtype) {
-    case DType::uint8: return 8;
-    case DType::int4: return !form.lut && k % 2 == 0 ? 4 : 0;
-    case DType::uint4: return k % 2 == 0 ? 4 : 0;
-    case DType::uint2: return k % 4 == 0 ? 2 : 0;
-    case DType::uint1: return k % 8 == 0 ? 1 : 0;
-    default: return 0;
-  }
-}
-
-// Rows of a weight as floats.
-class Widener {
- public:
-  explicit Widener(int64_t k) : k_(k) {}
-
-  // Columns [from, from + count) of a row.
-  void read(const Weight& w, int64_t row, int64_t from, int64_t count, float* out) {
-    const int64_t first = row * k_ + from;
-    if (w.kind) return widen(*w.kind, w.form.data + first * bytes_of(*w.kind), count, out);
-    if (w.bits == 0) return w.stored->read(first, first + count, out);
-    static constexpr float kIntegers[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
-    const float* values = w.form.lut ? w.form.lut + (row / w.form.rows_per_lut << w.bits) : kIntegers;
-    if (values != values_ || w.bits != bits_) table_.fill(bits_ = w.bits, values_ = values);
-    table_.widen(w.form.data + first * w.bits / 8, count, out);
-  }
-
-  // Asks the memory for a piece of a row that comes next, while this one is multiplied: pieces are too short
-  // for the processor to see a stream.
-  void fetch(const Weight& w, int64_t row, int64_t from, int64_t count) const {
-    const int64_t bits = w.kind ? 8 * bytes_of(*w.kind) : w.bits;
-    if (bits == 0 || row >= w.rows) return;
-    const std::byte* data = w.form.data + (row * k_ + from) * bits / 8;
-    for (int64_t i = 0; i < count * bits / 8; i += 64) __builtin_prefetch(data + i, 0, 2);
-  }
-
-  static int64_t bytes_of(WeightKind kind) {
-    return kind == WeightKind::fp32 ? 4 : kind == WeightKind::fp16 ? 2 : 1;
-  }
-
- private:
-  const int64_t k_;
-  PackedTable table_;
-  const float* values_ = nullptr;  // of the table
-  int bits_ = 0;
 };
 
 // The least n such that the columns from n - 1 on are the same, bit by bit.
@@ -106,34 +49,35 @@ class Projection : public FusedKernel {
       : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend) {
     const int64_t rows = positions_ <= kMostPositions ? kRows : kTileRows;
     for (size_t w = 0; w < weights_.size(); ++w)
-      for (int64_t r = 0; r < weights_[w].rows; r += rows)
-        units_.push_back({w, r, std::min(rows, weights_[w].rows - r)});
+      for (int64_t r = 0, end = weights_[w].rows.rows(); r < end; r += rows)
+        units_.push_back({w, r, std::min(rows, end - r)});
   }
 
   bool run(const FusedCall& c) const override {
     const float* x = c.floats(0);
     const bool few = positions_ <= kMostPositions;
     const int64_t live = few ? positions_ : distinct_columns(x, k_, positions_);
-    std::vector<float> room;
+    std::vector<float> vectors;
     if (!few) {
       x = packed(c, x, live);
     } else if (positions_ > 1) {  // vectors one after the other: the input has its channels apart
-      room.resize(static_cast<size_t>(k_ * positions_));
+      vectors.resize(static_cast<size_t>(k_ * positions_));
       for (int64_t i = 0; i < k_; ++i)
         for (int64_t t = 0; t < positions_; ++t)
-          room[static_cast<size_t>(t * k_ + i)] = x[i * positions_ + t];
-      x = room.data();
+          vectors[static_cast<size_t>(t * k_ + i)] = x[i * positions_ + t];
+      x = vectors.data();
     }
     std::atomic<bool> fine = true;
     c.pool().parallel_for(static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-      Widener widener(k_);
+      WeightRows::Room room;
       std::vector<float> tile(static_cast<size_t>(!few        ? kTileRows * kGemmDepth
                                                   : in_place_ ? 0
                                                               : kFewRows * k_));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
-        few ? multiply_few(c, unit, x, widener, tile.data())
-            : multiply_many(c, unit, x, live, widener, tile.data());
+        weights_[unit.weight].rows.prepare(unit.row, unit.count, room);
+        few ? multiply_few(c, unit, x, room, tile.data())
+            : multiply_many(c, unit, x, live, room, tile.data());
         if (!finish(c, unit)) fine = false;
       }
     });
@@ -146,23 +90,21 @@ class Projection : public FusedKernel {
     int64_t row, count;
   };
 
-  void multiply_few(const FusedCall& c, const Unit& unit, const float* x, Widener& widener,
+  void multiply_few(const FusedCall& c, const Unit& unit, const float* x, const WeightRows::Room& room,
                     float* wide) const {
-    const Weight& w = weights_[unit.weight];
+    const WeightRows& w = weights_[unit.weight].rows;
     float* out = c.out(unit.weight) + unit.row * positions_;
     float tile[kRows * kMostPositions];
     float* to = positions_ == 1 ? out : tile;
-    const auto multiply = [&](WeightKind kind, const std::byte* rows, int64_t first, int64_t count) {
-      for (int64_t t = 0; t < positions_; t += kMostVectors)
-        matvec(kind, rows, count, k_, x + t * k_, std::min(kMostVectors, positions_ - t),
-               to + t * kRows + first, kRows);
-    };
-    if (w.kind) multiply(*w.kind, w.form.data + unit.row * k_ * Widener::bytes_of(*w.kind), 0, unit.count);
-    for (int64_t r = 0; r < unit.count && !w.kind; r += kFewRows) {
+    for (int64_t r = 0; r < unit.count && !w.in_place(); r += kFewRows) {
       const int64_t count = std::min(kFewRows, unit.count - r);
-      for (int64_t i = 0; i < count; ++i) widener.read(w, unit.row + r + i, 0, k_, wide + i * k_);
-      multiply(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), r, count);
+      for (int64_t i = 0; i < count; ++i) w.widen(room, r + i, 0, k_, wide + i * k_);
+      for (int64_t t = 0; t < positions_; t += kMostVectors)
+        matvec(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), count, k_, x + t * k_,
+               std::min(kMostVectors, positions_ - t), to + t * kRows + r, kRows);
     }
+    for (int64_t t = 0; t < positions_ && w.in_place(); t += kMostVectors)
+      w.multiply(room, unit.count, x + t * k_, std::min(kMostVectors, positions_ - t), to + t * kRows, kRows);
     for (int64_t i = 0; i < unit.count && positions_ > 1; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
   }
@@ -182,15 +124,15 @@ class Projection : public FusedKernel {
     return out;
   }
 
-  void multiply_many(const FusedCall& c, const Unit& unit, const float* x, int64_t live, Widener& widener,
-                     float* tile) const {
-    const Weight& w = weights_[unit.weight];
+  void multiply_many(const FusedCall& c, const Unit& unit, const float* x, int64_t live,
+                     const WeightRows::Room& room, float* tile) const {
+    const WeightRows& w = weights_[unit.weight].rows;
     float* out = c.out(unit.weight) + unit.row * positions_;
     for (int64_t from = 0; from < k_; from += kGemmDepth) {
       const int64_t depth = std::min(kGemmDepth, k_ - from);
       for (int64_t r = 0; r < unit.count; ++r) {
-        widener.read(w, unit.row + r, from, depth, tile + r * depth);
-        widener.fetch(w, unit.row + r + kTileRows, from, depth);
+        w.widen(room, r, from, depth, tile + r * depth);
+        w.fetch(unit.row + r + kTileRows, from, depth);
       }
       gemm_packed(unit.count, live, depth, tile, depth, x + packed_size(live, from), out, positions_,
                   from > 0);
@@ -205,19 +147,19 @@ class Projection : public FusedKernel {
     const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     const int64_t count = unit.count * positions_;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (w.scaled() && addend_ >= 0 && !bias && !c.half()) {
+    if (w.rows.scaled() && addend_ >= 0 && !bias && !c.half()) {
       const float* add = c.floats(static_cast<size_t>(addend_)) + unit.row * positions_;
       for (int64_t i = 0; i < unit.count; ++i)
-        scale_and_add(out + i * positions_, w.form.scale[(unit.row + i) / w.form.rows_per_scale],
-                      add + i * positions_, positions_, false);
+        scale_and_add(out + i * positions_, w.rows.scale(unit.row + i), add + i * positions_, positions_,
+                      false);
       return true;
     }
-    if (w.scaled() && w.form.rows_per_scale == 1 && positions_ == 1) {
-      const float* scale = w.form.scale + unit.row;
+    if (const float* scales = w.rows.row_scales(); scales && positions_ == 1) {
+      const float* scale = scales + unit.row;
       for (int64_t i = 0; i < unit.count; ++i) out[i] *= scale[i];
-    } else if (w.scaled()) {
+    } else if (w.rows.scaled()) {
       for (int64_t i = 0; i < unit.count; ++i) {
-        const float scale = w.form.scale[(unit.row + i) / w.form.rows_per_scale];
+        const float scale = w.rows.scale(unit.row + i);
         for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] *= scale;
       }
     }
@@ -235,7 +177,7 @@ class Projection : public FusedKernel {
 
   const std::vector<Weight> weights_;
   const bool in_place_ =
-      std::all_of(weights_.begin(), weights_.end(), [](const Weight& w) { return w.kind.has_value(); });
+      std::all_of(weights_.begin(), weights_.end(), [](const Weight& w) { return w.rows.in_place(); });
   const int64_t k_, positions_;
   const int addend_;
   std::vector<Unit> units_;
@@ -262,13 +204,10 @@ class Projections {
   }
 
  private:
-  // There is something to compute, from a weight that is widened fast or for many positions.
+  // There is something to compute.
   bool fits(int step) const {
     const Operand* weight = find_operand(edit_.step(step).binding, "weight");
-    const int64_t size = edit_.step(step).types[0].size(), rows = weight->type.shape[0].size();
-    if (size == 0 || weight->type.shape[1] == Dim(0)) return false;
-    return size / rows > kMostPositions || weight_kind(weight->stored.get()) ||
-           packed_bits(weight->stored->form(), weight->type.shape[1].size()) > 0;
+    return edit_.step(step).types[0].size() > 0 && weight->type.shape[1] != Dim(0);
   }
 
   bool constant_bias(int step) const {
@@ -278,12 +217,8 @@ class Projections {
 
   Weight weight_of(int step) const {
     const Operand* operand = find_operand(edit_.step(step).binding, "weight");
-    Weight w;
-    w.stored = operand->stored;
-    w.form = operand->stored->form();
-    w.kind = weight_kind(operand->stored.get());
-    w.bits = w.kind ? 0 : packed_bits(w.form, operand->type.shape[1].size());
-    w.rows = operand->type.shape[0].size();
+    const Shape& shape = operand->type.shape;
+    Weight w{WeightRows(operand->stored, shape[0].size(), shape[1].size())};
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
     return w;
   }
@@ -322,7 +257,7 @@ class Projections {
       fused.types.push_back(edit_.step(step).types[0]);
     }
     const int64_t k = edit_.input_type(group[0], "x").dim(1).size();
-    const int64_t positions = fused.types[0].size() / weights[0].rows;
+    const int64_t positions = fused.types[0].size() / weights[0].rows.rows();
     Source other;
     if (const int sum = group.size() == 1 ? adder(at, other) : -1;
         sum >= 0 && !edit_.changed_between(x, at, sum) && !edit_.changed_between(other.id, at, sum)) {

@@ -1,45 +1,58 @@
 // Matrix times a few vectors, with the matrix as it is stored: what decoding a token is made of.
-//     matvec(WeightKind::fp16, w, rows, k, x, 1, out);       // out[t * rows + r] = sum over i of w[r][i] *
-//     x[t * k + i]
-// Memory-bound for one vector. Sums run in an order that depends on k alone.
+//     matvec(WeightKind::fp16, w, rows, k, x, 1, out, rows);       // out[r] = sum over i of w[r][i] * x[i]
+// Memory-bound for one vector. Sums run in an order that depends on k and on where the weight ends alone.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace anemone {
 
-enum class WeightKind { fp32, fp16, int8 };
+// Numbers as they are; bytes from which an offset is taken; and elements of 1 to 8 bits that stand for the
+// values of a table (a palette, or integers of 4 bits), element 0 in the lowest bits of a row's first byte.
+enum class WeightKind {
+  fp32,
+  fp16,
+  int8,
+  int8_shifted,
+  uint8_shifted,
+  table1,
+  table2,
+  table3,
+  table4,
+  table6,
+  table8
+};
+int weight_bits(WeightKind kind);  // of an element
+
+// A row of weights, at any address, and what its kind asks for beside it: its table (2^bits values), or its
+// offset.
+struct WeightRow {
+  const std::byte* data;
+  const float* beside;
+};
 
 inline constexpr int64_t kMostVectors = 4;  // at once; call again for more
 
-// rows x k weights, row-major, at any address. x: `vectors` of k floats; out: `vectors` of floats,
-// `out_stride` apart.
+// x: `vectors` of k floats; out: `vectors` of floats, `out_stride` apart. fp32, fp16 and int8, rows one after the
+// other.
 void matvec(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
             int64_t vectors, float* out, int64_t out_stride) noexcept;
+// All other kinds, each row where it lies, in ascending order. `end`: of the memory that the weight is in, up to
+// which a kernel may read more than it needs.
+void matvec(WeightKind kind, const WeightRow* rows, int64_t count, const std::byte* end, int64_t k,
+            const float* x, int64_t vectors, float* out, int64_t out_stride) noexcept;
 
-// `count` weights as floats: what a matrix product of many vectors starts from.
-void widen(WeightKind kind, const std::byte* weights, int64_t count, float* out) noexcept;
+// The first `count` weights of a row as floats: what a matrix product of many vectors starts from.
+void widen(WeightKind kind, const WeightRow& row, const std::byte* end, int64_t count, float* out) noexcept;
 
-// Weights of 1, 2, 4 or 8 bits that stand for the values of a table (a palette, or small integers): what each
-// byte of them stands for, so that bytes become floats by copying.
-//     PackedTable table;   table.fill(4, lut);   table.widen(packed, count, out);
-class PackedTable {
- public:
-  void fill(int bits, const float* values);  // 2^bits of them
-  // From a whole byte on, element 0 in its lowest bits.
-  void widen(const std::byte* packed, int64_t count, float* out) const noexcept;
+// x[i] = scale[b] * (x[i] - offset[b]), b = (first + i) / block; offset may be empty.
+void shift_and_scale(float* x, int64_t first, int64_t count, int64_t block, const float* scale,
+                     const float* offset) noexcept;
 
- private:
-  int64_t per_byte_ = 1;
-  std::vector<float> floats_;          // 256 times per_byte_
-  std::array<float, 16> values_ = {};  // the table itself, for 4 bits
-};
-
-// The plain twin.
-void matvec_plain(WeightKind kind, const std::byte* weights, int64_t rows, int64_t k, const float* x,
+// The plain twins.
+void matvec_plain(WeightKind kind, const WeightRow* rows, int64_t count, int64_t k, const float* x,
                   int64_t vectors, float* out, int64_t out_stride) noexcept;
+void widen_plain(WeightKind kind, const WeightRow& row, int64_t count, float* out) noexcept;
 
 }  // namespace anemone

@@ -92,8 +92,10 @@ Value* rotate(Builder& b, Value* x, Value* cos, Value* sin, int64_t rotated, std
                     {{"x", mul(b, first, cos, sub(name, "first_cos"))},
                      {"y", mul(b, second, sin, sub(name, "second_sin"))}},
                     sub(name, "low"));
-  Value* high = add(b, mul(b, second, cos, sub(name, "second_cos")),
-                    mul(b, first, sin, sub(name, "first_sin")), sub(name, "high"));
+  // One after the other: compilers differ in which argument of a call they compute first, and so would the packages.
+  Value* first_sin = mul(b, first, sin, sub(name, "first_sin"));
+  Value* second_cos = mul(b, second, cos, sub(name, "second_cos"));
+  Value* high = add(b, second_cos, first_sin, sub(name, "high"));
   std::vector<Value*> parts{low, high};
   if (rotated < dim) parts.push_back(slice_axis(b, x, 3, rotated, dim, sub(name, "rest")));
   return b.op("concat",

@@ -24,9 +24,13 @@ class StoredTensor {
   virtual void read(int64_t begin, int64_t end, void* out) const = 0;
 
   // How the elements lie, where a fast kernel can use them in place. A row is what belongs to one index of
-  // the first dimension. With q the packed element at `data`:
-  //     value = scale[row / rows_per_scale] * (q - offset[row / rows_per_scale])        or
-  //     value = lut[row / rows_per_lut * 2^bits + q]
+  // the first dimension. With q the packed element at `data`, or what it stands for where there is a table:
+  //     value = scale[row / rows_per_scale] * (q - offset[row / rows_per_scale])
+  //     q = lut[row / rows_per_lut * 2^bits + index]
+  // With columns_per_scale above 0 a row has several scales and offsets, one after the other for its blocks of
+  // so many elements. With rows_per_index above 1 so many rows share one row of indices, each with a table of its
+  // own: row / rows_per_index takes the place of `row`, and the table's number is that of the group times
+  // rows_per_index, plus row % rows_per_index.
   // Kernels that do not know a form use read(). Where the declared type is fp16, read() rounds each product
   // to it, as coremltools does; a kernel that applies the scale to a sum is closer to the stored numbers than
   // that.
@@ -35,9 +39,12 @@ class StoredTensor {
     const std::byte* data = nullptr;  // packed, row-major
     const float* scale = nullptr;     // empty: 1
     const float* offset = nullptr;    // empty: 0
-    int64_t rows_per_scale = 1;
-    const float* lut = nullptr;  // empty: the elements are numbers, not indices
-    int64_t rows_per_lut = 1;
+    int64_t rows_per_scale = 1, columns_per_scale = 0;
+    const float* lut = nullptr;  // neither this nor `tables`: the elements are numbers, not indices
+    const StoredTensor* tables =
+        nullptr;  // in place of `lut`, where the tables are too many to be kept decoded
+    int64_t rows_per_lut = 1, rows_per_index = 1;
+    bool indices() const { return lut || tables; }
   };
   virtual Form form() const { return {}; }
 

@@ -10,14 +10,16 @@ Blocks::Blocks(std::span<const int64_t> dims, std::span<const int64_t> parts) {
     throw errorf("a tensor of rank {} has a scale or table for rank {}", dims.size(), parts.size());
   count_ = element_count(parts);
   element_count(dims);
-  bool only_rows = !dims.empty();
+  bool stretches = !dims.empty();
+  int64_t inner = 1;  // elements behind the second dimension
   std::vector<Axis> reversed;
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {
     if (parts[i] < 1 || dims[i] % parts[i] != 0)
       throw errorf("along dimension {} there are {} blocks for {} elements", i, parts[i], dims[i])
           .expected("a divisor of the elements");
-    if (i > 0 && parts[i] != 1) only_rows = false;
+    if (i > 1 && parts[i] != 1) stretches = false;
+    if (i > 1) inner *= dims[i];
     const Axis axis{dims[i], std::max<int64_t>(1, dims[i] / parts[i]), stride};
     stride *= parts[i];
     if (!reversed.empty() &&
@@ -31,7 +33,9 @@ Blocks::Blocks(std::span<const int64_t> dims, std::span<const int64_t> parts) {
     axis.size = std::max<int64_t>(1, axis.size);
     axis.block = std::max<int64_t>(1, axis.block);
   }
-  if (only_rows) rows_per_block_ = std::max<int64_t>(1, dims[0] / parts[0]);
+  if (!stretches || count_ == 0 || inner == 0) return;
+  rows_per_block_ = std::max<int64_t>(1, dims[0] / parts[0]);
+  if (dims.size() > 1 && parts[1] > 1) columns_per_block_ = dims[1] / parts[1] * inner;
 }
 
 SideTable::SideTable(std::shared_ptr<const StoredTensor> tensor, int64_t elements) {

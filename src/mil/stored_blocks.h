@@ -21,8 +21,10 @@ class Blocks {
   Blocks(std::span<const int64_t> dims, std::span<const int64_t> parts);
 
   int64_t count() const { return count_; }
-  // When blocks differ along the first dimension alone: its rows per block; else 0.
+  // A row is what belongs to one index of the first dimension. Where a row's blocks are stretches of one length:
+  // how many rows share them; else 0. That length; 0 where a row is in one block.
   int64_t rows_per_block() const { return rows_per_block_; }
+  int64_t columns_per_block() const { return columns_per_block_; }
 
   // Calls f(b, e, block) for the longest runs of elements, in row-major order, that share a block.
   template <class F>
@@ -47,7 +49,7 @@ class Blocks {
     int64_t size, block, stride;  // stride: of the block numbers
   };
   std::vector<Axis> axes_;  // neighbours that act as one are joined
-  int64_t count_ = 1, rows_per_block_ = 0;
+  int64_t count_ = 1, rows_per_block_ = 0, columns_per_block_ = 0;
 };
 
 // Scales, offsets or palettes: decoded once where they are few, read one by one where they are as many as the
@@ -64,6 +66,7 @@ class SideTable {
   // `count` elements from `begin`, in `room` unless they are decoded.
   const uint32_t* words(int64_t begin, int64_t count, uint32_t* room) const;
   const uint32_t* decoded() const { return tensor_ ? nullptr : decoded_.data(); }
+  const StoredTensor* stored() const { return tensor_.get(); }  // where it is not decoded
 
  private:
   uint32_t read_one(int64_t i) const;

@@ -11,9 +11,9 @@ MaskBits::MaskBits(std::shared_ptr<const StoredTensor> mask, int64_t count_bits)
     : mask_(std::move(mask)), size_(count_bits) {
   const StoredTensor::Form form = mask_->form();
   const int64_t have = mask_->type().size();
-  if (form.dtype == DType::uint1 && !form.lut && !form.scale && have == size_) {
+  if (form.dtype == DType::uint1 && !form.indices() && !form.scale && have == size_) {
     bits_ = form.data;
-  } else if (form.dtype == DType::uint8 && !form.lut && !form.scale && have == (size_ + 7) / 8) {
+  } else if (form.dtype == DType::uint8 && !form.indices() && !form.scale && have == (size_ + 7) / 8) {
     bits_ = form.data;
   } else {
     if (have != size_) throw errorf("a mask has {} bits", have).expected(fmt::format("{}", size_));
@@ -57,7 +57,13 @@ int64_t MaskBits::position(int64_t rank) const {
   const auto after = std::upper_bound(before_.begin(), before_.end(), rank);
   const int64_t block = after - before_.begin() - 1;
   int64_t left = rank - before_[static_cast<size_t>(block)];
-  for (int64_t i = block * kBlock;; ++i)
+  int64_t i = block * kBlock;
+  for (;; i += 8) {  // whole bytes that come before it
+    const int ones = std::popcount(std::to_integer<uint32_t>(bits_[i >> 3]));
+    if (ones > left) break;
+    left -= ones;
+  }
+  for (;; ++i)
     if (bit(i) && left-- == 0) return i;
 }
 

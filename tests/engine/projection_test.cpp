@@ -14,7 +14,29 @@ using namespace anemone;
 
 namespace {
 
-enum class Stored { fp16, fp32, int8, int8_blocks, int4, palette8, palette4, palette2, palette1 };
+enum class Stored {
+  fp16,
+  fp32,
+  int8,
+  int8_offset,
+  uint8_offset,
+  int8_blocks,
+  int4,
+  uint4_offset,
+  int4_blocks,
+  uint4_blocks_offset,
+  palette8,
+  palette6,
+  palette4,
+  palette3,
+  palette2,
+  palette1,
+  palette6_each_row,  // tables too many to be kept decoded
+  palette4_scaled,
+  palette4_pairs,  // entries for two neighbouring rows
+  pruned,
+  last
+};
 
 // A projection of `tokens` positions over a weight in one of its forms, and the weight as numbers.
 struct Projected {
@@ -30,7 +52,12 @@ Constant packed_bytes(DType dtype, Shape shape, const std::vector<uint8_t>& byte
 
 // Element i of packed ones.
 int element(const std::vector<uint8_t>& bytes, int bits, int64_t i) {
-  return bytes[static_cast<size_t>(i * bits / 8)] >> (i * bits % 8) & ((1 << bits) - 1);
+  int out = 0;
+  for (int b = 0; b < bits; ++b) {
+    const int64_t at = i * bits + b;
+    out |= (bytes[static_cast<size_t>(at / 8)] >> (at % 8) & 1) << b;
+  }
+  return out;
 }
 
 std::vector<uint8_t> random_bytes(int64_t bits, std::mt19937& random) {
@@ -41,41 +68,118 @@ std::vector<uint8_t> random_bytes(int64_t bits, std::mt19937& random) {
   return bytes;
 }
 
-// Integers of 4 or 8 bits with `parts` scales a row.
-Value* integer_weight(Builder& b, int bits, int64_t rows, int64_t k, int64_t parts, std::mt19937& random,
-                      std::vector<float>& values) {
+// Integers of 4 or 8 bits with `parts` scales a row, and offsets.
+Value* integer_weight(Builder& b, DType dtype, bool shifted, int64_t rows, int64_t k, int64_t parts,
+                      std::mt19937& random, std::vector<float>& values) {
+  const int bits = dtype_bits(dtype);
+  const auto number = [&](int q) { return dtype_is_signed(dtype) && q >> (bits - 1) ? q - (1 << bits) : q; };
   const std::vector<uint8_t> bytes = random_bytes(rows * k * bits, random);
+  const std::vector<uint8_t> offsets = random_bytes(rows * parts * bits, random);
   std::vector<float> scales(static_cast<size_t>(rows * parts));
   for (float& s : scales) s = 0.001f * static_cast<float>(1 + random() % 16);
   for (int64_t i = 0; i < rows * k; ++i) {
-    const int q = element(bytes, bits, i);
-    values.push_back(static_cast<float>(q >> (bits - 1) ? q - (1 << bits) : q) *
-                     scales[static_cast<size_t>(i / k * parts + i % k / (k / parts))]);
+    const int64_t block = i / k * parts + i % k / (k / parts);
+    const int q = number(element(bytes, bits, i)) - (shifted ? number(element(offsets, bits, block)) : 0);
+    values.push_back(static_cast<float>(q) * scales[static_cast<size_t>(block)]);
   }
+  const Constant data = packed_bytes(dtype, {rows, k, 1, 1}, bytes);
+  const Constant scale = Constant::numbers(scales, DType::fp32, {rows, parts, 1, 1});
+  if (!shifted) return b.op("constexpr_blockwise_shift_scale", {{"data", data}, {"scale", scale}}, "w");
+  return b.op(
+      "constexpr_blockwise_shift_scale",
+      {{"data", data}, {"scale", scale}, {"offset", packed_bytes(dtype, {rows, parts, 1, 1}, offsets)}}, "w");
+}
+
+DType index_type(int bits) {
+  switch (bits) {
+    case 8: return DType::uint8;
+    case 6: return DType::uint6;
+    case 4: return DType::uint4;
+    case 3: return DType::uint3;
+    case 2: return DType::uint2;
+    default: return DType::uint1;
+  }
+}
+
+// `tables` tables, each for as many rows, of entries for `vector` neighbouring rows.
+Value* palette_weight(Builder& b, int bits, int64_t tables, int64_t vector, int64_t rows, int64_t k,
+                      std::mt19937& random, std::vector<float>& values, const char* name = "w") {
+  const int64_t lines = rows / vector, entries = int64_t{1} << bits;
+  const std::vector<uint8_t> bytes = random_bytes(lines * k * bits, random);
+  std::vector<float> lut(static_cast<size_t>(tables * entries * vector));
+  std::normal_distribution<float> normal;
+  for (float& v : lut) v = normal(random);
+  for (int64_t i = 0; i < rows * k; ++i) {
+    const int64_t row = i / k, line = row / vector, table = line / (lines / tables);
+    const int64_t entry = table * entries + element(bytes, bits, line * k + i % k);
+    values.push_back(lut[static_cast<size_t>(entry * vector + row % vector)]);
+  }
+  const Constant indices = packed_bytes(index_type(bits), {lines, k, 1, 1}, bytes);
+  const Constant table = Constant::numbers(lut, DType::fp32, {tables, 1, 1, 1, entries, vector});
+  if (vector == 1) return b.op("constexpr_lut_to_dense", {{"indices", indices}, {"lut", table}}, name);
+  return b.op("constexpr_lut_to_dense",
+              {{"indices", indices}, {"lut", table}, {"vector_axis", Constant::integer(0)}}, name);
+}
+
+// A scale for each row behind the table.
+Value* scaled_palette(Builder& b, int64_t rows, int64_t k, std::mt19937& random, std::vector<float>& values) {
+  Value* palette = palette_weight(b, 4, 2, 1, rows, k, random, values, "palette");
+  std::vector<float> scales(static_cast<size_t>(rows));
+  for (float& s : scales) s = 0.25f * static_cast<float>(1 + random() % 16);
+  for (int64_t i = 0; i < rows * k; ++i) values[static_cast<size_t>(i)] *= scales[static_cast<size_t>(i / k)];
   return b.op("constexpr_blockwise_shift_scale",
-              {{"data", packed_bytes(bits == 4 ? DType::int4 : DType::int8, {rows, k, 1, 1}, bytes)},
-               {"scale", Constant::numbers(scales, DType::fp32, {rows, parts, 1, 1})}},
+              {{"data", palette}, {"scale", Constant::numbers(scales, DType::fp32, {rows, 1, 1, 1})}}, "w");
+}
+
+Value* pruned_weight(Builder& b, int64_t rows, int64_t k, std::mt19937& random, std::vector<float>& values) {
+  const std::vector<uint8_t> mask = random_bytes(rows * k, random);
+  std::vector<float> kept;
+  std::normal_distribution<float> normal;
+  for (int64_t i = 0; i < rows * k; ++i) {
+    const bool one = element(mask, 1, i) != 0;
+    if (one) kept.push_back(normal(random));
+    values.push_back(one ? kept.back() : 0.0f);
+  }
+  return b.op("constexpr_sparse_to_dense",
+              {{"nonzero_data", Constant::numbers(kept, DType::fp32, {static_cast<int64_t>(kept.size())})},
+               {"mask", packed_bytes(DType::uint1, {rows, k, 1, 1}, mask)}},
               "w");
 }
 
-// Two tables, each for half of the rows.
-Value* palette_weight(Builder& b, int bits, int64_t rows, int64_t k, std::mt19937& random,
-                      std::vector<float>& values) {
-  const std::vector<uint8_t> bytes = random_bytes(rows * k * bits, random);
-  const int64_t entries = int64_t{1} << bits;
-  std::vector<float> tables(static_cast<size_t>(2 * entries));
+Value* stored_weight(Builder& b, Stored form, int64_t rows, int64_t k, std::mt19937& random,
+                     std::vector<float>& values) {
+  const auto integers = [&](DType dtype, bool shifted, int64_t parts) {
+    return integer_weight(b, dtype, shifted, rows, k, parts, random, values);
+  };
+  const auto palette = [&](int bits, int64_t tables = 2, int64_t vector = 1) {
+    return palette_weight(b, bits, tables, vector, rows, k, random, values);
+  };
+  switch (form) {
+    case Stored::int8: return integers(DType::int8, false, 1);
+    case Stored::int8_offset: return integers(DType::int8, true, 1);
+    case Stored::uint8_offset: return integers(DType::uint8, true, 1);
+    case Stored::int8_blocks: return integers(DType::int8, false, 2);
+    case Stored::int4: return integers(DType::int4, false, 1);
+    case Stored::uint4_offset: return integers(DType::uint4, true, 1);
+    case Stored::int4_blocks: return integers(DType::int4, false, 2);
+    case Stored::uint4_blocks_offset: return integers(DType::uint4, true, 2);
+    case Stored::palette8: return palette(8);
+    case Stored::palette6: return palette(6);
+    case Stored::palette4: return palette(4);
+    case Stored::palette3: return palette(3);
+    case Stored::palette2: return palette(2);
+    case Stored::palette1: return palette(1);
+    case Stored::palette6_each_row: return palette(6, rows);
+    case Stored::palette4_scaled: return scaled_palette(b, rows, k, random, values);
+    case Stored::palette4_pairs: return palette(4, 1, 2);
+    case Stored::pruned: return pruned_weight(b, rows, k, random, values);
+    default: break;
+  }
+  values.resize(static_cast<size_t>(rows * k));
   std::normal_distribution<float> normal;
-  for (float& v : tables) v = normal(random);
-  for (int64_t i = 0; i < rows * k; ++i)
-    values.push_back(tables[static_cast<size_t>(i / k / (rows / 2) * entries + element(bytes, bits, i))]);
-  const DType dtype = bits == 8   ? DType::uint8
-                      : bits == 4 ? DType::uint4
-                      : bits == 2 ? DType::uint2
-                                  : DType::uint1;
-  return b.op("constexpr_lut_to_dense",
-              {{"indices", packed_bytes(dtype, {rows, k, 1, 1}, bytes)},
-               {"lut", Constant::numbers(tables, DType::fp32, {2, 1, 1, 1, entries, 1})}},
-              "w");
+  for (float& v : values) v = round_to_half(normal(random));
+  return b.constant(
+      Constant::numbers(values, form == Stored::fp16 ? DType::fp16 : DType::fp32, {rows, k, 1, 1}), "w");
 }
 
 Projected projected(Stored form, int64_t rows, int64_t k, int64_t tokens, std::mt19937& random) {
@@ -85,19 +189,7 @@ Projected projected(Stored form, int64_t rows, int64_t k, int64_t tokens, std::m
   Function& f = add_function(p.program, "main", Opset::ios18);
   Value* x = add_input(f, "x", Type::tensor(dtype, {1, k, tokens, 1}));
   Builder b(f);
-  Value* w = nullptr;
-  if (form == Stored::int8 || form == Stored::int8_blocks || form == Stored::int4) {
-    w = integer_weight(b, form == Stored::int4 ? 4 : 8, rows, k, form == Stored::int8_blocks ? 2 : 1, random,
-                       out.weight);
-  } else if (form >= Stored::palette8) {
-    const int bits = 8 >> (static_cast<int>(form) - static_cast<int>(Stored::palette8));
-    w = palette_weight(b, bits, rows, k, random, out.weight);
-  } else {
-    out.weight.resize(static_cast<size_t>(rows * k));
-    std::normal_distribution<float> normal;
-    for (float& v : out.weight) v = round_to_half(normal(random));
-    w = b.constant(Constant::numbers(out.weight, dtype, {rows, k, 1, 1}), "w");
-  }
+  Value* w = stored_weight(b, form, rows, k, random, out.weight);
   b.output(lower::conv1x1(b, x, w, nullptr, "y"));
   p.description = describe(p.program);
   p.spec_version = 9;
@@ -122,8 +214,8 @@ TEST_CASE("a projection of some tokens is what the maths says for every form of 
   std::mt19937 random(5);
   const int64_t sizes[][3] = {{70, 64, 9}, {26, 200, 64}, {130, 390, 17}, {6, 192, 33},
                               {2, 2, 40},  {66, 200, 1},  {14, 390, 3},   {70, 64, 8}};
-  for (const Stored form : {Stored::fp16, Stored::fp32, Stored::int8, Stored::int8_blocks, Stored::int4,
-                            Stored::palette8, Stored::palette4, Stored::palette2, Stored::palette1})
+  for (Stored form = Stored::fp16; form != Stored::last;
+       form = static_cast<Stored>(static_cast<int>(form) + 1))
     for (const auto& [rows, k, tokens] : sizes)
       for (const int64_t live : {tokens, std::max<int64_t>(1, tokens - 1), (tokens + 1) / 2, int64_t{1}}) {
         CAPTURE(static_cast<int>(form));

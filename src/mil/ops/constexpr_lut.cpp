@@ -39,7 +39,15 @@ class StoredPalette : public StoredTensor {
   // bits: of an index; the tensor of indices may be of that type, or (iOS 16) bytes that hold the packed
   // indices.
   StoredPalette(Type type, std::shared_ptr<const StoredTensor> indices, Palette palette)
-      : StoredTensor(std::move(type)), indices_(std::move(indices)), p_(std::move(palette)) {}
+      : StoredTensor(std::move(type)), indices_(std::move(indices)), p_(std::move(palette)) {
+    // Vectors along the first dimension: each of their rows has a table of its own.
+    const int64_t groups = p_.blocks.count(), elements = indices_->type().size();
+    if (p_.vector == 1 || !p_.values.decoded() || elements == 0) return;
+    if (p_.inner != elements / indices_->type().dim(0).size()) return;
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t v = 0; v < p_.vector; ++v)
+        for (uint32_t q = 0; q < p_.entries; ++q) apart_.push_back(p_.value(g, q, v));
+  }
 
   void read(int64_t begin, int64_t end, void* out) const override {
     auto* words = static_cast<uint32_t*>(out);
@@ -60,11 +68,19 @@ class StoredPalette : public StoredTensor {
 
   Form form() const override {
     StoredTensor::Form f = indices_->form();
-    if (p_.vector != 1 || p_.blocks.rows_per_block() == 0 || !p_.values.decoded() || !type().is_float())
-      return {};
-    if (!f.data || f.lut || f.scale) return {};
+    const int64_t rows = p_.blocks.rows_per_block();
+    if (rows == 0 || p_.blocks.columns_per_block() > 0 || !type().is_float()) return {};
+    if (!f.data || f.indices() || f.scale) return {};
+    if (p_.vector > 1) {
+      if (apart_.empty()) return {};
+      f.lut = reinterpret_cast<const float*>(apart_.data());
+      f.rows_per_index = p_.vector;
+      f.rows_per_lut = rows;
+      return f;
+    }
     f.lut = reinterpret_cast<const float*>(p_.values.decoded());
-    f.rows_per_lut = p_.blocks.rows_per_block();
+    f.tables = p_.values.stored();
+    f.rows_per_lut = rows;
     return f;
   }
 
@@ -99,6 +115,7 @@ class StoredPalette : public StoredTensor {
 
   std::shared_ptr<const StoredTensor> indices_;
   Palette p_;
+  std::vector<uint32_t> apart_;  // the tables of a vector's rows, one after the other
 };
 
 // The stored values of a sparse palettized weight. `mask`: of the result, `indices_mask` of the indices.
@@ -118,9 +135,10 @@ class StoredSparsePalette : public StoredTensor {
     int64_t at = mask_.position(begin);
     if (p_.vector == 1) {  // the stored indices are in the order of the values
       indices_->read(begin, end, words);
-      p_.blocks.runs(at, mask_.position(end - 1) + 1, [&](int64_t b, int64_t e, int64_t block) {
-        for (int64_t i = b; i < e; ++i)
-          if (mask_.bit(i)) *words = p_.value(block, *words, 0), ++words;
+      int64_t done = begin;
+      p_.blocks.runs(at, mask_.position(end - 1) + 1, [&](int64_t, int64_t e, int64_t block) {
+        for (const int64_t next = mask_.rank(e); done < next; ++done, ++words)
+          *words = p_.value(block, *words, 0);
       });
       return;
     }

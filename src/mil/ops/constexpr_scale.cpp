@@ -54,11 +54,13 @@ class ShiftScale {
 
   // The form of the whole, over that of the packed elements.
   StoredTensor::Form form(StoredTensor::Form data) const {
-    const bool plain = data.data && !data.scale && !data.lut && !dtype_is_float(data.dtype);
+    const bool plain = data.data && !data.scale && !dtype_is_float(data.dtype);
     if (!plain || blocks_.rows_per_block() == 0 || !scale_.decoded() || (offset_ && !offset_->decoded()))
       return {};
+    if (data.indices() && (offset_ || blocks_.columns_per_block() > 0)) return {};
     data.scale = reinterpret_cast<const float*>(scale_.decoded());
     data.rows_per_scale = blocks_.rows_per_block();
+    data.columns_per_scale = blocks_.columns_per_block();
     if (offset_)
       data.offset =
           offset_is_float_ ? reinterpret_cast<const float*>(offset_->decoded()) : float_offset_.data();
@@ -108,11 +110,12 @@ class StoredSparseScaled : public StoredTensor {
     values_->read(begin, end, words);
     const bool is_float = values_->type().is_float();
     const int64_t first = mask_.position(begin), last = mask_.position(end - 1);
-    scale_.blocks().runs(first, last + 1, [&](int64_t b, int64_t e, int64_t block) {
-      int64_t ones = 0;
-      for (int64_t i = b; i < e; ++i) ones += mask_.bit(i);
-      scale_.apply(words, ones, is_float, block);
-      words += ones;
+    int64_t done = begin;
+    scale_.blocks().runs(first, last + 1, [&](int64_t, int64_t e, int64_t block) {
+      const int64_t next = mask_.rank(e);
+      scale_.apply(words, next - done, is_float, block);
+      words += next - done;
+      done = next;
     });
   }
 

@@ -1,4 +1,6 @@
 // Weights of which only some elements are stored, with a mask that says where they belong; the others are 0.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/shape.h"
 #include "mil/stored_params.h"
@@ -17,8 +19,16 @@ class StoredSparse : public StoredTensor {
     auto* words = static_cast<uint32_t*>(out);
     const int64_t first = mask_.rank(begin), ones = mask_.rank(end) - first;
     const uint32_t* waiting = words + (end - begin - ones);
+    const uint32_t* none = words + (end - begin);
     values_->read(first, first + ones, words + (end - begin - ones));
-    for (int64_t i = begin; i < end; ++i) *words++ = mask_.bit(i) ? *waiting++ : 0;
+    // Without a branch on the bits, which nobody can foresee.
+    int64_t i = begin;
+    for (; waiting != none; ++i) {
+      const uint32_t bit = mask_.bit(i);
+      *words++ = *waiting & (0 - bit);
+      waiting += bit;
+    }
+    std::fill_n(words, end - i, 0u);
   }
 
  private:

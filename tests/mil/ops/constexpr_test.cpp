@@ -223,9 +223,25 @@ TEST_CASE("weights that a kernel can use in place say how they lie") {
   CHECK(form.offset[1] == -1);
   CHECK(static_cast<int>(form.data[7]) == 8);
 
-  OpTester blocks("constexpr_blockwise_shift_scale");  // scales along the second dimension: read() alone
+  OpTester blocks("constexpr_blockwise_shift_scale");  // scales along the second dimension
   blocks.constant("data", packed(DType::int8, {2, 2}, {1, 2, 3, 4})).weight("scale", {1, 2}, {1, 2});
-  CHECK(blocks.stored()->form().dtype == DType::none);
+  const auto by_column = blocks.stored();
+  CHECK(by_column->form().rows_per_scale == 2);
+  CHECK(by_column->form().columns_per_scale == 1);
+  OpTester deep("constexpr_blockwise_shift_scale");  // along the third: read() alone
+  deep.constant("data", packed(DType::int8, {1, 2, 2}, {1, 2, 3, 4})).weight("scale", {1, 1, 2}, {1, 2});
+  CHECK(deep.stored()->form().dtype == DType::none);
+
+  // Entries for two neighbouring rows: each of the two has a table of its own.
+  OpTester pairs("constexpr_lut_to_dense");
+  pairs.constant("indices", packed(DType::uint1, {2, 8}, {1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0}))
+      .weight("lut", {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})
+      .set("vector_axis", 0);
+  const auto two = pairs.stored();
+  REQUIRE(two->form().rows_per_index == 2);
+  CHECK(two->form().rows_per_lut == 1);
+  CHECK(std::vector<float>(two->form().lut, two->form().lut + 8) ==
+        std::vector<float>{1, 3, 2, 4, 5, 7, 6, 8});
 
   OpTester palette("constexpr_lut_to_dense");
   palette.constant("indices", packed(DType::uint2, {6, 2}, {2, 3, 3, 0, 1, 0, 3, 0, 2, 1, 0, 3}))
