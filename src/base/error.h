@@ -4,7 +4,7 @@
 // ANEMONE_CHECK is for our own mistakes only, never for input.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <utility>
 
