@@ -255,6 +255,7 @@ class CpuPredictor : public Predictor {
 std::unique_ptr<Predictor> make_cpu_predictor(std::shared_ptr<const Package> package,
                                               const std::string& function, const PredictOptions& options,
                                               std::shared_ptr<ThreadPool> pool) {
+  if (!package) throw Error("a predictor needs a package");
   const std::vector<Signature> all = signatures(*package);
   const std::string& usual = package->description.default_function;
   const std::string& wanted = function.empty() ? usual : function;

@@ -117,10 +117,12 @@ TEST_CASE("the completion script for bash sources without a word and completes v
       shell(std::string("bash -c 'set -eu; source <(\"$0\" completion bash); COMP_WORDS=(anemone ins); "
                         "COMP_CWORD=1; _anemone; echo \"${COMPREPLY[@]}\"; "
                         "COMP_WORDS=(anemone predict --out); COMP_CWORD=2; _anemone; "
+                        "echo \"${COMPREPLY[@]}\"; "
+                        "COMP_WORDS=(anemone predict --arith fp); COMP_CWORD=3; _anemone; "
                         "echo \"${COMPREPLY[@]}\"' ") +
             ANEMONE_BINARY);
   CHECK(sourced.err == "");
-  CHECK(sourced.out == "inspect\n--outputs\n");
+  CHECK(sourced.out == "inspect\n--outputs\nfp32 fp16\n");
   CHECK(sourced.status == 0);
   const Outcome zsh = anemone_command({"completion", "zsh"});
   CHECK(zsh.out.starts_with("#compdef anemone\n"));

@@ -199,6 +199,7 @@ TEST_CASE("states of whole numbers and of one number are set and got back") {
 }
 
 TEST_CASE("what cannot be run is said before it is") {
+  CHECK_THROWS_AS(make_predictor(nullptr), Error);
   CHECK_THROWS_WITH_AS(
       make_predictor(package_of("tensor<fp16, [2]> x, state<tensor<fp16, [?]>> s",
                                 "tensor<fp16, [2]> y = relu(x = x)[name = string(\"y\")];", "y")),

@@ -157,6 +157,27 @@ TEST_CASE("a file that is no model is told what can be read") {
   CHECK(error_of([] { read_package(""); }).find("no name") != std::string::npos);
 }
 
+TEST_CASE("a description that differs from the program is noted") {
+  const auto notes = [](const std::function<void(Package&)>& change) {
+    TempFolder folder;
+    Package package = small_package();
+    change(package);
+    write_package(package, folder / "m.mlpackage");
+    std::string out;
+    for (const std::string& note : read_package(folder / "m.mlpackage").notes) out += note + "\n";
+    return out;
+  };
+  CHECK(notes([](Package&) {}).empty());
+  CHECK(
+      notes([](Package& p) { p.description.main.inputs[0].name = "z"; }) ==
+      "function 'main': the input 'x' is not described; Core ML would refuse the package\n"
+      "function 'main': 'z' is described but is no input of the program; Core ML would refuse the package\n");
+  CHECK(notes([](Package& p) { p.description.main.inputs[0].type.array.shape = {9, 9}; }).find("[9, 9]") !=
+        std::string::npos);
+  CHECK(notes([](Package& p) { p.description.main.outputs.clear(); }).find("is not described") !=
+        std::string::npos);
+}
+
 TEST_CASE("missing weights are told apart from weights that nobody needs") {
   Files files;
   fs::remove_all(files.data / "weights");
