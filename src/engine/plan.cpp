@@ -106,15 +106,9 @@ class Planner {
     return true;
   }
 
-  // "Any number of dimensions" is read as an unknown one, with the file's own message kept beside it.
-  static bool declares_any_shape(const Type& type) {
-    return type.is_tensor() && type.rank() == 1 && !type.dim(0).known() && !type.extra.empty();
-  }
-
   void check_declared(const Operation& op, const Types& types) const {
     for (size_t i = 0; i < types.size(); ++i)
-      if (!compatible(types[i], op.outputs[i]->type) &&
-          !(declares_any_shape(op.outputs[i]->type) && types[i].dtype == op.outputs[i]->type.dtype))
+      if (!compatible(types[i], op.outputs[i]->type))
         throw errorf("the declared type of '{}' is not what its inputs give", op.outputs[i]->name)
             .found(op.outputs[i]->type.text())
             .expected(types[i].text());

@@ -110,7 +110,8 @@ bool Type::operator==(const Type& other) const {
 }
 
 bool compatible(const Type& a, const Type& b) {
-  const bool sized = a.kind != Type::Kind::dict;  // a file does not say how many values a dict has
+  // A file does not say how many values a dict has.
+  const bool sized = a.kind != Type::Kind::dict && !a.any_rank() && !b.any_rank();
   if (a.kind != b.kind || a.dtype != b.dtype || a.items.size() != b.items.size() ||
       (sized && a.shape.size() != b.shape.size()))
     return false;
