@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "anemone/error.h"
 #include "base/npy.h"
@@ -85,10 +86,20 @@ class Nudge {
     return out;
   }
 
-  std::map<std::string, Array> inputs(std::map<std::string, Array> arrays, const Predictor& predictor) {
-    for (const TensorInfo& info : predictor.signature().inputs)
-      if (const auto it = arrays.find(info.name); it != arrays.end() && info.dtype == DType::fp16)
-        for (float& v : it->second.values<float>()) v *= up() ? 1 + 0x1p-10f : 1 - 0x1p-10f;
+  // Of the inputs: those that are halves, or become halves first of all.
+  std::map<std::string, Array> inputs(std::map<std::string, Array> arrays, const Package& package) {
+    std::set<std::string> halves;
+    for (const auto& function : package.program.functions) {
+      for (const auto& input : function->inputs)
+        if (input->type.dtype == DType::fp16) halves.insert(input->name);
+      for_each_op(std::as_const(function->body), [&](const Operation& op) {
+        const Value* from = op.type == "cast" ? op.value("x") : nullptr;
+        if (from && !from->producer && op.outputs[0]->type.dtype == DType::fp16) halves.insert(from->name);
+      });
+    }
+    for (auto& [name, array] : arrays)
+      if (halves.contains(name))
+        for (float& v : array.values<float>()) v *= up() ? 1 + 0x1p-10f : 1 - 0x1p-10f;
     return arrays;
   }
 
@@ -120,9 +131,9 @@ double explained(const Runner& runner, const std::map<std::string, Array>& input
   double most = 0;
   for (unsigned trial = 0; trial < kTrials; ++trial) {
     Nudge nudge(trial);
-    const auto predictor = make_predictor(nudge.package(*runner.package));
+    const auto package = nudge.package(*runner.package);
     const std::vector<float> after =
-        predictor->predict(nudge.inputs(inputs, *predictor)).at(output).to_float();
+        make_predictor(package)->predict(nudge.inputs(inputs, *package)).at(output).to_float();
     for (size_t i = 0; i < std::min(before.size(), after.size()); ++i)
       most = std::max(most, std::abs(static_cast<double>(after[i]) - before[i]));
   }
