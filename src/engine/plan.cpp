@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "engine/kernel_choice.h"
 #include "engine/place.h"
+#include "mil/verify.h"
 
 namespace anemone {
 namespace {
@@ -108,7 +109,7 @@ class Planner {
 
   void check_declared(const Operation& op, const Types& types) const {
     for (size_t i = 0; i < types.size(); ++i)
-      if (!compatible(types[i], op.outputs[i]->type))
+      if (!may_be_declared(types[i], op.outputs[i]->type))
         throw errorf("the declared type of '{}' is not what its inputs give", op.outputs[i]->name)
             .found(op.outputs[i]->type.text())
             .expected(types[i].text());

@@ -110,8 +110,7 @@ bool Type::operator==(const Type& other) const {
 }
 
 bool compatible(const Type& a, const Type& b) {
-  // A file does not say how many values a dict has.
-  const bool sized = a.kind != Type::Kind::dict && !a.any_rank() && !b.any_rank();
+  const bool sized = a.kind != Type::Kind::dict;  // a file does not say how many values a dict has
   if (a.kind != b.kind || a.dtype != b.dtype || a.items.size() != b.items.size() ||
       (sized && a.shape.size() != b.shape.size()))
     return false;

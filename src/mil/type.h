@@ -65,8 +65,6 @@ struct Type {
   bool is_float() const { return dtype_is_float(dtype); }
   // Every dimension is a number (of the element, for a list).
   bool fixed() const;
-  // Declared with any number of dimensions: read as one unknown, with the file's own message in `extra`.
-  bool any_rank() const { return is_tensor() && rank() == 1 && !dim(0).known() && !extra.empty(); }
   // The dimensions as numbers; only for a fixed type.
   std::vector<int64_t> dims() const;
   int64_t size() const;  // elements; only for a fixed tensor or state
@@ -78,7 +76,7 @@ struct Type {
   bool operator==(const Type& other) const;
 };
 
-// The same kind, element type and rank (where both have one), and no two known dimensions that differ.
+// The same kind, element type and rank, and no two known dimensions that differ.
 bool compatible(const Type& a, const Type& b);
 std::string shape_text(const Shape& shape);
 Shape to_shape(std::span<const int64_t> dims);

@@ -120,7 +120,7 @@ class Verifier {
       if (types.size() != op.outputs.size())
         add("V07", &op, fmt::format("gives {} values, {} are declared", types.size(), op.outputs.size()));
       for (size_t i = 0; i < std::min(types.size(), op.outputs.size()); ++i)
-        if (!compatible(types[i], op.outputs[i]->type))
+        if (!may_be_declared(types[i], op.outputs[i]->type))
           add("V07", &op,
               fmt::format("'{}' is declared {} but is {}", op.outputs[i]->name, op.outputs[i]->type.text(),
                           types[i].text()));
@@ -191,5 +191,12 @@ Types declared_types(const Operation& op, Opset opset) {
 }
 
 std::vector<Fault> verify(const Program& program, size_t most) { return Verifier(program, most).run(); }
+
+bool may_be_declared(const Type& given, const Type& declared) {
+  // "Any number of dimensions" is read as an unknown one, with the file's own message kept beside it.
+  const bool any = declared.is_tensor() && declared.rank() == 1 && !declared.dim(0).known() &&
+                   !declared.extra.empty() && given.is_tensor() && given.dtype == declared.dtype;
+  return any || compatible(given, declared);
+}
 
 }  // namespace anemone

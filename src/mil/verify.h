@@ -41,4 +41,7 @@ std::vector<Fault> verify(const Program& program, size_t most = 100);
 // Error when the rule does not hold.
 Types declared_types(const Operation& op, Opset opset);
 
+// A result of type `given` may be declared so: compatible, or declared with any number of dimensions.
+bool may_be_declared(const Type& given, const Type& declared);
+
 }  // namespace anemone
