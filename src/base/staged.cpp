@@ -92,6 +92,15 @@ StagedOutput::~StagedOutput() {
   if (all.staged.erase(staging_) && !committed_) fs::remove_all(staging_, ignored);
 }
 
+void StagedOutput::make_folder(const fs::path& inside) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  if (all.stopped) throw Error("was interrupted").at(target_.string());
+  std::error_code why;
+  fs::create_directories(staging_ / inside, why);
+  if (why) throw errorf("cannot be written: {}", why.message()).at(target_.string());
+}
+
 void StagedOutput::commit() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);

@@ -22,6 +22,9 @@ class StagedOutput {
 
   const std::filesystem::path& path() const { return staging_; }
   const std::filesystem::path& target() const { return target_; }
+  // Makes the output a folder, with the folder `inside` in it. Error once outputs are being removed: what is gone
+  // stays gone, whatever other threads still do.
+  void make_folder(const std::filesystem::path& inside = {});
   void commit();
 
  private:

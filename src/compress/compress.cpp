@@ -298,7 +298,7 @@ void compress_bundle(Compressor& c, const fs::path& in, const fs::path& out, con
         .hint("convert without --embedding head");
   if (!options.calibration.empty()) c.calibrate(in);
   StagedOutput staged(out, options.overwrite);
-  fs::create_directories(staged.path());
+  staged.make_folder();
   std::vector<std::string> packages;
   for (const Stage& stage : info.stages)
     if (std::find(packages.begin(), packages.end(), stage.package) == packages.end())

@@ -50,7 +50,7 @@ class Converter {
     folder_ = staged.path();
     check_disk(staged.target().parent_path());
     choose_residual_scale();
-    fs::create_directories(folder_);
+    staged.make_folder();
     describe_bundle();
     write_embedding();
     if (options_.whole) {

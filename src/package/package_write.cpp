@@ -84,12 +84,13 @@ Manifest make_manifest(const Package& package, std::string_view model) {
   return out;
 }
 
-void copy_items(const Package& package, const fs::path& data) {
+void copy_items(const Package& package, StagedOutput& staged) {
   for (const PackageItem& item : package.items) {
-    const fs::path to = data / item.path;
+    const fs::path to = fs::path("Data") / item.path;
+    staged.make_folder(to.parent_path());
     std::error_code why;
-    fs::create_directories(to.parent_path(), why);
-    if (!why) fs::copy(item.source, to, fs::copy_options::recursive | fs::copy_options::skip_symlinks, why);
+    fs::copy(item.source, staged.path() / to, fs::copy_options::recursive | fs::copy_options::skip_symlinks,
+             why);
     if (why)
       throw errorf("the item '{}' cannot be copied: {}", item.path, why.message()).at(item.source.string());
   }
@@ -109,13 +110,11 @@ WriteReport write_package(const Package& package, const fs::path& path, const Wr
   const std::string model = encode_model(package, plan);
   check_space(staged.target().parent_path(), plan.file_bytes + model.size() + 65536);
 
-  const fs::path data = staged.path() / "Data", folder = data / kManifestAuthor;
-  std::error_code why;
-  fs::create_directories(folder / "weights", why);
-  if (why) throw errorf("cannot be written: {}", why.message()).at(path.string());
+  const fs::path inside = fs::path("Data") / kManifestAuthor, folder = staged.path() / inside;
+  staged.make_folder(inside / "weights");
   // Also when it holds no blob: an empty folder would not survive git.
   write_weights(plan, folder / "weights" / "weight.bin", pool);
-  copy_items(package, data);
+  copy_items(package, staged);
   write_file(folder / "model.mlmodel", model);
   write_file(staged.path() / "Manifest.json", manifest_text(make_manifest(package, model)));
   staged.commit();
