@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -229,4 +231,26 @@ TEST_CASE("staged output appears whole or not at all") {
   spill(folder / "b.txt", "somebody else's");
   CHECK_THROWS_AS(late.commit(), Error);
   CHECK(slurp(folder / "b.txt") == "somebody else's");
+}
+
+TEST_CASE("what a signal removed does not come back, whatever other threads still do") {
+  TempFolder folder;
+  const pid_t child = ::fork();  // outputs are removed for the whole process
+  if (child == 0) {
+    StagedOutput staged(folder / "bundle", false);
+    staged.make_folder("Data");
+    remove_staged_outputs();
+    int refused = 0;
+    for (const char* inside : {"", "Data/weights"}) try {
+        staged.make_folder(inside);
+      } catch (const Error&) {
+        ++refused;
+      }
+    ::_exit(refused);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 2);
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
