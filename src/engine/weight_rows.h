@@ -2,7 +2,7 @@
 // any piece of a row as floats.
 //     const WeightRows weight(stored, rows, k);
 //     WeightRows::Room room;   weight.prepare(row, count, room);
-//     weight.widen(i, from, columns, room, out);      // of row `row + i`
+//     weight.widen(room, i, from, columns, out);      // of row `row + i`
 #pragma once
 
 #include <memory>
