@@ -2,8 +2,8 @@
 
 #include <ctime>
 
-#include "text/jinja_interpreter.h"
-#include "text/jinja_parser.h"
+#include "text/jinja/interpreter.h"
+#include "text/jinja/parser.h"
 
 namespace anemone {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja_from_json.h"
-#include "text/jinja_runtime.h"
-#include "text/jinja_value.h"
+#include "text/jinja/from_json.h"
+#include "text/jinja/runtime.h"
+#include "text/jinja/value.h"
 
 namespace anemone {
 

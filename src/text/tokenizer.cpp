@@ -7,15 +7,15 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "text/added_tokens.h"
-#include "text/bpe.h"
-#include "text/decoder.h"
-#include "text/normalizer.h"
-#include "text/pretokenizer.h"
+#include "text/tokenizer/added_tokens.h"
+#include "text/tokenizer/bpe.h"
+#include "text/tokenizer/decoder.h"
+#include "text/tokenizer/normalizer.h"
+#include "text/tokenizer/pretokenizer.h"
+#include "text/tokenizer/unigram.h"
+#include "text/tokenizer/word_cache.h"
+#include "text/tokenizer/word_models.h"
 #include "text/unicode.h"
-#include "text/unigram.h"
-#include "text/word_cache.h"
-#include "text/word_models.h"
 
 namespace anemone {
 

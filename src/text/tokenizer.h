@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer_spec.h"
+#include "text/tokenizer/spec.h"
 
 namespace anemone {
 

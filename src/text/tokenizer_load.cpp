@@ -1,10 +1,10 @@
 #include "base/error.h"
 #include "checkpoint/gguf.h"
-#include "text/end_tokens.h"
-#include "text/gguf_vocabulary.h"
-#include "text/sentencepiece_model.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json.h"
+#include "text/tokenizer/end_tokens.h"
+#include "text/tokenizer/gguf_vocabulary.h"
+#include "text/tokenizer/sentencepiece_model.h"
+#include "text/tokenizer/tokenizer_json.h"
 
 namespace anemone {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "text/gguf_vocabulary.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer/gguf_vocabulary.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace anemone;

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "text/sentencepiece_model.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer/sentencepiece_model.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace anemone;

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json.h"
+#include "text/tokenizer/tokenizer_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace anemone;

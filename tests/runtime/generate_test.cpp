@@ -8,7 +8,7 @@
 #include "runtime/demo.h"
 #include "runtime/prompt.h"
 #include "runtime/translate.h"
-#include "text/gguf_vocabulary.h"
+#include "text/tokenizer/gguf_vocabulary.h"
 
 using namespace anemone;
 using namespace anemone::test;

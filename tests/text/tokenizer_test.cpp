@@ -10,7 +10,7 @@
 
 #include "anemone/error.h"
 #include "base/mapped_file.h"
-#include "text/tokenizer_json.h"
+#include "text/tokenizer/tokenizer_json.h"
 
 namespace anemone {
 namespace {

@@ -1,0 +1,44 @@
+// AddedTokens: finds the special and added tokens that are written in a text, before anything else is done to
+// it.
+//     AddedTokens added(tokens, /*longest_first=*/false);
+//     for (const auto& part : added.split(text, /*parse_special=*/true)) …
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer/spec.h"
+#include "text/tokenizer/token_trie.h"
+
+namespace anemone {
+
+class AddedTokens {
+ public:
+  struct Part {
+    std::string_view text;
+    int32_t id;  // kNoToken: plain text
+  };
+
+  AddedTokens() = default;
+  // longest_first: a longer token anywhere wins over a shorter one that overlaps it (llama.cpp); otherwise
+  // the leftmost wins, the longest of those that start there (Hugging Face).
+  AddedTokens(std::vector<AddedToken> tokens, bool longest_first);
+
+  // The text cut at the tokens, white space that they strip left out. Parts are never empty. Without
+  // parse_special the special ones are plain text.
+  std::vector<Part> split(std::string_view text, bool parse_special) const;
+
+ private:
+  struct Match {
+    size_t begin, end;
+    uint32_t token;
+  };
+  std::vector<Match> leftmost(std::string_view text, bool parse_special) const;
+  std::vector<Match> longest(std::string_view text, bool parse_special) const;
+
+  std::vector<AddedToken> tokens_;
+  TokenTrie trie_;  // its ids are places in tokens_
+  bool longest_first_ = false;
+};
+
+}  // namespace anemone

@@ -1,0 +1,45 @@
+// Decoder: tokens back to text.
+//     Decoder decoder(spec.decoder, spec.join_with_spaces);
+//     std::string text = decoder.run(token_texts);
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/regex.h"
+#include "text/tokenizer/spec.h"
+
+namespace anemone {
+
+class Decoder {
+ public:
+  Decoder(std::vector<DecoderStep> steps, bool join_with_spaces);
+
+  std::string run(std::vector<std::string> tokens) const;
+
+  // True when a token's bytes depend on the token and on whether it is the first, on nothing else.
+  bool piecewise() const { return piecewise_; }
+  // Appends one token's bytes; they may be part of a character. Only where piecewise().
+  void append(std::string_view token, bool first, std::string& bytes) const;
+  // Spaces (or whatever the decoder strips) to take off the start of the whole text; counts in characters.
+  size_t strip_start() const { return strip_start_; }
+  char32_t strip_character() const { return strip_character_; }
+
+ private:
+  struct Step {
+    DecoderStep what;
+    std::optional<Regex> regex;
+  };
+  void apply(const Step& step, std::vector<std::string>& tokens) const;
+  bool compile_piecewise();
+
+  std::vector<Step> steps_;
+  bool join_with_spaces_;
+  bool piecewise_ = false;
+  size_t strip_start_ = 0;
+  char32_t strip_character_ = 0;
+};
+
+}  // namespace anemone
