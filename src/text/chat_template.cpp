@@ -18,11 +18,11 @@ std::tm local_time_now() {
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string source)
-    : source_(std::move(source)), program_(std::make_shared<const jinja::Program>(jinja::parse(source_))) {}
+    : source_(std::move(source)), template_(std::make_shared<const jinja::Template>(jinja::parse(source_))) {}
 
 std::string ChatTemplate::render(const ChatInput& in) const {
   jinja::Runtime runtime(in.limits, in.clock ? in.clock : local_time_now);
-  jinja::Interpreter interpreter(*program_, runtime);
+  jinja::Interpreter interpreter(*template_, runtime);
   interpreter.define("messages", in.messages);
   interpreter.define("tools", in.tools);
   interpreter.define("documents", in.documents);

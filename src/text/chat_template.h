@@ -37,7 +37,7 @@ class ChatTemplate {
 
  private:
   std::string source_;
-  std::shared_ptr<const jinja::Program> program_;
+  std::shared_ptr<const jinja::Template> template_;
 };
 
 }  // namespace anemone

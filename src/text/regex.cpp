@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "text/regex_translate.h"
+#include "text/regex_rewrite.h"
 #include "text/unicode.h"
 
 namespace anemone {
@@ -19,10 +19,10 @@ struct Regex::Code {
 
 Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
   code_->pattern = pattern;
-  const std::string translated = to_pcre(pattern);
+  const std::string rewritten = to_pcre(pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+  code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr);
   if (code_->code == nullptr) {
     std::array<unsigned char, 160> message{};

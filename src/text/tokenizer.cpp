@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "text/tokenizer/added_tokens.h"
 #include "text/tokenizer/bpe.h"
-#include "text/tokenizer/decoder.h"
+#include "text/tokenizer/detokenizer.h"
 #include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/unigram.h"
@@ -60,16 +60,16 @@ struct Tokenizer::Parts {
   std::optional<Bpe> bpe;
   std::optional<Unigram> unigram;
   TokenTrie trie;
-  std::optional<Decoder> decoder;
+  std::optional<Detokenizer> detokenizer;
   mutable ScratchPool pool;
 };
 
 Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
-  using Kind = ModelSpec::Kind;
+  using Kind = TokenModelSpec::Kind;
   Parts& p = *parts_;
   p.spec = std::move(given);
   TokenizerSpec& s = p.spec;
-  const ModelSpec& model = s.model;
+  const TokenModelSpec& model = s.model;
   const bool is_bpe = model.kind == Kind::bpe || model.kind == Kind::score_bpe;
   p.raw_bytes = model.kind == Kind::bpe && PreTokenizer::ends_in_bytes(s.pre_tokenizer);
   p.cutter.emplace(s.pre_tokenizer, p.raw_bytes);
@@ -78,7 +78,7 @@ Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
     if (!token.normal_form.empty()) as_is.push_back(token.content);
   }
   p.normalizer.emplace(s.normalizer, std::move(as_is));
-  p.decoder.emplace(s.decoder, s.join_with_spaces);
+  p.detokenizer.emplace(s.detokenizer, s.join_with_spaces);
   if (is_bpe) p.bpe.emplace(model, s.vocabulary, p.raw_bytes);
   if (model.kind == Kind::unigram) p.unigram.emplace(model, s.vocabulary);
   if (model.kind == Kind::longest) {
@@ -207,12 +207,12 @@ void Tokenizer::encode_word(std::string_view word, Scratch& scratch, std::vector
 void Tokenizer::encode_uncached(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const {
   const Parts& p = *parts_;
   switch (p.spec.model.kind) {
-    case ModelSpec::Kind::bpe:
-    case ModelSpec::Kind::score_bpe: return p.bpe->encode(word, scratch.bpe, ids);
-    case ModelSpec::Kind::unigram: return p.unigram->encode(word, ids);
-    case ModelSpec::Kind::word_piece: return word_piece(p.spec.model, p.spec.vocabulary, word, ids);
-    case ModelSpec::Kind::word_level: return word_level(p.spec.model, p.spec.vocabulary, word, ids);
-    case ModelSpec::Kind::longest: return longest_tokens(p.trie, p.spec.model.unk_id, word, ids);
+    case TokenModelSpec::Kind::bpe:
+    case TokenModelSpec::Kind::score_bpe: return p.bpe->encode(word, scratch.bpe, ids);
+    case TokenModelSpec::Kind::unigram: return p.unigram->encode(word, ids);
+    case TokenModelSpec::Kind::word_piece: return word_piece(p.spec.model, p.spec.vocabulary, word, ids);
+    case TokenModelSpec::Kind::word_level: return word_level(p.spec.model, p.spec.vocabulary, word, ids);
+    case TokenModelSpec::Kind::longest: return longest_tokens(p.trie, p.spec.model.unk_id, word, ids);
   }
 }
 
@@ -251,21 +251,21 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   for (int32_t id : ids) {
     if (token_text(id, skip_special, text)) tokens.emplace_back(text);
   }
-  std::string out = parts_->decoder->run(std::move(tokens));
+  std::string out = parts_->detokenizer->run(std::move(tokens));
   return is_valid_utf8(out) ? out : to_valid_utf8(out);
 }
 
 Tokenizer::Stream::Stream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special)
     : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {
-  to_strip_ = tokenizer_->parts_->decoder->strip_start();
+  to_strip_ = tokenizer_->parts_->detokenizer->strip_start();
 }
 
 std::string Tokenizer::Stream::feed(int32_t id) {
-  const Decoder& decoder = *tokenizer_->parts_->decoder;
+  const Detokenizer& detokenizer = *tokenizer_->parts_->detokenizer;
   std::string_view text;
   if (!tokenizer_->token_text(id, skip_special_, text)) return {};
-  if (decoder.piecewise()) {
-    decoder.append(text, first_, pending_);
+  if (detokenizer.piecewise()) {
+    detokenizer.append(text, first_, pending_);
     first_ = false;
     return release(false);
   }
@@ -279,7 +279,7 @@ std::string Tokenizer::Stream::feed(int32_t id) {
 
 std::string Tokenizer::Stream::release(bool all) {
   std::string mark;
-  append_utf8(mark, tokenizer_->parts_->decoder->strip_character());
+  append_utf8(mark, tokenizer_->parts_->detokenizer->strip_character());
   for (; to_strip_ > 0 && !pending_.empty(); --to_strip_) {
     if (pending_.starts_with(mark)) {
       pending_.erase(0, mark.size());
@@ -298,14 +298,14 @@ std::string Tokenizer::Stream::release(bool all) {
 
 std::string Tokenizer::Stream::finish() {
   std::string out;
-  if (tokenizer_->parts_->decoder->piecewise()) {
+  if (tokenizer_->parts_->detokenizer->piecewise()) {
     out = release(true);
   } else {
     const std::string all = tokenizer_->decode(ids_, skip_special_);
     if (all.size() > given_.size() && all.starts_with(given_)) out = all.substr(given_.size());
   }
   first_ = true;
-  to_strip_ = tokenizer_->parts_->decoder->strip_start();
+  to_strip_ = tokenizer_->parts_->detokenizer->strip_start();
   pending_.clear();
   ids_.clear();
   given_.clear();

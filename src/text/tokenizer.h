@@ -94,7 +94,7 @@ class Tokenizer::Stream {
   bool first_ = true;
   size_t to_strip_ = 0;
   std::string pending_;       // bytes not given out yet
-  std::vector<int32_t> ids_;  // all so far, where the decoder looks at more than one token
+  std::vector<int32_t> ids_;  // all so far, where the detokenizer looks at more than one token
   std::string given_;         // … and what was given out
 };
 

@@ -1,6 +1,6 @@
 // The syntax tree of a template. Nodes are plain data; parser.cpp makes them, the Interpreter walks them.
-//     Program p = parse("{{ a + 1 }}");
-//     p.body[0].kind == Stmt::Kind::print;
+//     Template t = parse("{{ a + 1 }}");
+//     t.body[0].kind == Stmt::Kind::print;
 // Names are numbered once per template, so that a look-up at run time compares integers.
 #pragma once
 
@@ -126,7 +126,8 @@ struct Stmt::Branch {
   Body body;
 };
 
-struct Program {
+// A parsed template.
+struct Template {
   Body body;
   std::vector<std::string> names;  // NameId → name
 };

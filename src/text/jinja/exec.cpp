@@ -77,15 +77,15 @@ class Interpreter::Local {
   Scope& scope_;
 };
 
-Interpreter::Interpreter(const Program& program, Runtime& rt)
-    : program_(program), rt_(rt), root_(&new_scope(&new_scope(nullptr))) {
+Interpreter::Interpreter(const Template& parsed, Runtime& rt)
+    : template_(parsed), rt_(rt), root_(&new_scope(&new_scope(nullptr))) {
   for (auto& [name, value] : make_globals(rt)) define(name, std::move(value));
 }
 
 void Interpreter::define(std::string_view name, Value value) {
-  const auto it = std::find(program_.names.begin(), program_.names.end(), name);
-  if (it != program_.names.end()) {
-    root_->parent->set(rt_, static_cast<NameId>(it - program_.names.begin()), std::move(value));
+  const auto it = std::find(template_.names.begin(), template_.names.end(), name);
+  if (it != template_.names.end()) {
+    root_->parent->set(rt_, static_cast<NameId>(it - template_.names.begin()), std::move(value));
   }
 }
 
@@ -108,7 +108,7 @@ void Interpreter::drop_scope(Scope& scope) {
 }
 
 std::string Interpreter::run() {
-  return capture([&] { exec(program_.body, *root_); });
+  return capture([&] { exec(template_.body, *root_); });
 }
 
 std::string Interpreter::capture(const std::function<void()>& write_all) {

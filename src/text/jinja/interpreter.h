@@ -1,5 +1,5 @@
-// Interpreter: walks a Program once and writes the text it renders to.
-//     Interpreter in(program, rt);
+// Interpreter: walks a Template once and writes the text it renders to.
+//     Interpreter in(parsed, rt);
 //     in.define("messages", messages);
 //     std::string text = in.run();
 #pragma once
@@ -28,7 +28,7 @@ struct Scope {
 
 class Interpreter {
  public:
-  Interpreter(const Program& program, Runtime& rt);
+  Interpreter(const Template& parsed, Runtime& rt);
 
   void define(std::string_view name, Value value);  // a name the template does not use is dropped
   std::string run();
@@ -76,7 +76,7 @@ class Interpreter {
   Scope& new_scope(Scope* parent);
   void drop_scope(Scope& scope);
 
-  const Program& program_;
+  const Template& template_;
   Runtime& rt_;
   std::deque<Scope> scopes_;
   std::vector<Scope*> free_scopes_;

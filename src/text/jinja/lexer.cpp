@@ -405,7 +405,7 @@ class Lexer {
 
 std::vector<Token> lex(std::string_view source) { return Lexer(source).run(); }
 
-std::string describe(const Token& token) {
+std::string token_name(const Token& token) {
   switch (token.type) {
     case TokenType::data: return "text";
     case TokenType::block_begin: return "the start of a statement";

@@ -40,6 +40,6 @@ struct Token {
 std::vector<Token> lex(std::string_view source);
 
 // What to call a token in an error: "end of statement block", "'foo'".
-std::string describe(const Token& token);
+std::string token_name(const Token& token);
 
 }  // namespace anemone::jinja

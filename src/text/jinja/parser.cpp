@@ -55,12 +55,12 @@ class Parser : ExpressionParser {
  public:
   using ExpressionParser::ExpressionParser;
 
-  Program run() {
-    Program program;
-    program.body = parse_body({});
+  Template run() {
+    Template parsed;
+    parsed.body = parse_body({});
     if (!unknown_.empty()) throw unknown_.front();
-    program.names = std::move(names_);
-    return program;
+    parsed.names = std::move(names_);
+    return parsed;
   }
 
  private:
@@ -313,6 +313,6 @@ class Parser : ExpressionParser {
 
 }  // namespace
 
-Program parse(std::string_view source) { return Parser(lex(source)).run(); }
+Template parse(std::string_view source) { return Parser(lex(source)).run(); }
 
 }  // namespace anemone::jinja

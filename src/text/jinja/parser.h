@@ -1,6 +1,6 @@
-// Parser: template source → Program, with Jinja's grammar and precedence. A syntax error names the template's
+// Parser: template source → Template, with Jinja's grammar and precedence. A syntax error names the template's
 // line.
-//     Program p = parse("{% for m in messages %}{{ m.content }}{% endfor %}");
+//     Template t = parse("{% for m in messages %}{{ m.content }}{% endfor %}");
 #pragma once
 
 #include <string_view>
@@ -9,6 +9,6 @@
 
 namespace anemone::jinja {
 
-Program parse(std::string_view source);
+Template parse(std::string_view source);
 
 }  // namespace anemone::jinja

@@ -63,23 +63,24 @@ bool ExpressionParser::skip_name(std::string_view name) {
 }
 
 void ExpressionParser::expect_op(std::string_view op) {
-  if (!skip_op(op)) throw error("syntax error").found(describe(current())).expected(fmt::format("'{}'", op));
+  if (!skip_op(op))
+    throw error("syntax error").found(token_name(current())).expected(fmt::format("'{}'", op));
 }
 
 void ExpressionParser::expect_name(std::string_view name) {
   if (!skip_name(name))
-    throw error("syntax error").found(describe(current())).expected(fmt::format("'{}'", name));
+    throw error("syntax error").found(token_name(current())).expected(fmt::format("'{}'", name));
 }
 
 void ExpressionParser::expect(TokenType type, std::string_view what) {
   if (current().type != type)
-    throw error("syntax error").found(describe(current())).expected(std::string(what));
+    throw error("syntax error").found(token_name(current())).expected(std::string(what));
   next();
 }
 
 std::string ExpressionParser::expect_any_name() {
   if (current().type != TokenType::name)
-    throw error("syntax error").found(describe(current())).expected("a name");
+    throw error("syntax error").found(token_name(current())).expected("a name");
   const std::string& name = next().text;
   if (name[0] >= '0' && name[0] <= '9') throw error(fmt::format("'{}' is not a name", name));
   return name;
@@ -278,7 +279,7 @@ ExprPtr ExpressionParser::parse_primary(bool with_namespace) {
   } else if (token.type == TokenType::floating) {
     e->value = Value(next().floating);
   } else {
-    throw error(fmt::format("unexpected {}", describe(token)));
+    throw error(fmt::format("unexpected {}", token_name(token)));
   }
   return e;
 }
@@ -306,7 +307,7 @@ ExprPtr ExpressionParser::parse_tuple(const TupleRules& rules) {
   if (!is_tuple) {
     if (!items.empty()) return std::move(items[0]);
     if (!rules.parenthesised)
-      throw error("syntax error").found(describe(current())).expected("an expression");
+      throw error("syntax error").found(token_name(current())).expected("an expression");
   }
   ExprPtr e = make(Expr::Kind::tuple, line);
   e->children = std::move(items);
@@ -391,7 +392,7 @@ ExprPtr ExpressionParser::parse_subscript(ExprPtr e) {
       index->value = Value(next().integer);
       result->children.push_back(std::move(index));
     } else {
-      throw error("syntax error").found(describe(current())).expected("a name or a number");
+      throw error("syntax error").found(token_name(current())).expected("a name or a number");
     }
     return finish(std::move(result));
   }

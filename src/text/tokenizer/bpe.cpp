@@ -39,10 +39,10 @@ bool looks_like_byte(std::string_view s) { return s.size() == 6 && s.starts_with
 
 }  // namespace
 
-Bpe::Bpe(const ModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes)
+Bpe::Bpe(const TokenModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes)
     : vocabulary_(vocabulary),
       raw_bytes_(raw_bytes),
-      scored_(model.kind == ModelSpec::Kind::score_bpe),
+      scored_(model.kind == TokenModelSpec::Kind::score_bpe),
       byte_fallback_(model.byte_fallback),
       fuse_unk_(model.fuse_unk),
       ignore_merges_(model.ignore_merges),
@@ -70,7 +70,7 @@ Bpe::Bpe(const ModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes)
     index_merges(model);
 }
 
-void Bpe::index_merges(const ModelSpec& model) {
+void Bpe::index_merges(const TokenModelSpec& model) {
   pairs_.resize(std::bit_ceil(model.merges.size() * 2 + 16));
   const size_t mask = pairs_.size() - 1;
   for (size_t rank = 0; rank < model.merges.size(); ++rank) {
@@ -92,7 +92,7 @@ void Bpe::index_merges(const ModelSpec& model) {
   }
 }
 
-void Bpe::index_scores(const ModelSpec& model) {
+void Bpe::index_scores(const TokenModelSpec& model) {
   const auto n = static_cast<size_t>(vocabulary_.size());
   if (model.scores.size() < n) {
     throw errorf("the vocabulary has {} tokens but only {} scores", n, model.scores.size());

@@ -33,7 +33,7 @@ class Bpe {
  public:
   // raw_bytes: words are raw bytes, tokens are written in the printable alphabet. The vocabulary must outlive
   // this.
-  Bpe(const ModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes);
+  Bpe(const TokenModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes);
 
   // Appends the word's ids.
   void encode(std::string_view word, BpeScratch& scratch, std::vector<int32_t>& ids) const;
@@ -51,8 +51,8 @@ class Bpe {
     int32_t result = kNoToken;
   };
 
-  void index_merges(const ModelSpec& model);
-  void index_scores(const ModelSpec& model);
+  void index_merges(const TokenModelSpec& model);
+  void index_scores(const TokenModelSpec& model);
   void add_joint(char32_t left, char32_t right);
   static size_t joint_hash(char32_t left, char32_t right) noexcept;
   void find_pair(BpeScratch::Symbol& left, const BpeScratch::Symbol& right,

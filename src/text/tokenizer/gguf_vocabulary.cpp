@@ -98,9 +98,9 @@ void read_merges(const GgufFile& file, TokenizerSpec& spec) {
   }
 }
 
-void describe_bpe(const GgufFile& file, std::string_view pre, TokenizerSpec& spec, bool& add_bos) {
+void set_bpe(const GgufFile& file, std::string_view pre, TokenizerSpec& spec, bool& add_bos) {
   const GgufPreType type = gguf_pre_type(pre.empty() ? "default" : pre);
-  spec.model.kind = ModelSpec::Kind::bpe;
+  spec.model.kind = TokenModelSpec::Kind::bpe;
   spec.model.ignore_merges = type.ignore_merges;
   spec.model.unknown_as_bytes = true;
   add_bos = type.add_bos;
@@ -113,24 +113,24 @@ void describe_bpe(const GgufFile& file, std::string_view pre, TokenizerSpec& spe
   }
   if (type.characters) {
     spec.normalizer.push_back({.kind = NormalizerStep::Kind::replace, .pattern = " ", .content = "\u2581"});
-    return add_piece_decoder(false, spec);
+    return add_piece_detokenizer(false, spec);
   }
   spec.pre_tokenizer.push_back({.kind = PreTokenizerStep::Kind::byte_level});
-  spec.decoder.push_back({.kind = DecoderStep::Kind::byte_level});
+  spec.detokenizer.push_back({.kind = DetokenizerStep::Kind::byte_level});
 }
 
-void describe_spm(const GgufFile& file, TokenizerSpec& spec) {
-  spec.model.kind = ModelSpec::Kind::score_bpe;
+void set_spm(const GgufFile& file, TokenizerSpec& spec) {
+  spec.model.kind = TokenModelSpec::Kind::score_bpe;
   spec.model.byte_fallback = true;
   spec.bos = 1, spec.eos = 2, spec.unk = 0;
   const bool prefix = file.boolean(key("add_space_prefix")).value_or(true);
   if (prefix) spec.normalizer.push_back({.kind = NormalizerStep::Kind::prepend, .content = " "});
   spec.normalizer.push_back({.kind = NormalizerStep::Kind::replace, .pattern = " ", .content = "\u2581"});
-  add_piece_decoder(prefix, spec);
+  add_piece_detokenizer(prefix, spec);
 }
 
-void describe_unigram(const GgufFile& file, TokenizerSpec& spec) {
-  spec.model.kind = ModelSpec::Kind::unigram;
+void set_unigram(const GgufFile& file, TokenizerSpec& spec) {
+  spec.model.kind = TokenModelSpec::Kind::unigram;
   spec.eos = 1, spec.unk = 2, spec.pad = 0;
   std::string charsmap;
   for (int64_t byte : file.integers(key("precompiled_charsmap"))) charsmap.push_back(static_cast<char>(byte));
@@ -142,11 +142,11 @@ void describe_unigram(const GgufFile& file, TokenizerSpec& spec) {
                              .before_word = true,
                              .squeeze = squeeze,
                              .escape = true});
-  add_piece_decoder(prefix, spec);
+  add_piece_detokenizer(prefix, spec);
 }
 
-void describe_bert(const GgufFile& file, TokenizerSpec& spec) {
-  spec.model.kind = ModelSpec::Kind::word_piece;
+void set_bert(const GgufFile& file, TokenizerSpec& spec) {
+  spec.model.kind = TokenModelSpec::Kind::word_piece;
   spec.bos = 101, spec.unk = 100, spec.sep = 102, spec.pad = 0, spec.mask = 103;
   spec.model.word_prefix = "\u2581";
   spec.model.max_word_chars = std::numeric_limits<size_t>::max();
@@ -154,7 +154,7 @@ void describe_bert(const GgufFile& file, TokenizerSpec& spec) {
   const bool accents = file.boolean(key("normalizer.strip_accents")).value_or(lower);
   spec.pre_tokenizer.push_back(
       {.kind = PreTokenizerStep::Kind::bert_words, .lower = lower, .accents = accents});
-  add_piece_decoder(true, spec);
+  add_piece_detokenizer(true, spec);
 }
 
 // Python's escapes: \n, \t, \r, \x41, and any other character for itself.
@@ -221,7 +221,7 @@ void set_post(const GgufFile& file, std::string_view model, bool add_bos, bool a
   spec.post = std::move(post);
 }
 
-TokenizerSpec describe(const GgufFile& file) {
+TokenizerSpec read_spec(const GgufFile& file) {
   TokenizerSpec spec;
   const auto model = file.string(key("model"));
   if (!model) throw errorf("no tokenizer").at(key("model")).hint("the file has no vocabulary");
@@ -231,22 +231,22 @@ TokenizerSpec describe(const GgufFile& file) {
   if (*model == "rwkv") {
     for (PieceEntry& piece : pieces) piece.text = made.emplace_back(unescape(piece.text));
   }
-  if (*model == "t5") spec.model.kind = ModelSpec::Kind::unigram;
+  if (*model == "t5") spec.model.kind = TokenModelSpec::Kind::unigram;
   add_pieces(pieces, spec);
   spec.longest_first = true;
   bool add_bos = false, add_eos = false;
   if (*model == "gpt2" || *model == "gemma4") {
-    describe_bpe(file, pre, spec, add_bos);
+    set_bpe(file, pre, spec, add_bos);
   } else if (*model == "llama") {
-    describe_spm(file, spec);
+    set_spm(file, spec);
     add_bos = true;
   } else if (*model == "t5") {
-    describe_unigram(file, spec);
+    set_unigram(file, spec);
     add_eos = true;
   } else if (*model == "bert") {
-    describe_bert(file, spec);
+    set_bert(file, spec);
   } else if (*model == "rwkv") {
-    spec.model.kind = ModelSpec::Kind::longest;
+    spec.model.kind = TokenModelSpec::Kind::longest;
   } else {
     throw errorf("tokenizer '{}' is not supported", *model)
         .at(key("model"))
@@ -288,16 +288,17 @@ void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec) {
   spec.model.unk_score = lowest - 10.0;
 }
 
-void add_piece_decoder(bool add_prefix, TokenizerSpec& spec) {
-  spec.decoder.push_back({.kind = DecoderStep::Kind::replace, .pattern = "\u2581", .content = " "});
-  spec.decoder.push_back({.kind = DecoderStep::Kind::byte_fallback});
-  spec.decoder.push_back({.kind = DecoderStep::Kind::fuse});
-  if (add_prefix) spec.decoder.push_back({.kind = DecoderStep::Kind::strip, .character = U' ', .start = 1});
+void add_piece_detokenizer(bool add_prefix, TokenizerSpec& spec) {
+  spec.detokenizer.push_back({.kind = DetokenizerStep::Kind::replace, .pattern = "\u2581", .content = " "});
+  spec.detokenizer.push_back({.kind = DetokenizerStep::Kind::byte_fallback});
+  spec.detokenizer.push_back({.kind = DetokenizerStep::Kind::fuse});
+  if (add_prefix)
+    spec.detokenizer.push_back({.kind = DetokenizerStep::Kind::strip, .character = U' ', .start = 1});
 }
 
 TokenizerSpec read_gguf_vocabulary(const GgufFile& file) {
   try {
-    return describe(file);
+    return read_spec(file);
   } catch (Error& e) {
     e.within(file.path());
     throw;

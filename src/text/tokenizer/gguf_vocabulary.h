@@ -32,7 +32,7 @@ struct PieceEntry {
 // unigram's unknown score.
 void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec);
 // Escaped spaces back to spaces, byte tokens to bytes, one space off the start where one was added.
-void add_piece_decoder(bool add_prefix, TokenizerSpec& spec);
+void add_piece_detokenizer(bool add_prefix, TokenizerSpec& spec);
 
 // How a `tokenizer.ggml.pre` name cuts words.
 struct GgufPreType {

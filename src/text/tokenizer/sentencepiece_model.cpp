@@ -80,7 +80,7 @@ Proto read_proto(std::string_view file) {
   return proto;
 }
 
-TokenizerSpec describe(const Proto& proto) {
+TokenizerSpec spec_of(const Proto& proto) {
   if (proto.pieces.empty()) throw errorf("no pieces").hint("is this a SentencePiece model?");
   if (proto.model_type != 1 && proto.model_type != 2) {
     throw errorf("SentencePiece model type is not supported")
@@ -104,8 +104,8 @@ TokenizerSpec describe(const Proto& proto) {
     token.normalized = true;
     token.normal_form = token.content;
   }
-  ModelSpec& model = spec.model;
-  model.kind = proto.model_type == 1 ? ModelSpec::Kind::unigram : ModelSpec::Kind::score_bpe;
+  TokenModelSpec& model = spec.model;
+  model.kind = proto.model_type == 1 ? TokenModelSpec::Kind::unigram : TokenModelSpec::Kind::score_bpe;
   model.unk_id = spec.unk;
   model.byte_fallback = proto.byte_fallback;
   model.fuse_unk = true;
@@ -116,7 +116,7 @@ TokenizerSpec describe(const Proto& proto) {
                              .suffix = proto.suffix,
                              .squeeze = proto.squeeze,
                              .escape = proto.escape});
-  add_piece_decoder(proto.add_prefix, spec);
+  add_piece_detokenizer(proto.add_prefix, spec);
   if (spec.bos != kNoToken) spec.post = {spec.bos, TokenizerSpec::kSequence};
   return spec;
 }
@@ -125,7 +125,7 @@ TokenizerSpec describe(const Proto& proto) {
 
 TokenizerSpec read_sentencepiece_model(const MappedFile& file) {
   try {
-    return describe(read_proto(file.text()));
+    return spec_of(read_proto(file.text()));
   } catch (const protozero::exception& e) {
     throw errorf("no valid SentencePiece model: {}", e.what()).at(file.path());
   } catch (Error& e) {

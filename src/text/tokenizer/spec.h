@@ -74,7 +74,7 @@ struct PreTokenizerStep {
   bool lower = false, accents = false;  // bert_words
 };
 
-struct ModelSpec {
+struct TokenModelSpec {
   enum class Kind {
     bpe,        // merges in rank order
     score_bpe,  // SentencePiece BPE: any two pieces whose text is a token merge, best score first
@@ -110,7 +110,7 @@ struct AddedToken {
   bool single_word = false, left_strip = false, right_strip = false, normalized = false, special = false;
 };
 
-struct DecoderStep {
+struct DetokenizerStep {
   enum class Kind { byte_level, replace, word_piece, byte_fallback, fuse, strip, metaspace, bpe, ctc };
   Kind kind;
   std::string pattern, content;  // replace; word_piece: prefix; bpe: suffix; ctc: pad and delimiter
@@ -129,11 +129,11 @@ struct TokenizerSpec {
   bool longest_first = false;  // cut at the longest added token first (llama.cpp), not at the leftmost (HF)
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
-  ModelSpec model;
+  TokenModelSpec model;
   std::vector<int32_t> post = {kSequence};
   bool post_in_parts = false;  // a template made it: a further post-processor would see several texts
-  std::vector<DecoderStep> decoder;
-  bool join_with_spaces = false;  // no decoder given: HF joins tokens with spaces
+  std::vector<DetokenizerStep> detokenizer;
+  bool join_with_spaces = false;  // the file gives no decoder: HF joins tokens with spaces
 
   // Ids that the file names; kNoToken where it does not.
   int32_t bos = kNoToken, eos = kNoToken, unk = kNoToken, pad = kNoToken, sep = kNoToken, mask = kNoToken;

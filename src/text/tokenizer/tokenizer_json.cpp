@@ -59,7 +59,7 @@ void read_merges(Value merges, TokenizerSpec& spec) {
 }
 
 void read_unigram(Value v, TokenizerSpec& spec) {
-  ModelSpec& model = spec.model;
+  TokenModelSpec& model = spec.model;
   simdjson::dom::array list;
   if (member(v, "vocab").get(list)) throw errorf("Unigram: 'vocab' must be a list of tokens and scores");
   spec.vocabulary.reserve(list.size(), list.size() * 8);
@@ -83,23 +83,23 @@ void read_unigram(Value v, TokenizerSpec& spec) {
   model.byte_fallback = flag(v, "byte_fallback", false);
 }
 
-ModelSpec::Kind model_kind(Value v) {
+TokenModelSpec::Kind model_kind(Value v) {
   const std::string_view type = text(v, "type", "");
-  if (type == "BPE" || (type.empty() && !is_absent(v, "merges"))) return ModelSpec::Kind::bpe;
-  if (type == "Unigram" || (type.empty() && !is_absent(v, "unk_id"))) return ModelSpec::Kind::unigram;
+  if (type == "BPE" || (type.empty() && !is_absent(v, "merges"))) return TokenModelSpec::Kind::bpe;
+  if (type == "Unigram" || (type.empty() && !is_absent(v, "unk_id"))) return TokenModelSpec::Kind::unigram;
   if (type == "WordPiece" || (type.empty() && !is_absent(v, "max_input_chars_per_word"))) {
-    return ModelSpec::Kind::word_piece;
+    return TokenModelSpec::Kind::word_piece;
   }
-  if (type == "WordLevel" || type.empty()) return ModelSpec::Kind::word_level;
+  if (type == "WordLevel" || type.empty()) return TokenModelSpec::Kind::word_level;
   throw errorf("model '{}' is not known", type);
 }
 
 void read_model(Value v, TokenizerSpec& spec) {
-  ModelSpec& model = spec.model;
+  TokenModelSpec& model = spec.model;
   model.kind = model_kind(v);
-  if (model.kind == ModelSpec::Kind::unigram) return read_unigram(v, spec);
+  if (model.kind == TokenModelSpec::Kind::unigram) return read_unigram(v, spec);
   read_vocabulary(member(v, "vocab"), spec.vocabulary);
-  const bool piece = model.kind == ModelSpec::Kind::word_piece;
+  const bool piece = model.kind == TokenModelSpec::Kind::word_piece;
   model.unk_token = text(v, "unk_token", piece ? "[UNK]" : "");
   if (!model.unk_token.empty()) model.unk_id = spec.vocabulary.find(model.unk_token);
   model.continuing_prefix = text(v, "continuing_subword_prefix", piece ? "##" : "");
@@ -107,7 +107,7 @@ void read_model(Value v, TokenizerSpec& spec) {
     model.max_word_chars =
         static_cast<size_t>(std::max<int64_t>(number(v, "max_input_chars_per_word", 100), 0));
   }
-  if (model.kind != ModelSpec::Kind::bpe) return;
+  if (model.kind != TokenModelSpec::Kind::bpe) return;
   if (double dropout = 0; !is_absent(v, "dropout") && !member(v, "dropout").get(dropout) && dropout > 0)
     throw errorf("BPE dropout {} is not supported: the ids would differ from call to call", dropout);
   model.word_suffix = text(v, "end_of_word_suffix", "");
@@ -173,7 +173,7 @@ TokenizerSpec read(Value root) {
   part("post_processor", read_post_processor);
   part("added_tokens", read_added_tokens);
   spec.join_with_spaces = is_absent(root, "decoder");
-  part("decoder", read_decoder);
+  part("decoder", read_detokenizer);
   spec.unk = spec.model.unk_id;
   return spec;
 }

@@ -102,7 +102,7 @@ std::vector<int32_t> special_ids(Value processor, std::string_view name) {
   return ids;
 }
 
-std::vector<int32_t> template_of(Value v) {
+std::vector<int32_t> template_processing(Value v) {
   std::vector<int32_t> post;
   for (Value item : simdjson::dom::array(member(v, "single"))) {
     if (!is_absent(item, "Sequence")) {
@@ -261,7 +261,7 @@ void read_post_processor(Value v, TokenizerSpec& spec) {
   }
   if (type == "ByteLevel") return;  // only moves offsets
   if (type == "TemplateProcessing") {
-    outer = template_of(v);
+    outer = template_processing(v);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     outer = {pair_id(v, "cls"), TokenizerSpec::kSequence, pair_id(v, "sep")};
   } else {
@@ -285,11 +285,11 @@ void read_post_processor(Value v, TokenizerSpec& spec) {
   spec.post = std::move(post);
 }
 
-void read_decoder(Value v, TokenizerSpec& spec) {
-  using Kind = DecoderStep::Kind;
+void read_detokenizer(Value v, TokenizerSpec& spec) {
+  using Kind = DetokenizerStep::Kind;
   const std::string_view type = type_of(v);
   if (type == "Sequence") {
-    for (Value part : simdjson::dom::array(member(v, "decoders"))) read_decoder(part, spec);
+    for (Value part : simdjson::dom::array(member(v, "decoders"))) read_detokenizer(part, spec);
     return;
   }
   static constexpr std::pair<std::string_view, Kind> kinds[] = {
@@ -299,7 +299,7 @@ void read_decoder(Value v, TokenizerSpec& spec) {
   const auto found =
       std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == type; });
   if (found == std::end(kinds)) throw errorf("decoder '{}' is not known", type);
-  DecoderStep step{.kind = found->second};
+  DetokenizerStep step{.kind = found->second};
   if (step.kind == Kind::replace) {
     auto pattern = pattern_of(v);
     step.pattern = std::move(pattern.text);
@@ -324,7 +324,7 @@ void read_decoder(Value v, TokenizerSpec& spec) {
     step.content = text(v, "word_delimiter_token", "|");
     step.cleanup = flag(v, "cleanup", true);
   }
-  add_step(spec.decoder, std::move(step));
+  add_step(spec.detokenizer, std::move(step));
 }
 
 }  // namespace anemone::tokenizer_json

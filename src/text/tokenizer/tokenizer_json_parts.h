@@ -24,6 +24,6 @@ bool is_absent(Value object, std::string_view key);  // missing or null
 void read_normalizer(Value value, TokenizerSpec& spec);
 void read_pre_tokenizer(Value value, TokenizerSpec& spec);
 void read_post_processor(Value value, TokenizerSpec& spec);
-void read_decoder(Value value, TokenizerSpec& spec);
+void read_detokenizer(Value value, TokenizerSpec& spec);
 
 }  // namespace anemone::tokenizer_json

@@ -9,7 +9,7 @@
 
 namespace anemone {
 
-Unigram::Unigram(const ModelSpec& model, const Vocabulary& vocabulary)
+Unigram::Unigram(const TokenModelSpec& model, const Vocabulary& vocabulary)
     : vocabulary_(vocabulary),
       scores_(model.scores),
       unk_score_(model.unk_score),

@@ -15,7 +15,7 @@ namespace anemone {
 class Unigram {
  public:
   // The vocabulary must outlive this. Throws Error when there are fewer scores than tokens.
-  Unigram(const ModelSpec& model, const Vocabulary& vocabulary);
+  Unigram(const TokenModelSpec& model, const Vocabulary& vocabulary);
 
   // Appends the word's ids. Throws Error on an unknown character when there is no unknown token.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;

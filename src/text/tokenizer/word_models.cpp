@@ -8,7 +8,7 @@
 namespace anemone {
 namespace {
 
-void push_unknown(const ModelSpec& model, std::vector<int32_t>& ids) {
+void push_unknown(const TokenModelSpec& model, std::vector<int32_t>& ids) {
   if (model.unk_id == kNoToken) {
     throw errorf("an unknown word, and the unknown token '{}' is not in the vocabulary", model.unk_token);
   }
@@ -17,7 +17,7 @@ void push_unknown(const ModelSpec& model, std::vector<int32_t>& ids) {
 
 }  // namespace
 
-void word_piece(const ModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
+void word_piece(const TokenModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
                 std::vector<int32_t>& ids) {
   if (count_chars(word) > model.max_word_chars) return push_unknown(model, ids);
   const std::string all = model.word_prefix + std::string(word);
@@ -45,7 +45,7 @@ void word_piece(const ModelSpec& model, const Vocabulary& vocabulary, std::strin
   }
 }
 
-void word_level(const ModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
+void word_level(const TokenModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
                 std::vector<int32_t>& ids) {
   const int32_t id = vocabulary.find(word);
   if (id == kNoToken) return push_unknown(model, ids);

@@ -13,11 +13,11 @@
 namespace anemone {
 
 // The longest token at each place; the whole word is unknown when one place has none.
-void word_piece(const ModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
+void word_piece(const TokenModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
                 std::vector<int32_t>& ids);
 
 // The word itself or the unknown token.
-void word_level(const ModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
+void word_level(const TokenModelSpec& model, const Vocabulary& vocabulary, std::string_view word,
                 std::vector<int32_t>& ids);
 
 // RWKV: the longest token at each place; bytes that start no token are left out.

@@ -1,4 +1,4 @@
-#include "text/tokenizer/decoder.h"
+#include "text/tokenizer/detokenizer.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 namespace anemone {
 namespace {
 
-using Kind = DecoderStep::Kind;
+using Kind = DetokenizerStep::Kind;
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   if (from.empty()) return;
@@ -67,7 +67,7 @@ std::string join(const std::vector<std::string>& tokens, std::string_view betwee
   return out;
 }
 
-std::string strip(const DecoderStep& step, std::string_view token) {
+std::string strip(const DetokenizerStep& step, std::string_view token) {
   std::string mark;
   append_utf8(mark, step.character);
   for (size_t i = 0; i < step.start && token.starts_with(mark); ++i) token.remove_prefix(mark.size());
@@ -75,13 +75,13 @@ std::string strip(const DecoderStep& step, std::string_view token) {
   return std::string(token);
 }
 
-void metaspace(const DecoderStep& step, bool first, std::string& token) {
+void metaspace(const DetokenizerStep& step, bool first, std::string& token) {
   std::string mark;
   append_utf8(mark, step.character);
   replace_all(token, mark, first && step.strip_first ? "" : " ");
 }
 
-void word_piece(const DecoderStep& step, bool first, std::string& token) {
+void word_piece(const DetokenizerStep& step, bool first, std::string& token) {
   if (!first) {
     if (token.starts_with(step.pattern))
       token.erase(0, step.pattern.size());
@@ -93,9 +93,9 @@ void word_piece(const DecoderStep& step, bool first, std::string& token) {
 
 }  // namespace
 
-Decoder::Decoder(std::vector<DecoderStep> steps, bool join_with_spaces)
+Detokenizer::Detokenizer(std::vector<DetokenizerStep> steps, bool join_with_spaces)
     : join_with_spaces_(join_with_spaces) {
-  for (DecoderStep& what : steps) {
+  for (DetokenizerStep& what : steps) {
     Step step{std::move(what), std::nullopt};
     if (step.what.kind == Kind::replace && step.what.is_regex) step.regex.emplace(step.what.pattern);
     steps_.push_back(std::move(step));
@@ -105,11 +105,11 @@ Decoder::Decoder(std::vector<DecoderStep> steps, bool join_with_spaces)
 
 // A stream can go token by token when no step looks at two tokens; what strips the joined text's start is
 // kept aside.
-bool Decoder::compile_piecewise() {
+bool Detokenizer::compile_piecewise() {
   if (join_with_spaces_) return false;
   bool fused = false;
   for (const Step& step : steps_) {
-    const DecoderStep& what = step.what;
+    const DetokenizerStep& what = step.what;
     if (what.kind == Kind::fuse) {
       fused = true;
     } else if (what.kind == Kind::byte_level) {
@@ -125,14 +125,14 @@ bool Decoder::compile_piecewise() {
   return true;
 }
 
-void Decoder::append(std::string_view token, bool first, std::string& bytes) const {
+void Detokenizer::append(std::string_view token, bool first, std::string& bytes) const {
   if (steps_.size() == 1 && steps_[0].what.kind == Kind::byte_level) {
     if (!printable_to_bytes(token, bytes)) bytes += token;
     return;
   }
   std::string text(token);
   for (const Step& step : steps_) {
-    const DecoderStep& what = step.what;
+    const DetokenizerStep& what = step.what;
     switch (what.kind) {
       case Kind::replace: replace_all(text, what.pattern, what.content); break;
       case Kind::byte_fallback:
@@ -146,13 +146,13 @@ void Decoder::append(std::string_view token, bool first, std::string& bytes) con
   bytes += text;
 }
 
-std::string Decoder::run(std::vector<std::string> tokens) const {
+std::string Detokenizer::run(std::vector<std::string> tokens) const {
   for (const Step& step : steps_) apply(step, tokens);
   return join(tokens, join_with_spaces_ ? " " : "");
 }
 
-void Decoder::apply(const Step& step, std::vector<std::string>& tokens) const {
-  const DecoderStep& what = step.what;
+void Detokenizer::apply(const Step& step, std::vector<std::string>& tokens) const {
+  const DetokenizerStep& what = step.what;
   switch (what.kind) {
     case Kind::byte_level: {
       std::string bytes;

@@ -1,4 +1,4 @@
-#include "text/regex_translate.h"
+#include "text/regex_rewrite.h"
 
 #include <fmt/format.h>
 #include <utf8proc.h>
@@ -164,9 +164,9 @@ struct Set {
   bool negated = false;
 };
 
-class Translator {
+class Rewriter {
  public:
-  explicit Translator(std::string_view pattern) : rest_(pattern) {}
+  explicit Rewriter(std::string_view pattern) : rest_(pattern) {}
 
   std::string run() {
     while (!rest_.empty()) {
@@ -352,7 +352,7 @@ class Translator {
 
 std::string to_pcre(std::string_view pattern) {
   try {
-    return Translator(pattern).run();
+    return Rewriter(pattern).run();
   } catch (Error& e) {
     if (e.found().empty()) e.found(std::string(pattern));
     throw;

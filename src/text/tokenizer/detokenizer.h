@@ -1,6 +1,6 @@
-// Decoder: tokens back to text.
-//     Decoder decoder(spec.decoder, spec.join_with_spaces);
-//     std::string text = decoder.run(token_texts);
+// Detokenizer: tokens back to text.
+//     Detokenizer detokenizer(spec.detokenizer, spec.join_with_spaces);
+//     std::string text = detokenizer.run(token_texts);
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@
 
 namespace anemone {
 
-class Decoder {
+class Detokenizer {
  public:
-  Decoder(std::vector<DecoderStep> steps, bool join_with_spaces);
+  Detokenizer(std::vector<DetokenizerStep> steps, bool join_with_spaces);
 
   std::string run(std::vector<std::string> tokens) const;
 
@@ -23,13 +23,13 @@ class Decoder {
   bool piecewise() const { return piecewise_; }
   // Appends one token's bytes; they may be part of a character. Only where piecewise().
   void append(std::string_view token, bool first, std::string& bytes) const;
-  // Spaces (or whatever the decoder strips) to take off the start of the whole text; counts in characters.
+  // Spaces (or whatever the detokenizer strips) to take off the start of the whole text; counts in characters.
   size_t strip_start() const { return strip_start_; }
   char32_t strip_character() const { return strip_character_; }
 
  private:
   struct Step {
-    DecoderStep what;
+    DetokenizerStep what;
     std::optional<Regex> regex;
   };
   void apply(const Step& step, std::vector<std::string>& tokens) const;
