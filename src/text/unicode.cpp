@@ -280,6 +280,12 @@ bool is_number_17(char32_t c) noexcept {
   return (class_of(c) & kNumber) || (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
 }
 
+bool is_bert_ideograph(char32_t c) noexcept {
+  return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
+         (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
+         (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+}
+
 char32_t first_of_decomposition(char32_t c) {
   if (c < 0xc0) return c;
   if (is_hangul_syllable(c)) return 0x1100 + (c - 0xac00) / 588;

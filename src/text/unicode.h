@@ -107,6 +107,8 @@ bool is_nonspacing_8(char32_t c) noexcept;
 bool is_control_8(char32_t c) noexcept;
 bool is_punctuation_8(char32_t c) noexcept;
 bool is_number_17(char32_t c) noexcept;
+// The blocks of CJK ideographs that BERT's tokenizer puts spaces around, with its typing slip (2B920 for 2B820).
+bool is_bert_ideograph(char32_t c) noexcept;
 
 // Lower case, character by character (no final sigma rule), as Rust's char::to_lowercase.
 std::string to_lower(std::string_view text);

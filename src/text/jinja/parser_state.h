@@ -1,5 +1,5 @@
-// What the two halves of the parser share: the token stream, names, limits. Expressions are parsed in
-// parser_expr.cpp, statements in parser.cpp.
+// What the two halves of the parser share: the token stream, names, limits. Expressions are parsed in parser_expr.cpp,
+// statements in parser.cpp.
 //     ExpressionParser p(lex(source));
 //     ExprPtr e = p.parse_tuple({});
 #pragma once
@@ -88,7 +88,7 @@ class ExpressionParser {
   ExprPtr parse_postfix(ExprPtr e);
   ExprPtr parse_filter_expr(ExprPtr e);
   ExprPtr parse_subscript(ExprPtr e);
-  ExprPtr parse_subscript_part(int line, std::vector<ExprPtr>& slice);
+  ExprPtr parse_subscript_part(std::vector<ExprPtr>& slice);
   ExprPtr parse_call(ExprPtr e);
   ExprPtr parse_test(ExprPtr e);
   CallArgs parse_call_args();

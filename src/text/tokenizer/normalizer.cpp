@@ -37,12 +37,6 @@ std::string_view strip(std::string_view text, bool left, bool right) {
   return {p, static_cast<size_t>(end - p)};
 }
 
-bool is_chinese(char32_t c) {  // the CJK ideograph blocks of BERT's tokenizer, with its typing slip (2B920)
-  return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
-         (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
-         (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
-}
-
 std::string bert(const NormalizerStep& step, std::string text) {
   if (step.clean_text) {
     text = map_chars(text, [](char32_t c, std::string& out) {
@@ -56,9 +50,9 @@ std::string bert(const NormalizerStep& step, std::string text) {
   }
   if (step.chinese) {
     text = map_chars(text, [](char32_t c, std::string& out) {
-      if (is_chinese(c)) out += ' ';
+      if (is_bert_ideograph(c)) out += ' ';
       append_utf8(out, c);
-      if (is_chinese(c)) out += ' ';
+      if (is_bert_ideograph(c)) out += ' ';
     });
   }
   if (step.accents) {

@@ -31,12 +31,6 @@ std::vector<Part> char_parts(std::string_view text, F&& is) {
   return parts;
 }
 
-bool is_ideograph_of_bert(char32_t c) {
-  return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
-         (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
-         (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
-}
-
 }  // namespace
 
 PreTokenizer::PreTokenizer(std::vector<PreTokenizerStep> steps, bool raw_bytes) : raw_bytes_(raw_bytes) {
@@ -71,8 +65,7 @@ void PreTokenizer::cut(size_t index, std::string_view text, bool at_start, const
   using Kind = PreTokenizerStep::Kind;
   using Behavior = PreTokenizerStep::Behavior;
   if (index == steps_.size()) return sink.call(sink.function, text);
-  const Step& step = steps_[index];
-  const PreTokenizerStep& what = step.what;
+  const PreTokenizerStep& what = steps_[index].what;
   const auto by_char = [&](auto&& is, Behavior behavior) {
     cut_parts(index, text, at_start, char_parts<Part>(text, is), behavior, sink);
   };
@@ -85,53 +78,63 @@ void PreTokenizer::cut(size_t index, std::string_view text, bool at_start, const
     case Kind::digits:
       return by_char(is_number_17, what.individual_digits ? Behavior::isolated : Behavior::contiguous);
     case Kind::delimiter: return by_char([&](char32_t c) { return c == what.character; }, Behavior::removed);
-    case Kind::split: {
-      if (step.scanner) return cut_isolated(index, *step.scanner, text, at_start, sink);
-      std::vector<Part> parts;
-      size_t done = 0;
-      step.regex->for_each_match(text, [&](size_t begin, size_t end) {
-        if (done < begin) parts.push_back({done, begin, what.invert});
-        parts.push_back({begin, end, !what.invert});
-        done = end;
-      });
-      if (done < text.size()) parts.push_back({done, text.size(), what.invert});
-      return cut_parts(index, text, at_start, std::move(parts), what.behavior, sink);
-    }
+    case Kind::split: return cut_split(index, text, at_start, sink);
     case Kind::whitespace:
-    case Kind::bert: {
-      // Runs of word characters and of the rest; or, for BERT, of anything with each punctuation mark alone.
-      const char* const end = text.data() + text.size();
-      const char* start = nullptr;
-      bool start_word = false;
-      const auto flush = [&](const char* to) {
-        if (start == nullptr) return;
-        hand_on(index, {start, static_cast<size_t>(to - start)}, at_start && start == text.data(), sink);
-        start = nullptr;
-      };
-      for (const char* p = text.data(); p < end;) {
-        const char* const at = p;
-        const char32_t c = decode_utf8(p, end);
-        const bool word = what.kind == Kind::bert ? !is_punctuation_8(c) : (class_of(c) & kWord) != 0;
-        if (is_space(c) && (what.kind == Kind::bert || !word)) {
-          flush(at);
-          continue;
-        }
-        if (start != nullptr && (word != start_word || (what.kind == Kind::bert && !word))) flush(at);
-        if (start == nullptr) start = at, start_word = word;
-      }
-      return flush(end);
-    }
-    case Kind::fixed_length: {
-      size_t begin = 0, chars = 0;
-      for (size_t at = 0; at < text.size();) {
-        at += static_cast<size_t>(utf8_length(text[at]));
-        if (++chars % what.length != 0 && at < text.size()) continue;
-        hand_on(index, text.substr(begin, at - begin), at_start && begin == 0, sink);
-        begin = at;
-      }
-      return;
-    }
+    case Kind::bert: return cut_runs(index, text, at_start, sink);
+    case Kind::fixed_length: return cut_lengths(index, text, at_start, sink);
     case Kind::unicode_scripts: return;  // refused when made
+  }
+}
+
+void PreTokenizer::cut_split(size_t index, std::string_view text, bool at_start, const Sink& sink) const {
+  const Step& step = steps_[index];
+  const PreTokenizerStep& what = step.what;
+  if (step.scanner) return cut_isolated(index, *step.scanner, text, at_start, sink);
+  std::vector<Part> parts;
+  size_t done = 0;
+  step.regex->for_each_match(text, [&](size_t begin, size_t end) {
+    if (done < begin) parts.push_back({done, begin, what.invert});
+    parts.push_back({begin, end, !what.invert});
+    done = end;
+  });
+  if (done < text.size()) parts.push_back({done, text.size(), what.invert});
+  cut_parts(index, text, at_start, std::move(parts), what.behavior, sink);
+}
+
+// Runs of word characters and of the rest, without white space; for BERT runs of anything, with each
+// punctuation mark alone.
+void PreTokenizer::cut_runs(size_t index, std::string_view text, bool at_start, const Sink& sink) const {
+  const bool bert = steps_[index].what.kind == PreTokenizerStep::Kind::bert;
+  const char* const end = text.data() + text.size();
+  const char* start = nullptr;
+  bool start_word = false;
+  const auto flush = [&](const char* to) {
+    if (start == nullptr) return;
+    hand_on(index, {start, static_cast<size_t>(to - start)}, at_start && start == text.data(), sink);
+    start = nullptr;
+  };
+  for (const char* p = text.data(); p < end;) {
+    const char* const at = p;
+    const char32_t c = decode_utf8(p, end);
+    const bool word = bert ? !is_punctuation_8(c) : (class_of(c) & kWord) != 0;
+    if (is_space(c) && (bert || !word)) {
+      flush(at);
+      continue;
+    }
+    if (start != nullptr && (word != start_word || (bert && !word))) flush(at);
+    if (start == nullptr) start = at, start_word = word;
+  }
+  flush(end);
+}
+
+void PreTokenizer::cut_lengths(size_t index, std::string_view text, bool at_start, const Sink& sink) const {
+  const size_t length = steps_[index].what.length;
+  size_t begin = 0, chars = 0;
+  for (size_t at = 0; at < text.size();) {
+    at += static_cast<size_t>(utf8_length(text[at]));
+    if (++chars % length != 0 && at < text.size()) continue;
+    hand_on(index, text.substr(begin, at - begin), at_start && begin == 0, sink);
+    begin = at;
   }
 }
 
@@ -260,7 +263,7 @@ void PreTokenizer::bert_words(size_t index, std::string_view text, const Sink& s
       continue;
     }
     if (c == 0 || c == 0xfffd || (bits & kControl) || (what.accents && (bits & kMark))) continue;
-    const bool alone = (bits & kPunctuation) || (c < 0x7f && (bits & kSymbol)) || is_ideograph_of_bert(c);
+    const bool alone = (bits & kPunctuation) || (c < 0x7f && (bits & kSymbol)) || is_bert_ideograph(c);
     if (alone) flush();
     append_utf8(word, what.lower ? to_lower(c) : c);
     if (alone) flush();

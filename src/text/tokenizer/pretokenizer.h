@@ -51,6 +51,9 @@ class PreTokenizer {
                     const Sink& sink) const;
   void cut_parts(size_t step, std::string_view text, bool at_start, std::vector<Part> parts,
                  PreTokenizerStep::Behavior behavior, const Sink& sink) const;
+  void cut_split(size_t step, std::string_view text, bool at_start, const Sink& sink) const;
+  void cut_runs(size_t step, std::string_view text, bool at_start, const Sink& sink) const;
+  void cut_lengths(size_t step, std::string_view text, bool at_start, const Sink& sink) const;
   void byte_level(size_t step, std::string_view text, bool at_start, const Sink& sink) const;
   void metaspace(size_t step, std::string_view text, bool at_start, const Sink& sink) const;
   void bert_words(size_t step, std::string_view text, const Sink& sink) const;
