@@ -7,7 +7,6 @@ character at a time.
 """
 import sys
 
-
 import unicodedata2 as unicodedata
 from tokenizers import normalizers as N, pre_tokenizers as P
 
@@ -37,7 +36,8 @@ def is_alone(c):
 
 def is_left_whole():  # composites of today that Unicode 9 does not know
     whole = N.NFKD()
-    return lambda c: unicodedata.decomposition(c) and whole.normalize_str(c) == c and unicodedata.normalize("NFKD", c) != c
+    return lambda c: (unicodedata.decomposition(c) and whole.normalize_str(c) == c
+                      and unicodedata.normalize("NFKD", c) != c)
 
 
 def main():
@@ -51,8 +51,9 @@ def main():
         ("kCompositesAfter9", "have a decomposition, but not yet in Unicode 9", is_left_whole()),
     ]
     with open(sys.argv[1], "w") as f:
-        f.write("// Characters as older Unicode versions class them: Hugging Face's BERT parts know version 8, its normal forms\n"
-                "// and accents version 9, and their answers must be ours. Written by tests/oracle/make_unicode_ages.py.\n"
+        f.write("// Characters as older Unicode versions class them: Hugging Face's BERT parts know version 8, its\n"
+                "// normal forms and accents version 9, and their answers must be ours. Written by\n"
+                "// tests/oracle/make_unicode_ages.py.\n"
                 "#pragma once\n\n#include <algorithm>\n#include <iterator>\n\nnamespace anemone {\n\n"
                 "struct CharRange {\n  char32_t first, last;\n};\n\n"
                 "template <size_t N>\nbool in_ranges(const CharRange (&ranges)[N], char32_t c) noexcept {\n"
@@ -64,7 +65,7 @@ def main():
             f.write(f"// {what}.\ninline constexpr CharRange {name}[] = {{\n")
             line = "   "
             for cell in cells:
-                if len(line) + len(cell) + 2 > 158:
+                if len(line) + len(cell) + 2 > 120:
                     f.write(line + "\n")
                     line = "   "
                 line += f" {cell},"
