@@ -1,9 +1,9 @@
 // ChatTemplate: a model's own Jinja template, rendered as transformers renders it.
 //     const ChatTemplate chat(source);
 //     std::string prompt = chat.render({.messages = jinja::from_json(messages)});
-// Parsed once, rendered many times, from any number of threads. A template runs in a sandbox: it reaches
-// nothing but its input, changes nothing, and every rendering ends within `limits`. An Error names the
-// template's line; for an error that the template itself raises, message() is the template's text.
+// Parsed once, rendered many times, from any number of threads. A template runs in a sandbox: it reaches nothing but
+// its input, changes nothing, and every rendering ends within `limits`. An Error names the template's line. For an
+// error that the template itself raises, message() is the template's text.
 #pragma once
 
 #include <memory>

@@ -31,8 +31,8 @@ Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
                  offset)
         .found(std::string(pattern));
   }
-  pcre2_jit_compile(code_->code,
-                    PCRE2_JIT_COMPLETE);  // where there is no JIT the interpreter gives the same matches
+  // Where there is no JIT, the interpreter gives the same matches.
+  pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);
 }
 
 Regex::~Regex() = default;

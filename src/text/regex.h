@@ -19,8 +19,8 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  // Every match from left to right, empty ones included unless they touch the match before. `text` is valid
-  // UTF-8. Safe to call from several threads.
+  // Every match from left to right; an empty one counts unless it touches the match before. `text` is valid UTF-8. Safe
+  // to call from several threads.
   void for_each_match(std::string_view text,
                       const std::function<void(size_t begin, size_t end)>& found) const;
 

@@ -1,5 +1,4 @@
-// Tokenizer: text to token ids and back, for every model family; made from tokenizer.json, tokenizer.model or
-// GGUF.
+// Tokenizer: text to token ids and back, for every model family; made from tokenizer.json, tokenizer.model or GGUF.
 //     auto tokenizer = Tokenizer::load("model/tokenizer.json");
 //     std::vector<int32_t> ids = tokenizer->encode("Hello!", {.add_special = true});
 //     std::string text = tokenizer->decode(ids);
@@ -25,8 +24,7 @@ struct EncodeOptions {
 
 class Tokenizer : public std::enable_shared_from_this<Tokenizer> {
  public:
-  // A tokenizer.json, tokenizer.model or .gguf file, or a folder that holds one of these (looked for in that
-  // order).
+  // A tokenizer.json, tokenizer.model or .gguf file, or a folder that holds one of these (looked for in that order).
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& path);
   static std::shared_ptr<const Tokenizer> make(TokenizerSpec spec);
   ~Tokenizer();
@@ -75,8 +73,8 @@ class Tokenizer : public std::enable_shared_from_this<Tokenizer> {
 //     Tokenizer::Stream stream(tokenizer);
 //     for (int32_t id : ids) std::cout << stream.feed(id);
 //     std::cout << stream.finish();
-// All that it gave out equals decode() of the same ids, except where byte tokens make no character: there
-// decode() replaces a whole run of them and the stream only what is malformed.
+// All that it gave out equals decode() of the same ids, except where byte tokens make no character. There decode()
+// replaces the whole run of byte tokens, and the stream only the malformed part.
 class Tokenizer::Stream {
  public:
   explicit Stream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special = false);

@@ -81,8 +81,9 @@ const uint16_t* class_table() {
 bool is_hangul_syllable(char32_t c) { return c >= 0xac00 && c <= 0xd7a3; }
 bool is_trailing_jamo(char32_t c) { return (c >= 0x1161 && c <= 0x1175) || (c >= 0x11a8 && c <= 0x11c2); }
 
-// What a character does in a normal form: `inert` ones stay as they are and take no part in their neighbours' composition
-// or reordering, but what follows may compose with them; across a `barrier`, unknown to Unicode 9, nothing does.
+// What a character does in a normal form. An `inert` one stays as it is and takes no part in the composition or
+// reordering of its neighbours, but what follows may compose with it. A `barrier` is a character that Unicode 9 does
+// not know: nothing composes across it.
 enum class Part { inert, active, barrier };
 
 Part part_of(char32_t c, NormalForm form) {
@@ -177,8 +178,8 @@ std::string to_valid_utf8(std::string_view text) {
       out.append(start, p);
       continue;
     }
-    // One U+FFFD for the longest beginning of a character: the ranges of the second byte rule out what no
-    // character starts with (overlong forms, surrogates, past U+10FFFF).
+    // One U+FFFD for the longest beginning of a character. The ranges of the second byte rule out what no character
+    // starts with (overlong forms, surrogates, past U+10FFFF).
     const auto lead = static_cast<unsigned char>(*start);
     if (lead >= 0xc2 && lead < 0xf5 && p < end) {
       const auto second = static_cast<unsigned char>(*p);

@@ -31,8 +31,7 @@ enum CharClass : uint16_t {
   kLetter = kUpper | kLower | kTitle | kModifierLetter | kOtherLetter,
 };
 
-// The classes of ASCII, so that the scanners need no call for most text; tests hold them equal to the rest's
-// source.
+// The classes of ASCII, so that the scanners need no call for most text. A test holds them equal to the table's.
 inline constexpr std::array<uint16_t, 128> kAsciiClasses = [] {
   std::array<uint16_t, 128> t{};
   for (int c = 0; c < 128; ++c) {
@@ -100,8 +99,8 @@ enum class NormalForm { nfc, nfd, nfkc, nfkd };
 // As Unicode 9 has it, like Hugging Face's: what is newer stays as it is.
 std::string normalize(std::string_view text, NormalForm form);
 
-// Classes in the older Unicode versions of Hugging Face's library: marks of 9 (StripAccents), nonspacing marks,
-// controls and punctuation of 8 (BERT's); and numbers in Rust's, 17 (Digits).
+// Classes in the Unicode versions of Hugging Face's library: marks of 9 (StripAccents); nonspacing marks, controls and
+// punctuation of 8 (BERT's parts); numbers of 17 (Digits, which asks Rust).
 bool is_mark_9(char32_t c) noexcept;
 bool is_nonspacing_8(char32_t c) noexcept;
 bool is_control_8(char32_t c) noexcept;

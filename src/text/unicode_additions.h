@@ -1,5 +1,5 @@
-// Characters that Unicode 15.1 and 16 added (and one that changed class): utf8proc 2.8 knows 15.0, the
-// tokenizers that we must agree with know 16. A newer utf8proc says the same of them.
+// Characters that Unicode 15.1 and 16 added (and one that changed its class). utf8proc 2.8 knows 15.0, but the
+// tokenizers that we must agree with know 16. A newer utf8proc says the same of these characters.
 #pragma once
 
 #include "text/unicode.h"

@@ -1,5 +1,4 @@
-// Any bytes as a chat template, rendered over a fixed conversation: it renders or throws an Error, within
-// small limits.
+// Any bytes as a chat template, rendered over a fixed conversation: it renders or throws an Error, within small limits.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,4 @@
-// Any bytes as a tokenizer.json: an Error, or a tokenizer whose ids are in range and that decodes what it
-// encodes.
+// Any bytes as a tokenizer.json: an Error, or a tokenizer whose ids are in range and that decodes what it encodes.
 #include <cstddef>
 #include <cstdint>
 #include <string>

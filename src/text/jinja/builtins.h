@@ -1,5 +1,4 @@
-// The tables of what templates can name: filters, tests, methods, globals; and how built-ins read their
-// arguments.
+// The tables of what templates can name: filters, tests, methods, globals; and how built-ins read their arguments.
 //     const Params p(args, "replace", {"old", "new", "count"}, 2);
 //     std::string with = rt.text(p[1]);
 #pragma once

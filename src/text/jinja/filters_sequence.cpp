@@ -12,8 +12,7 @@ namespace {
 
 Value ignore_case(Runtime& rt, const Value& v) { return v.is_string() ? rt.str(lower(v.text())) : v; }
 
-// What sort, unique, min, max and groupby compare: an attribute of each item, in lower case unless told
-// otherwise.
+// What sort, unique, min, max and groupby compare: an attribute of each item, in lower case unless told otherwise.
 struct KeyGetter {
   std::vector<Value> path;
   bool case_sensitive = false;
@@ -99,8 +98,7 @@ Value filter_join(Runtime& rt, const Value& v, const Args& args) {
   return rt.str(std::move(out));
 }
 
-// A lazy map or selection over v; as in Python nothing happens, and nothing fails, before the first item is
-// asked for.
+// A lazy map or selection over v. As in Python, nothing happens or fails before the first item is asked for.
 template <class F>
 Value lazily(Runtime& rt, const Value& v, F step) {
   return rt.generator([&rt, v, step = std::move(step), it = std::optional<Iter>()](Value& out) mutable {

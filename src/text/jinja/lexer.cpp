@@ -106,8 +106,7 @@ class Lexer {
     return strip_left(text.substr(line_start)).empty() ? text.substr(0, line_start) : text;
   }
 
-  // The end of a block or a comment at `at`: "+%}", "-%}" and the blanks after it, "%}" and a newline after
-  // it.
+  // The end of a block or a comment at `at`: "+%}", "-%}" with the blanks after it, or "%}" with a newline after it.
   std::optional<size_t> tag_end(std::string_view closing, size_t at) const {
     const char sign = at < source_.size() ? source_[at] : ' ';
     if (sign == '+' && looking_at(closing, at + 1)) return 3;

@@ -1,6 +1,6 @@
-// Lexer: template source → tokens, with the whitespace rules chat templates are written for (trim_blocks: the
-// newline after a block goes; lstrip_blocks: blanks before a block at the start of a line go; `-` and `+`
-// override).
+// Lexer: template source → tokens, with the whitespace rules that chat templates are written for. trim_blocks: the
+// newline after a block goes. lstrip_blocks: blanks before a block at the start of a line go. `-` and `+` override
+// both.
 //     std::vector<Token> tokens = lex("{% if x -%} a {{ x }}{% endif %}");
 //     tokens[0].type == TokenType::block_begin;
 #pragma once

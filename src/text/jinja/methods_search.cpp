@@ -1,5 +1,4 @@
-// Methods of strings that look for text or ask what a string is made of; methods of lists, tuples, dicts,
-// numbers.
+// Methods of strings that look for text or ask what a string is made of; methods of lists, tuples, dicts, numbers.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>

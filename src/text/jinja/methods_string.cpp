@@ -1,5 +1,4 @@
-// Methods of strings that split, strip and change case; see methods_search.cpp for those that look for
-// text.
+// Methods of strings that split, strip and change case; methods_search.cpp has those that look for text.
 #include <algorithm>
 
 #include "base/error.h"

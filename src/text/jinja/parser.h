@@ -1,5 +1,4 @@
-// Parser: template source → Template, with Jinja's grammar and precedence. A syntax error names the template's
-// line.
+// Parser: template source → Template, with Jinja's grammar and precedence. A syntax error names the template's line.
 //     Template t = parse("{% for m in messages %}{{ m.content }}{% endfor %}");
 #pragma once
 

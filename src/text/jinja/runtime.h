@@ -1,5 +1,4 @@
-// Runtime: what one rendering may use up, and the Python semantics of its values: text, truth, operators,
-// look-ups.
+// Runtime: what one rendering may use up, and the Python semantics of its values: text, truth, operators, look-ups.
 //     Runtime rt(limits, clock);
 //     Value sum = rt.binary(Op::add, Value(1), Value(2.5));   // 3.5
 // Everything that takes time or memory in proportion to a template's wishes goes through step() or charge().

@@ -1,10 +1,8 @@
-// Value: what a template computes with, shaped after Python's objects because templates rely on their
-// details.
+// Value: what a template computes with, shaped after Python's objects because templates rely on their details.
 //     Value v = Value::list({Value(1), Value("two")});
 //     v.is_list() and v.items()[1].text() == "two";
-// Values are immutable and cheap to copy. What can change during a rendering (namespaces, loops, iterators)
-// is an Object, owned by the Runtime and referred to by address, so that cycles neither leak nor recurse on
-// destruction.
+// Values are immutable and cheap to copy. What can change during a rendering (namespaces, loops, iterators) is an
+// Object. The Runtime owns it and values hold its address, so that cycles do not leak and destructors do not recurse.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// AddedTokens: finds the special and added tokens that are written in a text, before anything else is done to
-// it.
+// AddedTokens: finds the special and added tokens that a text has in it, before anything else is done to the text.
 //     AddedTokens added(tokens, /*longest_first=*/false);
 //     for (const auto& part : added.split(text, /*parse_special=*/true)) …
 #pragma once
@@ -20,12 +19,12 @@ class AddedTokens {
   };
 
   AddedTokens() = default;
-  // longest_first: a longer token anywhere wins over a shorter one that overlaps it (llama.cpp); otherwise
-  // the leftmost wins, the longest of those that start there (Hugging Face).
+  // longest_first: where two tokens overlap, the longer one wins (llama.cpp). Otherwise the leftmost one wins, and of
+  // those that start at the same place the longest (Hugging Face).
   AddedTokens(std::vector<AddedToken> tokens, bool longest_first);
 
-  // The text cut at the tokens, white space that they strip left out. Parts are never empty. Without
-  // parse_special the special ones are plain text.
+  // The text cut at the tokens, without the white space that they strip. Parts are never empty. Without parse_special,
+  // special tokens are plain text.
   std::vector<Part> split(std::string_view text, bool parse_special) const;
 
  private:

@@ -1,8 +1,7 @@
-// Bpe: byte-pair encoding of one word: start from bytes or characters and merge the best pair until none is
-// left.
+// Bpe: byte-pair encoding of one word. It starts from bytes or characters and merges the best pair until none is left.
 //     Bpe bpe(spec.model, spec.vocabulary, /*raw_bytes=*/true);
 //     bpe.encode(" hello", scratch, ids);
-// Two rules for "best": the rank of a merge list, or the score of the token that the two pieces make
+// Two rules for "best": the rank in a list of merges, or the score of the token that the two pieces make
 // (SentencePiece). Short words are merged by scanning an array, long ones with a heap.
 #pragma once
 
@@ -31,14 +30,13 @@ struct BpeScratch {
 
 class Bpe {
  public:
-  // raw_bytes: words are raw bytes, tokens are written in the printable alphabet. The vocabulary must outlive
-  // this.
+  // raw_bytes: words are raw bytes, tokens are written in the printable alphabet. The vocabulary must outlive this.
   Bpe(const TokenModelSpec& model, const Vocabulary& vocabulary, bool raw_bytes);
 
   // Appends the word's ids.
   void encode(std::string_view word, BpeScratch& scratch, std::vector<int32_t>& ids) const;
 
-  // Where a long word can be cut without changing its ids: bytes of its first part. No merge joins the two
+  // Where a long word can be cut without a change of its ids: the bytes of its first part. No merge joins the two
   // characters at the cut.
   size_t safe_prefix(std::string_view word) const noexcept;
   bool can_cut() const { return !joints_.empty(); }

@@ -4,10 +4,8 @@
 // Bytes (SentencePiece 0.2, little endian):
 //     offset    size    meaning
 //     0         4       n: size of the trie in bytes, a multiple of 4
-//     4         n       a double-array trie (Darts-clone), one u32 a unit: label in bits 0-7, has-a-leaf in
-//     bit 8,
-//                       offset in bits 10-30, scaled by 256 when bit 9 is set; a leaf holds a value in bits
-//                       0-30
+//     4         n       a double-array trie (Darts-clone), one u32 a unit: label in bits 0-7, has-a-leaf in bit 8,
+//                       offset in bits 10-30, times 256 when bit 9 is set; a leaf holds a value in bits 0-30
 //     4 + n     rest    replacements, each ended by a zero byte; a trie value is an offset in here
 #pragma once
 

@@ -103,8 +103,8 @@ Detokenizer::Detokenizer(std::vector<DetokenizerStep> steps, bool join_with_spac
   piecewise_ = compile_piecewise();
 }
 
-// A stream can go token by token when no step looks at two tokens; what strips the joined text's start is
-// kept aside.
+// A stream can go token by token when no step looks at two tokens. What strips the start of the joined text is kept
+// aside.
 bool Detokenizer::compile_piecewise() {
   if (join_with_spaces_) return false;
   bool fused = false;

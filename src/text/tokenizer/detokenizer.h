@@ -1,4 +1,4 @@
-// Detokenizer: tokens back to text.
+// Detokenizer: the texts of tokens back to one text (what tokenizer.json calls its decoder).
 //     Detokenizer detokenizer(spec.detokenizer, spec.join_with_spaces);
 //     std::string text = detokenizer.run(token_texts);
 #pragma once
@@ -23,7 +23,7 @@ class Detokenizer {
   bool piecewise() const { return piecewise_; }
   // Appends one token's bytes; they may be part of a character. Only where piecewise().
   void append(std::string_view token, bool first, std::string& bytes) const;
-  // Spaces (or whatever the detokenizer strips) to take off the start of the whole text; counts in characters.
+  // How many characters to take off the start of the whole text, and which: a space or what the file names.
   size_t strip_start() const { return strip_start_; }
   char32_t strip_character() const { return strip_character_; }
 

@@ -1,5 +1,5 @@
-// The pre-tokenizers that GGUF files name. Expressions are those of the models' own tokenizer.json files;
-// where llama.cpp writes one differently to suit its regex engine, the original stands here.
+// The pre-tokenizers that GGUF files name. The expressions are those of the models' own tokenizer.json files. Where
+// llama.cpp writes one in another way to suit its regex engine, the original stands here.
 #include <algorithm>
 
 #include "base/error.h"

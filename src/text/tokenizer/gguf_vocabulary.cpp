@@ -71,8 +71,8 @@ void read_special_ids(const GgufFile& file, TokenizerSpec& spec) {
   spec.chat_template = file.string("tokenizer.chat_template").value_or("");
 }
 
-// "a b": cut at the first space that is not the first character. What is no token gets a number past the
-// vocabulary: it can still be merged on.
+// "a b": cut at the first space that is not the first character. A text that is no token gets a number past the
+// vocabulary, so that it can still be merged further.
 void read_merges(const GgufFile& file, TokenizerSpec& spec) {
   const auto merges = file.strings(key("merges"));
   if (merges.empty()) throw errorf("no merges").at(key("merges"));
@@ -182,8 +182,7 @@ std::string unescape(std::string_view text) {
   return out;
 }
 
-// How special tokens treat the white space beside them is not in the file: llama.cpp goes by the model's
-// name.
+// How special tokens treat the white space beside them is not in the file; llama.cpp goes by the model's name.
 void restore_strips(const GgufFile& file, std::string_view pre, TokenizerSpec& spec) {
   std::string name(file.string("general.name").value_or(""));
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });

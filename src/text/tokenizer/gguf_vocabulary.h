@@ -1,10 +1,8 @@
-// Reads the tokenizer inside a GGUF file's metadata (the tokenizer.ggml.* keys), as llama.cpp understands
-// them.
+// Reads the tokenizer in a GGUF file's metadata (the tokenizer.ggml.* keys), as llama.cpp understands them.
 //     TokenizerSpec spec = read_gguf_vocabulary(GgufFile::open("model.gguf"));
-// tokenizer.ggml.model says which kind: gpt2 (byte-level BPE, cut as tokenizer.ggml.pre says), llama
-// (SentencePiece BPE by scores), t5 (unigram), bert (WordPiece), rwkv (longest token), gemma4 (BPE over
-// characters). Only types are stored of special tokens, not how they strip white space: that is put back by
-// the model's name, as llama.cpp does.
+// tokenizer.ggml.model says which kind: gpt2 (byte-level BPE, cut as tokenizer.ggml.pre says), llama (SentencePiece BPE
+// by scores), t5 (unigram), bert (WordPiece), rwkv (longest token), gemma4 (BPE over characters). The file gives the
+// types of special tokens, but not how they strip white space. That is decided by the model's name, as llama.cpp does.
 #pragma once
 
 #include <span>
@@ -28,10 +26,10 @@ struct PieceEntry {
   PieceType type = PieceType::normal;
 };
 
-// Fills vocabulary, scores, hidden and added tokens from a list of pieces in order of their ids, and the
-// unigram's unknown score.
+// Fills vocabulary, scores, hidden and added tokens from a list of pieces in order of their ids; also the score of an
+// unknown character in a unigram model.
 void add_pieces(std::span<const PieceEntry> pieces, TokenizerSpec& spec);
-// Escaped spaces back to spaces, byte tokens to bytes, one space off the start where one was added.
+// Makes the detokenizer: escaped spaces to spaces, byte tokens to bytes, one space off the start where one was added.
 void add_piece_detokenizer(bool add_prefix, TokenizerSpec& spec);
 
 // How a `tokenizer.ggml.pre` name cuts words.

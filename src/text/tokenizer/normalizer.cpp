@@ -102,8 +102,8 @@ void replace_all(std::string& text, const Regex& regex, std::string_view to) {
   text = std::move(out);
 }
 
-// A grapheme shorter than 6 bytes is looked up whole; failing that, character by character (shortest key
-// first, as the Hugging Face library does).
+// A grapheme shorter than 6 bytes is looked up whole. If that fails, it is looked up character by character (the
+// shortest key first, as the Hugging Face library does).
 std::string precompiled(const Charsmap& map, std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -22,8 +22,8 @@ class Normalizer {
   bool empty() const { return steps_.empty(); }
   // `text` is valid UTF-8; so is the answer.
   std::string run(std::string_view text) const;
-  // Whether what run() gives still starts where the text does, as Hugging Face counts: its Metaspace prepends "first"
-  // there alone. Looks at the steps that can drop or swallow a beginning.
+  // True when the result of run() still starts where the text does, as Hugging Face counts. Its Metaspace with
+  // "first" prepends only there. Looks at the steps that can drop the beginning or replace it.
   bool keeps_start(std::string_view text) const;
 
  private:

@@ -101,7 +101,7 @@ void PreTokenizer::cut_split(size_t index, std::string_view text, bool at_start,
   cut_parts(index, text, at_start, std::move(parts), what.behavior, sink);
 }
 
-// Runs of word characters and of the rest, without white space; for BERT runs of anything, with each
+// Runs of word characters and runs of other characters, without white space. For BERT: runs of anything, and each
 // punctuation mark alone.
 void PreTokenizer::cut_runs(size_t index, std::string_view text, bool at_start, const Sink& sink) const {
   const bool bert = steps_[index].what.kind == PreTokenizerStep::Kind::bert;
@@ -243,8 +243,8 @@ void PreTokenizer::metaspace(size_t index, std::string_view text, bool at_start,
   }
 }
 
-// llama.cpp's BERT: decomposes a character to its first part, drops controls and accents, lower-cases, and
-// cuts at white space; punctuation, ASCII symbols and ideographs stand alone.
+// llama.cpp's BERT: takes the first part of a character's decomposition, drops controls and accents, lower-cases, and
+// cuts at white space. Punctuation, ASCII symbols and ideographs stand alone.
 void PreTokenizer::bert_words(size_t index, std::string_view text, const Sink& sink) const {
   const PreTokenizerStep& what = steps_[index].what;
   std::string word;

@@ -1,7 +1,7 @@
 // PreTokenizer: cuts normalised text into the words that the model sees one by one.
 //     PreTokenizer cutter(spec.pre_tokenizer, /*raw_bytes=*/true);
 //     cutter.run("Hello world", true, [&](std::string_view word) { … });
-// Steps run depth first: a word is handed on as soon as it is known, no list of pieces is built.
+// Steps run depth first: a word is handed on as soon as it is known, and no list of pieces is built.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,10 @@ namespace anemone {
 
 class PreTokenizer {
  public:
-  // raw_bytes: the model reads bytes itself, so a last byte_level step only cuts. Throws Error on a bad
-  // regex.
+  // raw_bytes: the token model reads bytes itself, so a last byte_level step only cuts. Throws Error on a bad regex.
   PreTokenizer(std::vector<PreTokenizerStep> steps, bool raw_bytes);
 
-  // True when the steps allow a model to read raw bytes: byte_level comes last and only there.
+  // True when the steps allow a token model to read raw bytes: byte_level comes once, as the last step.
   static bool ends_in_bytes(const std::vector<PreTokenizerStep>& steps);
 
   // Calls word(piece) for every piece in order. at_start: the text starts where the whole input does.

@@ -48,8 +48,7 @@ size_t match_contraction(const char* p, const char* end, bool any_case) noexcept
   return any_case && end - p > 2 && p[1] == '\xc5' && p[2] == '\xbf' ? 3 : 0;
 }
 
-// "\s*[\r\n]+" and "\s*[\r\n]": the white space up to the last line end of the run, which the first takes in
-// one go.
+// "\s*[\r\n]+" and "\s*[\r\n]": the white space up to the last line end of the run. \s* takes all of it at once.
 size_t match_newlines(const char* p, const char* end) noexcept {
   const char* const start = p;
   const char* last = nullptr;
@@ -73,12 +72,12 @@ size_t match_spaces_before_end(const char* p, const char* end) noexcept {
   return static_cast<size_t>((p == end ? p : before) - start);
 }
 
-// [upper-like]*[lower-like]+ : both classes share the uncased letters and marks, so the first run gives back
+// [upper-like]*[lower-like]+ : both classes share the uncased letters and marks, so the first run gives characters back
 // until the second has one.
 size_t match_upper_then_lower(const char* p, const char* end) noexcept {
   const char* const start = p;
-  const char* shared_end =
-      nullptr;  // after the last character of the first run that the second could take too
+  // After the last character of the first run that the second could also take.
+  const char* shared_end = nullptr;
   const char* q = p;
   while (q < end) {
     const char* next = q;

@@ -1,6 +1,5 @@
-// TokenizerSpec: what a tokenizer does, as plain data. Every file format is read into it, and Tokenizer runs
-// it:
-//     normalise → cut at added tokens → pre-tokenise → model → post-process; and back: decode.
+// TokenizerSpec: what a tokenizer does, as plain data. Every file format is read into it, and Tokenizer runs it:
+//     normalise → cut at added tokens → pre-tokenise → token model → post-process; and back: detokenize.
 //     TokenizerSpec spec = read_tokenizer_json(file);
 //     auto tokenizer = Tokenizer::make(std::move(spec));
 // The parts are those of Hugging Face's tokenizer.json, plus the few that only GGUF and SentencePiece need.
@@ -56,7 +55,7 @@ struct PreTokenizerStep {
     delimiter,
     unicode_scripts,
     fixed_length,
-    bert_words,  // bert_words: GGUF's BERT: clean, lower and cut in one go
+    bert_words,  // GGUF's BERT: clean, lower and cut in one go
   };
   enum class Behavior { isolated, removed, contiguous, merged_with_previous, merged_with_next };
   enum class Prepend { always, first, never };
@@ -74,6 +73,7 @@ struct PreTokenizerStep {
   bool lower = false, accents = false;  // bert_words
 };
 
+// The "model" of tokenizer.json: how a word becomes tokens. (The language model is another thing.)
 struct TokenModelSpec {
   enum class Kind {
     bpe,        // merges in rank order
@@ -104,12 +104,13 @@ struct TokenModelSpec {
 
 struct AddedToken {
   std::string content;
-  std::string
-      normal_form;  // what is looked for in normalised text, where that is not the content's own normal form
+  // What is looked for in normalised text, where that is not the content's own normal form.
+  std::string normal_form;
   int32_t id = kNoToken;
   bool single_word = false, left_strip = false, right_strip = false, normalized = false, special = false;
 };
 
+// A part of tokenizer.json's "decoder".
 struct DetokenizerStep {
   enum class Kind { byte_level, replace, word_piece, byte_fallback, fuse, strip, metaspace, bpe, ctc };
   Kind kind;

@@ -8,8 +8,7 @@ TokenTrie::TokenTrie(std::vector<std::pair<std::string_view, int32_t>> tokens) {
   std::erase_if(tokens, [](const auto& t) { return t.first.empty(); });
   std::stable_sort(tokens.begin(), tokens.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  // Breadth first: a node owns the range of sorted tokens that share its bytes; its children split that
-  // range.
+  // Breadth first: a node owns the range of sorted tokens that share its bytes, and its children split that range.
   struct Range {
     size_t begin, end, depth;
   };

@@ -117,8 +117,7 @@ void read_model(Value v, TokenizerSpec& spec) {
   read_merges(member(v, "merges"), spec);
 }
 
-// Ids come from the vocabulary; tokens that are not in it are numbered on from its end, whatever the file
-// says.
+// Ids come from the vocabulary. Tokens that are not in it are numbered on from its end, whatever the file says.
 void read_added_tokens(Value v, TokenizerSpec& spec) {
   simdjson::dom::array list;
   if (v.get(list)) throw errorf("'added_tokens' must be a list");

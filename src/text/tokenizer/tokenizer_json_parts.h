@@ -1,4 +1,4 @@
-// The parts of tokenizer.json around the model; used by its reader alone.
+// The parts of tokenizer.json around its model; only its reader uses them.
 #pragma once
 
 #include <simdjson.h>

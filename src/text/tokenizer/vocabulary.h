@@ -1,8 +1,7 @@
 // Vocabulary: the tokens of a model, both ways: id → text and text → id.
 //     vocabulary.add("hello", 7);
 //     int32_t id = vocabulary.find("hello");      // kNoToken when it is not there
-// All texts lie in one buffer and the index is one flat table, so that 50,000 tokens are ready in
-// milliseconds.
+// All texts lie in one buffer and the index is one flat table, so that 50,000 tokens are ready in milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +40,7 @@ inline uint64_t hash_bytes(std::string_view s) noexcept {
 class Vocabulary {
  public:
   void reserve(size_t tokens, size_t bytes);
-  // Gives an id its text. The same text twice: the later id is the one found. Throws Error on an id out of
-  // range.
+  // Gives an id its text. The same text twice: the later id is the one found. Throws Error on an id out of range.
   void add(std::string_view text, int64_t id);
 
   int32_t find(std::string_view text) const noexcept;

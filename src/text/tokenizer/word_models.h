@@ -1,5 +1,4 @@
-// WordPiece, WordLevel and the longest-token rule: models that look a word up in the vocabulary, whole or in
-// parts.
+// WordPiece, WordLevel and the longest-token rule: they look a word up in the vocabulary, whole or in parts.
 //     word_piece(spec.model, spec.vocabulary, "unaffable", ids);        // un ##aff ##able
 // All append the word's ids and throw Error when a word needs the unknown token and there is none.
 #pragma once

@@ -32,8 +32,8 @@ Pieces by_regex(const Regex& regex, std::string_view text) {
   return out;
 }
 
-// Characters of every class, those that expressions name more often than the rest; nothing newer than Unicode
-// 14, which is what the regex engine knows.
+// Characters of every class; those that expressions name come more often. Nothing is newer than Unicode 14, which is
+// what the regex engine knows.
 std::string random_text(std::mt19937& random) {
   static constexpr char32_t characters[] = {
       U' ', U' ',  U'\n', U'\r', U'\t',   U'\'',  U's', U'T',  U'l',  U'L',   U'r',   U'e',
