@@ -95,8 +95,9 @@ FunctionReport plan_of(const Function& f, const PackageReport& package, const Ch
   for (const auto& op : out.plan.ops) {
     Residency& r = out.residency[op.op->type];
     ++r.all;
-    r.taken += op.cost[placement::Backend::ane].supported;
+    r.taken += op.cost[placement::Backend::ane].supported && !op.unknown();
     r.on_ane += op.on_ane();
+    r.unknown += op.unknown();
   }
   if (options.truth) out.truth = options.truth->devices(package.path, f.name);
   return out;
@@ -237,8 +238,8 @@ void run(CheckReport& report, const BundleInfo* info, const CheckOptions& option
 int FunctionReport::differing() const {
   int count = 0;
   for (const auto& op : plan.ops)
-    if (const auto it = truth.find(op.op->name()); it != truth.end())
-      count += it->second != placement::device_of(op.chosen);
+    if (const auto it = truth.find(op.op->name()); it != truth.end() && !op.unknown())
+      count += it->second != placement::device_text(op.device());
   return count;
 }
 
@@ -251,6 +252,15 @@ int CheckReport::count(Level level, const std::string& package) const {
   return static_cast<int>(std::count_if(findings.begin(), findings.end(), [&](const Finding& f) {
     return f.level == level && f.package == package;
   }));
+}
+
+std::map<std::string, int> CheckReport::unknown() const {
+  std::map<std::string, int> out;
+  for (const PackageReport& p : packages)
+    for (const FunctionReport& f : p.functions)
+      for (const auto& [kind, r] : f.residency)
+        if (r.unknown > 0) out[kind] += r.unknown;
+  return out;
 }
 
 bool CheckReport::failed(bool strict) const {

@@ -16,9 +16,10 @@ std::string offers(const PlannedOp& op) {
   for (const auto& [backend, name] : {std::pair(Backend::ane, "ANE"), std::pair(Backend::bnns, "CPU, BNNS"),
                                       std::pair(Backend::classic_cpu, "CPU, classic")}) {
     const placement::Offer& offer = op.cost[backend];
+    const bool chosen = backend == op.chosen && !op.unknown();
     const std::string lead = fmt::format("  {:<14}", name);
     out += offer.supported
-               ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, backend == op.chosen ? "   chosen" : "")
+               ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, chosen ? "   chosen" : "")
                : wrap(lead, fmt::format("refused, {}: {}", offer.rule, offer.why), 100);
   }
   return out;
@@ -26,8 +27,9 @@ std::string offers(const PlannedOp& op) {
 
 std::string neighbours(const FunctionPlan& plan, size_t i) {
   const auto one = [&](size_t at) {
-    return fmt::format("{} '{}' on the {}", plan.ops[at].op->type, plan.ops[at].op->name(),
-                       device_of(plan.ops[at].chosen));
+    const PlannedOp& op = plan.ops[at];
+    return fmt::format("{} '{}'{} {}", op.op->type, op.op->name(), op.unknown() ? "," : " on the",
+                       device_text(op.device()));
   };
   std::string out;
   if (i > 0) out += "before it " + one(i - 1);
@@ -42,6 +44,9 @@ std::string advice(const FunctionPlan& plan, size_t i) {
     const Rule* rule = find_rule(ane.rule);
     return fmt::format("The engine refuses it ({}). {}", ane.rule, rule ? rule->fix : "");
   }
+  if (op.unknown())
+    return "Nobody has published where Core ML puts this kind of operation. The path is computed as if the engine "
+           "took it at the estimate above.";
   const auto price = placement::price_of_moving(plan, i);
   if (!price) return "The other device refuses it: nothing moves it.";
   const std::string cost = *price < 1e-6 ? std::string("the same (a tie; on a tie it stays on the engine)")
@@ -64,12 +69,13 @@ std::string one_op(const PackageReport& p, const FunctionReport& f, size_t i) {
   std::string out = fmt::format("{} '{}'{}, in {}, {}\n", op.op->type, op.op->name(),
                                 layer >= 0 ? fmt::format(" of layer {}", layer) : "", p.name, f.name);
   if (!op.op->outputs.empty()) out += fmt::format("  gives         {}\n", op.op->outputs[0]->type.text());
+  if (op.unknown()) out += fmt::format("  device        {}\n", device_text(op.device()));
   out += offers(op);
   out += wrap("  estimate      ", op.cost.formula, 100);
   if (!op.cost.extrapolated.empty()) out += wrap("  extrapolated  ", op.cost.extrapolated, 100);
-  out += fmt::format("  segment       {} of {}, {} operations on the {}, {:.4f} ms\n", op.segment + 1,
+  out += fmt::format("  segment       {} of {}, {} operations on the {}{}, {:.4f} ms\n", op.segment + 1,
                      f.plan.segments.size(), segment.last - segment.first, segment.ane ? "ANE" : "CPU",
-                     segment.ms);
+                     segment.unknown ? fmt::format(" ({} unknown)", segment.unknown) : "", segment.ms);
   out += wrap("  neighbours    ", neighbours(f.plan, i), 100);
   if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end())
     out += fmt::format("  Core ML       {}\n", truth->second);

@@ -24,7 +24,8 @@ Json op_json(const placement::PlannedOp& op, const FunctionReport& f) {
   for (const auto& [key, backend] :
        {std::pair("bnns_ms", Backend::bnns), std::pair("classic_cpu_ms", Backend::classic_cpu)})
     if (op.cost[backend].supported) out[key] = rounded(op.cost[backend].ms);
-  out["chosen"] = std::string(backend_name(op.chosen));
+  out["chosen"] = op.unknown() ? "unknown" : std::string(backend_name(op.chosen));
+  if (op.unknown()) out["taken_as"] = std::string(backend_name(op.chosen));
   out["segment"] = op.segment;
   if (!op.cost.extrapolated.empty()) out["extrapolated"] = op.cost.extrapolated;
   if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end()) out["core_ml"] = truth->second;
@@ -35,17 +36,23 @@ Json function_json(const FunctionReport& f) {
   Json out = {{"name", f.name},
               {"ops", f.plan.ops.size()},
               {"ops_on_ane", f.plan.ane_ops},
+              {"ops_on_cpu", f.plan.cpu_ops},
+              {"ops_unknown", f.plan.unknown_ops},
               {"time_share_on_ane", rounded(f.plan.ane_share())},
+              {"time_share_of_ms", rounded(f.plan.ane_ms + f.plan.cpu_ms)},
               {"estimated_ms", rounded(f.plan.ms)},
               {"switches", f.plan.switches},
               {"extrapolated", f.plan.extrapolated}};
+  if (f.plan.unknown_ops > 0) out["ops_on_ane_if_unknown_refused"] = placement::ane_ops_if_refused(f.plan);
   for (const auto& [kind, r] : f.residency)
-    out["residency"][kind] = {{"ops", r.all}, {"taken", r.taken}, {"on_ane", r.on_ane}};
+    out["residency"][kind] = {
+        {"ops", r.all}, {"taken", r.taken}, {"on_ane", r.on_ane}, {"unknown", r.unknown}};
   out["segments"] = Json::array();
   for (const placement::Segment& s : f.plan.segments)
     out["segments"].push_back({{"device", s.ane ? "ANE" : "CPU"},
                                {"first", s.first},
                                {"ops", s.last - s.first},
+                               {"unknown", s.unknown},
                                {"ms", rounded(s.ms)}});
   out["operations"] = Json::array();
   for (const auto& op : f.plan.ops) out["operations"].push_back(op_json(op, f));
@@ -83,6 +90,8 @@ Json to_json(const CheckReport& r, bool strict) {
               {"errors", r.count(Level::error)},
               {"warnings", r.count(Level::warning)},
               {"hints", r.count(Level::hint)}};
+  out["unknown"] = Json::object();
+  for (const auto& [kind, count] : r.unknown()) out["unknown"][kind] = count;
   out["packages"] = Json::array();
   for (const PackageReport& p : r.packages) {
     Json package = {{"name", p.name}, {"weight_bytes", p.weight_bytes}};

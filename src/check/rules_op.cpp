@@ -110,12 +110,11 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "Recurrent layers, band_part, one_hot, non_zero, range_1d, random_*, sliding_windows, "
-              "crop_resize, lists "
-              "and control flow never run on the engine",
+              "crop_resize and while_loop never run on the engine",
      .why = "\"Unsupported MIL operation\".",
      .cost = "two switches; a small shard goes to the CPU whole",
      .fix = "Unroll, compute it at build time, or on the host.",
-     .sources = "M6 5.2",
+     .sources = "M6 5.2; ct#2208",
      .by_placement = true},
     {.id = "O03",
      .grade = Grade::A,

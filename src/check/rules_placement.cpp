@@ -21,7 +21,8 @@ void uneconomic(const FunctionSubject& s, Findings& out) {
   }
   size_t left = 0;
   for (const auto& op : s.plan.ops)
-    left += s.plan.ane_ops > 0 && !op.on_ane() && op.cost[placement::Backend::ane].supported;
+    left += s.plan.ane_ops > 0 && op.device() == placement::Device::cpu &&
+            op.cost[placement::Backend::ane].supported;
   if (left > 0)
     out.add(Level::hint,
             fmt::format("{} operations that the engine takes stay on the CPU: moving them saves less than a "
@@ -40,7 +41,8 @@ void fragments(const FunctionSubject& s, Findings& out) {
 void share(const FunctionSubject& s, Findings& out) {
   if (s.plan.ane_ops > 0 && s.plan.ane_share() < kGoodShare)
     out.add(Level::warning,
-            fmt::format("{:.1f}% of the estimated time is on the ANE", 100 * s.plan.ane_share()));
+            fmt::format("{:.1f}% of the estimated time{} is on the ANE", 100 * s.plan.ane_share(),
+                        s.plan.unknown_ops > 0 ? " of the operations whose device is known" : ""));
 }
 
 constexpr Rule kRules[] = {

@@ -1,5 +1,7 @@
 #include "placement/function_plan.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "mil/verify.h"
 #include "placement/op_view.h"
@@ -17,21 +19,37 @@ std::vector<OpCost> costs_of(const FunctionPlan& plan) {
 void find_segments(FunctionPlan& plan) {
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     PlannedOp& op = plan.ops[i];
-    if (plan.segments.empty() || plan.segments.back().ane != op.on_ane())
-      plan.segments.push_back({op.on_ane(), i, i, 0});
+    const bool ane = op.chosen == Backend::ane;
+    if (plan.segments.empty() || plan.segments.back().ane != ane) plan.segments.push_back({ane, i, i, 0, 0});
     Segment& segment = plan.segments.back();
     segment.last = i + 1;
     segment.ms += op.cost[op.chosen].ms;
+    segment.unknown += op.unknown();
     op.segment = static_cast<int>(plan.segments.size()) - 1;
   }
-  for (const Segment& segment : plan.segments) {
+  for (const Segment& segment : plan.segments)
     if (segment.ane) plan.switches += 2;
-    (segment.ane ? plan.ane_ms : plan.cpu_ms) += segment.ms;
-    if (segment.ane) plan.ane_ops += segment.last - segment.first;
+}
+
+void count_devices(FunctionPlan& plan) {
+  for (const PlannedOp& op : plan.ops) {
+    const Device device = op.device();
+    const double ms = op.cost[op.chosen].ms;
+    (device == Device::ane ? plan.ane_ms : device == Device::cpu ? plan.cpu_ms : plan.unknown_ms) += ms;
+    ++(device == Device::ane ? plan.ane_ops : device == Device::cpu ? plan.cpu_ops : plan.unknown_ops);
   }
 }
 
 }  // namespace
+
+Device PlannedOp::device() const {
+  const bool refused = !cost[Backend::ane].supported;
+  return refused ? Device::cpu : cost.probed ? device_of(chosen) : Device::unknown;
+}
+
+bool FunctionPlan::uses_ane() const {
+  return std::any_of(segments.begin(), segments.end(), [](const Segment& s) { return s.ane; });
+}
 
 const PlannedOp* FunctionPlan::find(std::string_view name) const {
   for (const PlannedOp& op : ops)
@@ -54,6 +72,7 @@ FunctionPlan plan_function(const Function& function, const Chip& chip) {
   const std::vector<Backend> path = cheapest_path(costs);
   for (size_t i = 0; i < path.size(); ++i) plan.ops[i].chosen = path[i];
   find_segments(plan);
+  count_devices(plan);
   plan.ms = path_cost(costs, path);
   return plan;
 }
@@ -61,17 +80,25 @@ FunctionPlan plan_function(const Function& function, const Chip& chip) {
 std::optional<double> price_of_moving(const FunctionPlan& plan, size_t op) {
   const std::vector<OpCost> costs = costs_of(plan);
   const std::vector<Backend> other =
-      cheapest_path(costs, {.op = op, .on_ane = !plan.ops[op].on_ane(), .some_ane = false});
+      cheapest_path(costs, {.op = op, .on_ane = plan.ops[op].chosen != Backend::ane, .some_ane = false});
   if (other.empty()) return std::nullopt;
   return path_cost(costs, other) - plan.ms;
 }
 
 std::optional<double> missing_savings(const FunctionPlan& plan) {
-  if (plan.ane_ops > 0) return std::nullopt;
+  if (plan.uses_ane()) return std::nullopt;
   const std::vector<OpCost> costs = costs_of(plan);
   const std::vector<Backend> with = cheapest_path(costs, {.op = {}, .on_ane = true, .some_ane = true});
   if (with.empty()) return std::nullopt;
   return path_cost(costs, with) - plan.ms;
+}
+
+size_t ane_ops_if_refused(const FunctionPlan& plan) {
+  std::vector<OpCost> costs = costs_of(plan);
+  for (size_t i = 0; i < costs.size(); ++i)
+    if (plan.ops[i].unknown()) costs[i][Backend::ane].supported = false;
+  const std::vector<Backend> path = cheapest_path(costs);
+  return static_cast<size_t>(std::count(path.begin(), path.end(), Backend::ane));
 }
 
 void fix_shapes(Function& function, const std::map<std::string, std::vector<int64_t>>& inputs) {

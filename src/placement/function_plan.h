@@ -17,17 +17,20 @@ namespace anemone::placement {
 struct PlannedOp {
   const Operation* op = nullptr;
   OpCost cost;
-  Backend chosen = Backend::classic_cpu;
+  Backend chosen = Backend::classic_cpu;  // on the cheapest path; an assumption where the device is unknown
   int segment = 0;
 
-  bool on_ane() const { return chosen == Backend::ane; }
+  Device device() const;
+  bool on_ane() const { return device() == Device::ane; }
+  bool unknown() const { return device() == Device::unknown; }
 };
 
-// Neighbours on one device.
+// Neighbours on one side of the cheapest path.
 struct Segment {
   bool ane = false;
   size_t first = 0, last = 0;  // operations [first, last)
   double ms = 0;
+  size_t unknown = 0;  // operations among them that may be elsewhere
 };
 
 struct FunctionPlan {
@@ -35,10 +38,15 @@ struct FunctionPlan {
   std::vector<Segment> segments;
   int switches = 0;               // changes of device, the way in and the way out included
   double ms = 0;                  // estimated, with switches
-  double ane_ms = 0, cpu_ms = 0;  // of the operations alone
-  size_t ane_ops = 0, extrapolated = 0;
+  // Of the operations alone, by device.
+  double ane_ms = 0, cpu_ms = 0, unknown_ms = 0;
+  size_t ane_ops = 0, cpu_ops = 0, unknown_ops = 0;
+  size_t extrapolated = 0;
 
+  // The engine's part of the estimated time of the operations whose device is known.
   double ane_share() const { return ane_ms + cpu_ms > 0 ? ane_ms / (ane_ms + cpu_ms) : 0; }
+  // The cheapest path goes through the engine.
+  bool uses_ane() const;
   const PlannedOp* find(std::string_view name) const;
 };
 
@@ -47,9 +55,11 @@ FunctionPlan plan_function(const Function& function, const Chip& chip);
 // How many more milliseconds the whole would take with that operation on the other device; empty when the other
 // device refuses it.
 std::optional<double> price_of_moving(const FunctionPlan& plan, size_t op);
-// How many milliseconds of savings are missing before any operation goes to the engine; empty when one is
-// there, or when none can be.
+// How many milliseconds of savings are missing before any operation goes to the engine; empty when the path goes
+// there already, or when it cannot.
 std::optional<double> missing_savings(const FunctionPlan& plan);
+// How many operations of the others are on the engine if it refuses every unknown one.
+size_t ane_ops_if_refused(const FunctionPlan& plan);
 
 // Gives the inputs these shapes and infers the types behind them again; sizes that stay unknown stay so.
 void fix_shapes(Function& function, const std::map<std::string, std::vector<int64_t>>& inputs);

@@ -29,7 +29,7 @@ std::vector<OpCost> costs(std::initializer_list<std::pair<double, double>> ops) 
 
 std::string devices(const std::vector<OpCost>& c, const PathRule& rule = {}) {
   std::string out;
-  for (const Backend b : cheapest_path(c, rule)) out += device_of(b)[0];
+  for (const Backend b : cheapest_path(c, rule)) out += device_text(device_of(b))[0];
   return out;
 }
 
