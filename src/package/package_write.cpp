@@ -11,6 +11,7 @@
 #include "package/manifest.h"
 #include "package/mil_codec.h"
 #include "package/package.h"
+#include "package/weight_places.h"
 #include "package/weight_plan.h"
 #include "package/weight_writer.h"
 #include "package/wire.h"
@@ -110,15 +111,15 @@ WriteReport write_package(const Package& package, const fs::path& path, const Wr
   const std::string model = encode_model(package, plan);
   check_space(staged.target().parent_path(), plan.file_bytes + model.size() + 65536);
 
-  const fs::path inside = fs::path("Data") / kManifestAuthor, folder = staged.path() / inside;
-  staged.make_folder(inside / "weights");
+  const fs::path folder = staged.path() / "Data" / kManifestAuthor;
+  staged.make_folder(fs::path(kWeightFile).parent_path());
   // Also when it holds no blob: an empty folder would not survive git.
-  write_weights(plan, folder / "weights" / "weight.bin", pool);
+  write_weights(plan, staged.path() / kWeightFile, pool);
   copy_items(package, staged);
   write_file(folder / "model.mlmodel", model);
   write_file(staged.path() / "Manifest.json", manifest_text(make_manifest(package, model)));
   staged.commit();
-  return {plan.file_bytes, plan.blobs.size(), plan.shared};
+  return {plan.file_bytes, plan.blobs.size(), plan.shared, weight_places(package.program, plan)};
 }
 
 }  // namespace anemone
