@@ -16,7 +16,7 @@
 #include "base/npy.h"
 #include "check/rule.h"
 #include "package/package.h"
-#include "placement/function_plan.h"
+#include "placement/placed_function.h"
 #include "target/chips.h"
 
 namespace anemone {
@@ -48,7 +48,7 @@ struct Residency {
 
 struct FunctionReport {
   std::string name;
-  placement::FunctionPlan plan;
+  placement::PlacedFunction placed;
   std::map<std::string, Residency> residency;  // by kind of operation
   std::map<std::string, std::string> truth;    // by operation; empty where it is not known
 
@@ -61,7 +61,7 @@ struct PackageReport {
   std::filesystem::path path;
   uint64_t weight_bytes = 0;
   std::vector<FunctionReport> functions;
-  std::shared_ptr<const Package> package;  // what the plans point into
+  std::shared_ptr<const Package> package;  // what the placed functions point into
   std::shared_ptr<const Program> program;
 };
 

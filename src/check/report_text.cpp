@@ -9,7 +9,7 @@ namespace anemone {
 namespace {
 
 using placement::Backend;
-using placement::PlannedOp;
+using placement::PlacedOp;
 
 std::string plural(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -54,9 +54,9 @@ std::string summary(const CheckReport& r) {
       out += fmt::format("  {}  {} {:>11}{} {:>11.1f}% {:>9.3f} {:>9} {:>9}\n",
                          padded(shortened(p.name, longest), longest),
                          padded(shortened(f.name, functions), functions),
-                         fmt::format("{}/{}", f.plan.ane_ops, f.plan.ops.size()),
-                         unknown ? fmt::format("{:>9}", f.plan.unknown_ops) : "", 100 * f.plan.ane_share(),
-                         f.plan.ms, f.plan.segments.size(), f.plan.switches);
+                         fmt::format("{}/{}", f.placed.ane_ops, f.placed.ops.size()),
+                         unknown ? fmt::format("{:>9}", f.placed.unknown_ops) : "", 100 * f.placed.ane_share(),
+                         f.placed.ms, f.placed.segments.size(), f.placed.switches);
   if (unknown) out += "  time on ANE: of the estimated time of the operations whose device is known\n";
   return out;
 }
@@ -105,25 +105,25 @@ std::string residency(const FunctionReport& f) {
   if (!rest.empty()) out += wrap("  others: ", rest, 100);
   size_t taken = 0;
   for (const auto& [kind, r] : kinds) taken += static_cast<size_t>(r.taken);
-  if (!f.plan.uses_ane() && taken > 0)
+  if (!f.placed.uses_ane() && taken > 0)
     out += fmt::format("  the engine takes {} of {} operations, but they do not pay for the switch\n", taken,
-                       f.plan.ops.size());
+                       f.placed.ops.size());
   return out;
 }
 
 std::string segments(const FunctionReport& f) {
-  if (f.plan.segments.size() < 2) return "";
+  if (f.placed.segments.size() < 2) return "";
   std::string out;
   size_t shown = 0;
-  for (const placement::Segment& s : f.plan.segments) {
+  for (const placement::Segment& s : f.placed.segments) {
     if (++shown > 8) {
-      out += fmt::format("    … and {} more\n", f.plan.segments.size() - 8);
+      out += fmt::format("    … and {} more\n", f.placed.segments.size() - 8);
       break;
     }
     const size_t names = s.unknown > 0 ? 22 : 30;
     out += fmt::format("    {}  {:>5} ops {:>9.3f} ms  {} … {}{}\n", s.ane ? "ANE" : "CPU",
-                       s.last - s.first, s.ms, shortened(f.plan.ops[s.first].op->name(), names),
-                       shortened(f.plan.ops[s.last - 1].op->name(), names),
+                       s.last - s.first, s.ms, shortened(f.placed.ops[s.first].op->name(), names),
+                       shortened(f.placed.ops[s.last - 1].op->name(), names),
                        s.unknown > 0 ? fmt::format(" ({} unknown)", s.unknown) : "");
   }
   return "  segments\n" + out;
@@ -131,11 +131,11 @@ std::string segments(const FunctionReport& f) {
 
 std::string operations(const FunctionReport& f) {
   // "unknown (not probed)" takes its room from the names.
-  const size_t device = f.plan.unknown_ops > 0 ? device_text(placement::Device::unknown).size() : 4;
+  const size_t device = f.placed.unknown_ops > 0 ? device_text(placement::Device::unknown).size() : 4;
   const size_t names = 38 - device;
   std::string out = fmt::format("  {:<{}} {:<20} {:>10} {:>10}  {:<{}} {}\n", "operation", names, "kind",
                                 "ANE ms", "CPU ms", "on", device, f.truth.empty() ? "" : "Core ML");
-  for (const PlannedOp& op : f.plan.ops) {
+  for (const PlacedOp& op : f.placed.ops) {
     const placement::Offer& ane = op.cost[Backend::ane];
     const char* mark = op.cost.extrapolated.empty() ? " " : "~";
     const auto truth = f.truth.find(op.op->name());
@@ -153,13 +153,13 @@ std::string function_text(const PackageReport& p, const FunctionReport& f, bool 
   if (!f.truth.empty())
     out += fmt::format("  Core ML's own plan is known for {} operations and differs for {}\n", f.truth.size(),
                        f.differing());
-  if (f.plan.unknown_ops > 0)
+  if (f.placed.unknown_ops > 0)
     out += fmt::format("  {} {}; if the engine refuses them, {} of {} operations are on it, not {}\n",
-                       f.plan.unknown_ops, device_text(placement::Device::unknown),
-                       placement::ane_ops_if_refused(f.plan), f.plan.ops.size(), f.plan.ane_ops);
-  if (f.plan.extrapolated > 0)
-    out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.plan.extrapolated,
-                       f.plan.ops.size(), verbose ? " (~)" : "");
+                       f.placed.unknown_ops, device_text(placement::Device::unknown),
+                       placement::ane_ops_if_refused(f.placed), f.placed.ops.size(), f.placed.ane_ops);
+  if (f.placed.extrapolated > 0)
+    out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.placed.extrapolated,
+                       f.placed.ops.size(), verbose ? " (~)" : "");
   return verbose ? out + operations(f) : out;
 }
 

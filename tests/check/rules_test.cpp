@@ -56,8 +56,8 @@ TEST_CASE("a sound package is clean, on a Mac and on a phone") {
     const CheckReport report = check_package(sound(), {.target = target});
     CHECK_MESSAGE(ids(report, Level::warning) == "", target);
     CHECK_FALSE(report.failed(true));
-    const auto& plan = report.packages[0].functions[0].plan;
-    CHECK(plan.ane_ops == plan.ops.size());
+    const auto& placed = report.packages[0].functions[0].placed;
+    CHECK(placed.ane_ops == placed.ops.size());
     CHECK(report.packages[0].functions[0].residency.at("conv").on_ane == 8);
   }
 }
@@ -189,9 +189,9 @@ TEST_CASE("what nobody probed is said to be unknown, wherever a device is shown"
   const CheckReport report = check_package(g.finish({g.work(y, "behind")}), {.target = "m4"});
   CHECK(report.unknown() == std::map<std::string, int>{{"prelu", 2}});
   const FunctionReport& f = report.packages[0].functions[0];
-  const size_t ops = f.plan.ops.size();
-  CHECK(f.plan.unknown_ops == 2);
-  CHECK(f.plan.ane_ops == ops - 2);
+  const size_t ops = f.placed.ops.size();
+  CHECK(f.placed.unknown_ops == 2);
+  CHECK(f.placed.ane_ops == ops - 2);
   CHECK(f.residency.at("prelu").unknown == 2);
   CHECK(f.residency.at("prelu").taken == 0);
 
@@ -219,8 +219,8 @@ TEST_CASE("what nobody probed is said to be unknown, wherever a device is shown"
   CHECK(function.at("ops_on_cpu") == 0);
   CHECK(function.at("ops_on_ane_if_unknown_refused") == ops - 2);
   CHECK(function.at("time_share_on_ane") == 1);
-  CHECK(function.at("time_share_of_ms").get<double>() == doctest::Approx(f.plan.ane_ms));
-  const auto& op = function.at("operations").at(static_cast<size_t>(f.plan.find("odd") - f.plan.ops.data()));
+  CHECK(function.at("time_share_of_ms").get<double>() == doctest::Approx(f.placed.ane_ms));
+  const auto& op = function.at("operations").at(static_cast<size_t>(f.placed.find("odd") - f.placed.ops.data()));
   CHECK(op.at("chosen") == "unknown");
   CHECK(op.at("taken_as") == "ane");
   CHECK(report_html(report, false).find("\"unknown\":{\"prelu\":2}") != std::string::npos);

@@ -9,7 +9,7 @@
 #include "check/rule.h"
 #include "mil/builder.h"
 #include "mil/op.h"
-#include "placement/function_plan.h"
+#include "placement/placed_function.h"
 #include "placement/oracle_programs.h"
 #include "support/data.h"
 
@@ -35,9 +35,9 @@ struct Chain {
     const Constant slopes = Constant::numbers(std::vector<float>(256, 0.5f), DType::fp16, {256});
     x = b.op("prelu", {{"x", x}, {"alpha", slopes}});
   }
-  FunctionPlan plan() {
+  PlacedFunction placed() {
     b.output(x);
-    return plan_function(f, m4());
+    return place_function(f, m4());
   }
 };
 
@@ -80,35 +80,35 @@ TEST_CASE("an operation that nobody probed is unknown and is counted apart") {
   for (int i = 0; i < 2; ++i) chain.conv();
   chain.prelu();
   for (int i = 0; i < 2; ++i) chain.conv();
-  const FunctionPlan plan = chain.plan();
-  REQUIRE(plan.ops.size() == 5);
-  CHECK(plan.ops[2].device() == Device::unknown);
-  CHECK(device_text(plan.ops[2].device()) == "unknown (not probed)");
-  CHECK_FALSE(plan.ops[2].on_ane());
-  CHECK(plan.ops[2].cost.extrapolated == "nobody has probed this kind of operation");
-  CHECK(plan.ane_ops == 4);
-  CHECK(plan.cpu_ops == 0);
-  CHECK(plan.unknown_ops == 1);
-  CHECK(plan.unknown_ms > 0);
-  CHECK(plan.ane_share() == 1);  // of what is known
-  REQUIRE(plan.segments.size() == 1);
-  CHECK(plan.segments[0].unknown == 1);
+  const PlacedFunction placed = chain.placed();
+  REQUIRE(placed.ops.size() == 5);
+  CHECK(placed.ops[2].device() == Device::unknown);
+  CHECK(device_text(placed.ops[2].device()) == "unknown (not probed)");
+  CHECK_FALSE(placed.ops[2].on_ane());
+  CHECK(placed.ops[2].cost.extrapolated == "nobody has probed this kind of operation");
+  CHECK(placed.ane_ops == 4);
+  CHECK(placed.cpu_ops == 0);
+  CHECK(placed.unknown_ops == 1);
+  CHECK(placed.unknown_ms > 0);
+  CHECK(placed.ane_share() == 1);  // of what is known
+  REQUIRE(placed.segments.size() == 1);
+  CHECK(placed.segments[0].unknown == 1);
   // Each pair of convolutions pays for a segment of its own: 2 x 1.2 GFLOP at 656 Gflop/s is 3.7 ms on the CPU.
-  CHECK(ane_ops_if_refused(plan) == 4);
+  CHECK(ane_ops_if_refused(placed) == 4);
 }
 
 TEST_CASE("a kind that is in no table is unknown, unless its types are refused anyway") {
   Chain chain;
   chain.conv();
   chain.x->producer->type = "conv_of_tomorrow";
-  const FunctionPlan plan = chain.plan();
-  REQUIRE(plan.ops.size() == 1);
-  CHECK(plan.ops[0].unknown());
-  CHECK(plan.ane_ops + plan.cpu_ops == 0);
-  CHECK(plan.ane_share() == 0);
-  CHECK(ane_ops_if_refused(plan) == 0);
+  const PlacedFunction placed = chain.placed();
+  REQUIRE(placed.ops.size() == 1);
+  CHECK(placed.ops[0].unknown());
+  CHECK(placed.ane_ops + placed.cpu_ops == 0);
+  CHECK(placed.ane_share() == 0);
+  CHECK(ane_ops_if_refused(placed) == 0);
   chain.x->type = Type::tensor(DType::int32, {1, 256, 32, 32});
-  CHECK(plan_function(chain.f, m4()).ops[0].device() == Device::cpu);
+  CHECK(place_function(chain.f, m4()).ops[0].device() == Device::cpu);
 }
 
 TEST_CASE("an argmax is refused for its int32; other indices were not probed") {
@@ -117,9 +117,9 @@ TEST_CASE("an argmax is refused for its int32; other indices were not probed") {
                                          {"axis", Constant::integer(1)},
                                          {"keep_dims", Constant::boolean(true)},
                                          {"output_dtype", Constant::text("uint16")}});
-  CHECK(chain.plan().ops[0].unknown());
+  CHECK(chain.placed().ops[0].unknown());
   chain.x->type = Type::tensor(DType::int32, {1, 1, 32, 32});
-  const FunctionPlan plan = plan_function(chain.f, m4());
-  CHECK(plan.ops[0].device() == Device::cpu);
-  CHECK(plan.ops[0].cost[Backend::ane].rule == "O05");
+  const PlacedFunction placed = place_function(chain.f, m4());
+  CHECK(placed.ops[0].device() == Device::cpu);
+  CHECK(placed.ops[0].cost[Backend::ane].rule == "O05");
 }

@@ -1,7 +1,7 @@
-// FunctionPlan: a function as Core ML would lay it over the devices: for every operation who takes it, what it is
+// PlacedFunction: a function as Core ML would lay it over the devices: for every operation who takes it, what it is
 // thought to cost there, where it goes; the segments; what would be different.
-//     FunctionPlan plan = plan_function(function, *find_target("m4").chip);
-//     fmt::print("{} of {} on the ANE", plan.ane_ops, plan.ops.size());
+//     PlacedFunction placed = place_function(function, *find_target("m4").chip);
+//     fmt::print("{} of {} on the ANE", placed.ane_ops, placed.ops.size());
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace anemone::placement {
 
-struct PlannedOp {
+struct PlacedOp {
   const Operation* op = nullptr;
   OpCost cost;
   Backend chosen = Backend::classic_cpu;  // on the cheapest path; an assumption where the device is unknown
@@ -33,8 +33,8 @@ struct Segment {
   size_t unknown = 0;  // operations among them that may be elsewhere
 };
 
-struct FunctionPlan {
-  std::vector<PlannedOp> ops;  // those that are placed: no const, no constexpr
+struct PlacedFunction {
+  std::vector<PlacedOp> ops;  // those that are placed: no const, no constexpr
   std::vector<Segment> segments;
   int switches = 0;               // changes of device, the way in and the way out included
   double ms = 0;                  // estimated, with switches
@@ -47,19 +47,19 @@ struct FunctionPlan {
   double ane_share() const { return ane_ms + cpu_ms > 0 ? ane_ms / (ane_ms + cpu_ms) : 0; }
   // The cheapest path goes through the engine.
   bool uses_ane() const;
-  const PlannedOp* find(std::string_view name) const;
+  const PlacedOp* find(std::string_view name) const;
 };
 
-FunctionPlan plan_function(const Function& function, const Chip& chip);
+PlacedFunction place_function(const Function& function, const Chip& chip);
 
 // How many more milliseconds the whole would take with that operation on the other device; empty when the other
 // device refuses it.
-std::optional<double> price_of_moving(const FunctionPlan& plan, size_t op);
+std::optional<double> price_of_moving(const PlacedFunction& placed, size_t op);
 // How many milliseconds of savings are missing before any operation goes to the engine; empty when the path goes
 // there already, or when it cannot.
-std::optional<double> missing_savings(const FunctionPlan& plan);
+std::optional<double> missing_savings(const PlacedFunction& placed);
 // How many operations of the others are on the engine if it refuses every unknown one.
-size_t ane_ops_if_refused(const FunctionPlan& plan);
+size_t ane_ops_if_refused(const PlacedFunction& placed);
 
 // Gives the inputs these shapes and infers the types behind them again; sizes that stay unknown stay so.
 void fix_shapes(Function& function, const std::map<std::string, std::vector<int64_t>>& inputs);
