@@ -5,7 +5,7 @@ namespace {
 
 class Walker {
  public:
-  explicit Walker(const WeightPlan& plan) : plan_(plan) {}
+  explicit Walker(const WeightLayout& layout) : layout_(layout) {}
 
   std::vector<WeightPlace> walk(const Program& program) && {
     for (const auto& function : program.functions) {
@@ -20,8 +20,8 @@ class Walker {
 
  private:
   void add(const std::string& value, const std::string& param, const Constant& constant) {
-    if (const auto it = plan_.blob_of.find(&constant); it != plan_.blob_of.end()) {
-      const PlannedBlob& blob = plan_.blobs[it->second];
+    if (const auto it = layout_.blob_of.find(&constant); it != layout_.blob_of.end()) {
+      const FileBlob& blob = layout_.blobs[it->second];
       out_.push_back({function_, value, param, std::string(kWeightFile), blob.data_offset(), blob.bytes});
     }
     if (const auto* items = std::get_if<Constant::Items>(&constant.data))
@@ -49,15 +49,15 @@ class Walker {
       add(value, is_const && name == "val" ? "" : name, constant);
   }
 
-  const WeightPlan& plan_;
+  const WeightLayout& layout_;
   std::string function_;
   std::vector<WeightPlace> out_;
 };
 
 }  // namespace
 
-std::vector<WeightPlace> weight_places(const Program& program, const WeightPlan& plan) {
-  return Walker(plan).walk(program);
+std::vector<WeightPlace> weight_places(const Program& program, const WeightLayout& layout) {
+  return Walker(layout).walk(program);
 }
 
 const WeightPlace* WriteReport::find(std::string_view function, std::string_view value,
