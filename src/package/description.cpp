@@ -336,7 +336,7 @@ Description decode_description(std::string_view message) {
   return out;
 }
 
-Description describe(const Program& program) {
+Description description_of(const Program& program) {
   Description out;
   if (program.functions.size() == 1) {
     out.main = interface_of(*program.functions[0]);

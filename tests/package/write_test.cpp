@@ -121,7 +121,7 @@ TEST_CASE("equal weights are stored once, also across functions") {
   package.program.functions.push_back(std::move(other.program.functions[0]));
   add_const(*package.program.functions[0], "different",
             Constant::numbers(std::vector<float>(32, 7.0f), DType::fp16, {32}));
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
   const WriteReport report = write_package(package, folder / "m.mlpackage");
   CHECK(report.blobs == 2);
   CHECK(report.shared == 1);
@@ -153,7 +153,7 @@ TEST_CASE("the report tells where every weight lies") {
   old->producer->attributes["quantized_data"] =
       Constant::from_bytes(Type::tensor(DType::int8, {32}), Constant::Bytes(32, std::byte{9}));
   add_const(f, "made", Constant::from_source(std::make_shared<Counting>(Type::tensor(DType::int8, {40}))));
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
 
   const WriteReport report = write_package(package, folder / "m.mlpackage");
   CHECK(report.find("main", "few") == nullptr);  // in the program itself
