@@ -76,7 +76,7 @@ void write(Program program, const fs::path& path) {
   Package package;
   package.spec_version = 9;
   package.program = std::move(program);
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
   write_package(package, path, {.overwrite = true});
 }
 

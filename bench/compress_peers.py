@@ -3,10 +3,10 @@
 
     compress_peers.py BENCH_COMPRESS ANEMONE [--rows 4864] [--columns 896]
 
-BENCH_COMPRESS is bench/compress.cpp, ANEMONE the command. coremltools' own functions are timed in this process (tables and
-indices, or integers and scales, in memory; nothing is saved); ours likewise. Memory is the peak of a whole process that
-opens a package of that one matrix, compresses it and saves it. Beside the time that passed stands the time that was worked
-(of all cores together): on a busy machine only that says much.
+BENCH_COMPRESS is bench/compress.cpp, ANEMONE the command. coremltools' own functions are timed in this process
+(tables and indices, or integers and scales, in memory; nothing is saved); ours likewise. Memory is the peak of a
+whole process that opens a package of that one matrix, compresses it and saves it. Beside the time that passed stands
+the time that was worked (of all cores together): on a busy machine only that says much.
 """
 
 import argparse
@@ -32,7 +32,10 @@ cto.palettize_weights(m, c).save(sys.argv[2])
 
 
 def peak_mib(command):
-    """Peak resident memory of a command, in MiB. A small process starts it: a child's peak counts what it was forked from."""
+    """Peak resident memory of a command, in MiB.
+
+    A small process starts it: a child's peak counts what it was forked from.
+    """
     code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, "
             "stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     out = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True)

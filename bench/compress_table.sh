@@ -1,6 +1,6 @@
 #!/bin/bash
-# The table of docs/compress.md: what each form costs a model: size, signal to noise, perplexity on bench/texts/tide.txt, plain and
-# calibrated on bench/texts/alice.txt.
+# The table of docs/compress.md: what each form costs a model: size, signal to noise, perplexity on
+# bench/texts/tide.txt, plain and calibrated on bench/texts/alice.txt.
 #     bench/compress_table.sh ANEMONE MODEL.gguf [FOLDER]
 # FOLDER (default: a temporary one) takes the bundles; they are removed one by one.
 # TOKENS: how many tokens of the text perplexity is computed on (512). ROWS: a pattern of the forms to make (all).

@@ -3,10 +3,10 @@
 
     convert.py [--shape qwen2.5-0.5b] [--anemone build/release/anemone] [--work FOLDER] [--no-peer] [--keep]
 
-Makes a Q8_0 GGUF of that shape with random weights (make_gguf.py), converts it to an int8 bundle in one package, and lets
-peer_coremltools.py make the same decoder with its tools. Wall seconds and the highest resident memory (mapped pages
-included) of the whole process, and the ratios. Needs numpy; the peer torch and coremltools as well, and about 10 GB of
-memory for the 0.5 B shape.
+Makes a Q8_0 GGUF of that shape with random weights (make_gguf.py), converts it to an int8 bundle in one package, and
+lets peer_coremltools.py make the same decoder with its tools. Wall seconds and the highest resident memory (mapped
+pages included) of the whole process, and the ratios. Needs numpy; the peer torch and coremltools as well, and about
+10 GB of memory for the 0.5 B shape.
 """
 import argparse
 import json

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Decoding side by side with llama.cpp (llama-cpp-python), in one run: anemone on a bundle, llama.cpp on the Q8_0 form of
-the same GGUF file (made beside it at the first run), turn by turn, on the same number of threads. Prints tokens per second of
-prefill and decode of every round and the median of the rounds' ratios. anemone's prefill there is the first call of a fresh
-process, which makes its plans; beside it, where bench_prefill is built, prompts of several lengths in processes that are warm.
+"""Decoding side by side with llama.cpp (llama-cpp-python), in one run: anemone on a bundle, llama.cpp on the Q8_0
+form of the same GGUF file (made beside it at the first run), turn by turn, on the same number of threads. Prints
+tokens per second of prefill and decode of every round and the median of the rounds' ratios. anemone's prefill there
+is the first call of a fresh process, which makes its plans; beside it, where bench_prefill is built, prompts of
+several lengths in processes that are warm.
 
     generate_peers.py BUNDLE MODEL.gguf [--anemone build/release/anemone] [--threads 2] [--new 128] [--context 2048]
                       [--prompt TEXT] [--rounds 5]

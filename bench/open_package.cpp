@@ -40,7 +40,7 @@ Package chain(int64_t megabytes) {
     x = b.op("conv", {{"x", x}, {"weight", Constant::from_source(source)}}, fmt::format("layer_{}", i));
   }
   b.output(x);
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
   return package;
 }
 

@@ -1,6 +1,6 @@
-// How fast a prompt goes through a bundle: the first call of a fresh process (plans are made, pages of the weights are
-// touched) and the best of the calls after it, for the last position's logits and for all of them. "worked" is the time of
-// all threads together: with one thread it is what the call costs, whatever else runs on the machine.
+// How fast a prompt goes through a bundle: the first call of a fresh process (plans are made, pages of the weights
+// are touched) and the best of the calls after it, for the last position's logits and for all of them. "worked" is
+// the time of all threads together: with one thread it is what the call costs, whatever else runs on the machine.
 //     bench_prefill BUNDLE [tokens [threads [seconds per figure]]]
 #include <fmt/format.h>
 

@@ -87,25 +87,26 @@ PackageReport load(std::shared_ptr<const Package> package) {
   return out;
 }
 
-FunctionReport plan_of(const Function& f, const PackageReport& package, const Chip& chip,
+FunctionReport report_of(const Function& f, const PackageReport& package, const Chip& chip,
                        const CheckOptions& options) {
   FunctionReport out;
   out.name = f.name;
-  out.plan = placement::plan_function(f, chip);
-  for (const auto& op : out.plan.ops) {
+  out.placed = placement::place_function(f, chip);
+  for (const auto& op : out.placed.ops) {
     Residency& r = out.residency[op.op->type];
     ++r.all;
-    r.taken += op.cost[placement::Backend::ane].supported;
+    r.taken += op.cost[placement::Backend::ane].supported && !op.unknown();
     r.on_ane += op.on_ane();
+    r.unknown += op.unknown();
   }
   if (options.truth) out.truth = options.truth->devices(package.path, f.name);
   return out;
 }
 
 // Columns that the widest convolution works on.
-int64_t tokens_of(const placement::FunctionPlan& plan) {
+int64_t tokens_of(const placement::PlacedFunction& placed) {
   int64_t most = 1;
-  for (const auto& op : plan.ops) {
+  for (const auto& op : placed.ops) {
     if (op.op->type != "conv" && op.op->type != "linear") continue;
     const OpView view(*op.op);
     const Tensor* x = view.find("x");
@@ -142,7 +143,7 @@ std::vector<WeightUse> weights_of(const Program& program) {
 
 // Operations that the engine refuses, under the rule that says so.
 void find_refusals(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const placement::Offer& offer = op.cost[placement::Backend::ane];
     if (offer.supported) continue;
     const Rule* rule = find_rule(offer.rule);
@@ -171,10 +172,10 @@ void make_subjects(const CheckReport& report, Subjects& s) {
     s.bundle.packages.push_back(&package);
     for (const FunctionReport& f : p.functions) {
       const Function& function = *p.program->find_function(f.name);
-      s.indices.push_back(std::make_unique<FunctionIndex>(function, f.plan));
+      s.indices.push_back(std::make_unique<FunctionIndex>(function, f.placed));
       const Function* original = p.package->program.find_function(f.name);
       s.functions.push_back(std::make_unique<FunctionSubject>(
-          FunctionSubject{package, function, f.plan, *s.indices.back(), tokens_of(f.plan),
+          FunctionSubject{package, function, f.placed, *s.indices.back(), tokens_of(f.placed),
                           original && has_flexible_inputs(*original)}));
       package.functions.push_back(s.functions.back().get());
     }
@@ -222,7 +223,7 @@ void run(CheckReport& report, const BundleInfo* info, const CheckOptions& option
       report.target.oldest ? "every " + std::string(device_name(report.target.device)) + " from " : "",
       chip.name, placement::rates_for(chip.platform).platform, system_text(report.os));
   for (PackageReport& p : report.packages)
-    for (const auto& f : p.program->functions) p.functions.push_back(plan_of(*f, p, chip, options));
+    for (const auto& f : p.program->functions) p.functions.push_back(report_of(*f, p, chip, options));
   Subjects subjects;
   subjects.bundle.target = report.target;
   subjects.bundle.os = report.os;
@@ -236,9 +237,9 @@ void run(CheckReport& report, const BundleInfo* info, const CheckOptions& option
 
 int FunctionReport::differing() const {
   int count = 0;
-  for (const auto& op : plan.ops)
-    if (const auto it = truth.find(op.op->name()); it != truth.end())
-      count += it->second != placement::device_of(op.chosen);
+  for (const auto& op : placed.ops)
+    if (const auto it = truth.find(op.op->name()); it != truth.end() && !op.unknown())
+      count += it->second != placement::device_text(op.device());
   return count;
 }
 
@@ -251,6 +252,15 @@ int CheckReport::count(Level level, const std::string& package) const {
   return static_cast<int>(std::count_if(findings.begin(), findings.end(), [&](const Finding& f) {
     return f.level == level && f.package == package;
   }));
+}
+
+std::map<std::string, int> CheckReport::unknown() const {
+  std::map<std::string, int> out;
+  for (const PackageReport& p : packages)
+    for (const FunctionReport& f : p.functions)
+      for (const auto& [kind, r] : f.residency)
+        if (r.unknown > 0) out[kind] += r.unknown;
+  return out;
 }
 
 bool CheckReport::failed(bool strict) const {

@@ -16,7 +16,7 @@
 #include "base/npy.h"
 #include "check/rule.h"
 #include "package/package.h"
-#include "placement/function_plan.h"
+#include "placement/placed_function.h"
 #include "target/chips.h"
 
 namespace anemone {
@@ -38,18 +38,21 @@ struct CheckOptions {
   const ComputePlanSource* truth = nullptr;  // Core ML's own placement
 };
 
-// How many operations of one kind there are, how many the engine takes, and how many go there.
+// How many operations of one kind there are, how many the engine takes, how many go there, and of how many nobody
+// knows.
 struct Residency {
-  int all = 0, taken = 0, on_ane = 0;
+  int all = 0, taken = 0, on_ane = 0, unknown = 0;
+
+  int refused() const { return all - taken - unknown; }
 };
 
 struct FunctionReport {
   std::string name;
-  placement::FunctionPlan plan;
+  placement::PlacedFunction placed;
   std::map<std::string, Residency> residency;  // by kind of operation
   std::map<std::string, std::string> truth;    // by operation; empty where it is not known
 
-  // Operations whose real device is not the predicted one.
+  // Operations whose real device is not the predicted one. An unknown one predicts nothing.
   int differing() const;
 };
 
@@ -58,7 +61,7 @@ struct PackageReport {
   std::filesystem::path path;
   uint64_t weight_bytes = 0;
   std::vector<FunctionReport> functions;
-  std::shared_ptr<const Package> package;  // what the plans point into
+  std::shared_ptr<const Package> package;  // what the placed functions point into
   std::shared_ptr<const Program> program;
 };
 
@@ -73,6 +76,8 @@ struct CheckReport {
 
   int count(Level level) const;
   int count(Level level, const std::string& package) const;
+  // The kinds of operation whose device is unknown, with how many there are of each.
+  std::map<std::string, int> unknown() const;
   // Errors, or with `strict` also warnings.
   bool failed(bool strict) const;
 };

@@ -1,4 +1,5 @@
-// Doctor: what an error message of Core ML means and what to try first; and a look at a bundle, the disk and the system.
+// Doctor: what an error message of Core ML means and what to try first; and a look at a bundle, the disk and the
+// system.
 //     for (const ErrorMeaning* m : decode_error("error code: -14")) fmt::print("{}\n", m->first);
 #pragma once
 

@@ -8,41 +8,46 @@ namespace anemone {
 namespace {
 
 using placement::Backend;
-using placement::FunctionPlan;
-using placement::PlannedOp;
+using placement::PlacedFunction;
+using placement::PlacedOp;
 
-std::string offers(const PlannedOp& op) {
+std::string offers(const PlacedOp& op) {
   std::string out;
   for (const auto& [backend, name] : {std::pair(Backend::ane, "ANE"), std::pair(Backend::bnns, "CPU, BNNS"),
                                       std::pair(Backend::classic_cpu, "CPU, classic")}) {
     const placement::Offer& offer = op.cost[backend];
+    const bool chosen = backend == op.chosen && !op.unknown();
     const std::string lead = fmt::format("  {:<14}", name);
     out += offer.supported
-               ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, backend == op.chosen ? "   chosen" : "")
+               ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, chosen ? "   chosen" : "")
                : wrap(lead, fmt::format("refused, {}: {}", offer.rule, offer.why), 100);
   }
   return out;
 }
 
-std::string neighbours(const FunctionPlan& plan, size_t i) {
+std::string neighbours(const PlacedFunction& placed, size_t i) {
   const auto one = [&](size_t at) {
-    return fmt::format("{} '{}' on the {}", plan.ops[at].op->type, plan.ops[at].op->name(),
-                       device_of(plan.ops[at].chosen));
+    const PlacedOp& op = placed.ops[at];
+    return fmt::format("{} '{}'{} {}", op.op->type, op.op->name(), op.unknown() ? "," : " on the",
+                       device_text(op.device()));
   };
   std::string out;
   if (i > 0) out += "before it " + one(i - 1);
-  if (i + 1 < plan.ops.size()) out += (out.empty() ? "" : ", ") + ("behind it " + one(i + 1));
+  if (i + 1 < placed.ops.size()) out += (out.empty() ? "" : ", ") + ("behind it " + one(i + 1));
   return out.empty() ? "none" : out;
 }
 
-std::string advice(const FunctionPlan& plan, size_t i) {
-  const PlannedOp& op = plan.ops[i];
+std::string advice(const PlacedFunction& placed, size_t i) {
+  const PlacedOp& op = placed.ops[i];
   const placement::Offer& ane = op.cost[Backend::ane];
   if (!ane.supported) {
     const Rule* rule = find_rule(ane.rule);
     return fmt::format("The engine refuses it ({}). {}", ane.rule, rule ? rule->fix : "");
   }
-  const auto price = placement::price_of_moving(plan, i);
+  if (op.unknown())
+    return "Nobody has published where Core ML puts this kind of operation. The path is computed as if the engine "
+           "took it at the estimate above.";
+  const auto price = placement::price_of_moving(placed, i);
   if (!price) return "The other device refuses it: nothing moves it.";
   const std::string cost = *price < 1e-6 ? std::string("the same (a tie; on a tie it stays on the engine)")
                                          : fmt::format("{:.4f} ms more", *price);
@@ -58,22 +63,23 @@ std::string advice(const FunctionPlan& plan, size_t i) {
 }
 
 std::string one_op(const PackageReport& p, const FunctionReport& f, size_t i) {
-  const PlannedOp& op = f.plan.ops[i];
+  const PlacedOp& op = f.placed.ops[i];
   const int layer = layer_of(op.op->name());
-  const placement::Segment& segment = f.plan.segments[static_cast<size_t>(op.segment)];
+  const placement::Segment& segment = f.placed.segments[static_cast<size_t>(op.segment)];
   std::string out = fmt::format("{} '{}'{}, in {}, {}\n", op.op->type, op.op->name(),
                                 layer >= 0 ? fmt::format(" of layer {}", layer) : "", p.name, f.name);
   if (!op.op->outputs.empty()) out += fmt::format("  gives         {}\n", op.op->outputs[0]->type.text());
+  if (op.unknown()) out += fmt::format("  device        {}\n", device_text(op.device()));
   out += offers(op);
   out += wrap("  estimate      ", op.cost.formula, 100);
   if (!op.cost.extrapolated.empty()) out += wrap("  extrapolated  ", op.cost.extrapolated, 100);
-  out += fmt::format("  segment       {} of {}, {} operations on the {}, {:.4f} ms\n", op.segment + 1,
-                     f.plan.segments.size(), segment.last - segment.first, segment.ane ? "ANE" : "CPU",
-                     segment.ms);
-  out += wrap("  neighbours    ", neighbours(f.plan, i), 100);
+  out += fmt::format("  segment       {} of {}, {} operations on the {}{}, {:.4f} ms\n", op.segment + 1,
+                     f.placed.segments.size(), segment.last - segment.first, segment.ane ? "ANE" : "CPU",
+                     segment.unknown ? fmt::format(" ({} unknown)", segment.unknown) : "", segment.ms);
+  out += wrap("  neighbours    ", neighbours(f.placed, i), 100);
   if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end())
     out += fmt::format("  Core ML       {}\n", truth->second);
-  return out + wrap("  what moves it ", advice(f.plan, i), 100);
+  return out + wrap("  what moves it ", advice(f.placed, i), 100);
 }
 
 }  // namespace
@@ -83,10 +89,10 @@ std::string explain_op(const CheckReport& report, const std::string& name) {
   int shown = 0;
   for (const PackageReport& p : report.packages)
     for (const FunctionReport& f : p.functions) {
-      const PlannedOp* found = f.plan.find(name);
+      const PlacedOp* found = f.placed.find(name);
       if (found)
-        out += (out.empty() ? "" : "\n") + one_op(p, f, static_cast<size_t>(found - f.plan.ops.data()));
-      for (const PlannedOp& op : f.plan.ops)
+        out += (out.empty() ? "" : "\n") + one_op(p, f, static_cast<size_t>(found - f.placed.ops.data()));
+      for (const PlacedOp& op : f.placed.ops)
         if (shown < 5 && op.op->name().find(name) != std::string::npos) {
           like += (like.empty() ? "" : ", ") + op.op->name();
           ++shown;

@@ -152,7 +152,7 @@ double table_error(double (*f)(double), double low, double high, std::span<const
 void find_overflow(const FunctionSubject& s, Findings& out) {
   const GoldenRun golden(s.package.bundle);
   if (!golden) return;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->outputs.empty()) continue;
     double scale = 1;
     const bool product = op.op->type == "conv" || op.op->type == "linear" || op.op->type == "matmul";
@@ -179,7 +179,7 @@ void find_overflow(const FunctionSubject& s, Findings& out) {
 void find_table_errors(const FunctionSubject& s, Findings& out) {
   const GoldenRun golden(s.package.bundle);
   if (!golden) return;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const Value* x = computed_operand(*op.op, "x");
     double scale = 1;
     const Array* input = x ? golden.find(*x, scale) : nullptr;

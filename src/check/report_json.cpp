@@ -13,7 +13,7 @@ using placement::Backend;
 // Twelve digits: the same text on every machine.
 double rounded(double x) { return std::stod(fmt::format("{:.12g}", x)); }
 
-Json op_json(const placement::PlannedOp& op, const FunctionReport& f) {
+Json op_json(const placement::PlacedOp& op, const FunctionReport& f) {
   Json out = {{"name", op.op->name()}, {"type", op.op->type}};
   if (const int layer = layer_of(op.op->name()); layer >= 0) out["layer"] = layer;
   const placement::Offer& ane = op.cost[Backend::ane];
@@ -24,7 +24,8 @@ Json op_json(const placement::PlannedOp& op, const FunctionReport& f) {
   for (const auto& [key, backend] :
        {std::pair("bnns_ms", Backend::bnns), std::pair("classic_cpu_ms", Backend::classic_cpu)})
     if (op.cost[backend].supported) out[key] = rounded(op.cost[backend].ms);
-  out["chosen"] = std::string(backend_name(op.chosen));
+  out["chosen"] = op.unknown() ? "unknown" : std::string(backend_name(op.chosen));
+  if (op.unknown()) out["taken_as"] = std::string(backend_name(op.chosen));
   out["segment"] = op.segment;
   if (!op.cost.extrapolated.empty()) out["extrapolated"] = op.cost.extrapolated;
   if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end()) out["core_ml"] = truth->second;
@@ -33,22 +34,28 @@ Json op_json(const placement::PlannedOp& op, const FunctionReport& f) {
 
 Json function_json(const FunctionReport& f) {
   Json out = {{"name", f.name},
-              {"ops", f.plan.ops.size()},
-              {"ops_on_ane", f.plan.ane_ops},
-              {"time_share_on_ane", rounded(f.plan.ane_share())},
-              {"estimated_ms", rounded(f.plan.ms)},
-              {"switches", f.plan.switches},
-              {"extrapolated", f.plan.extrapolated}};
+              {"ops", f.placed.ops.size()},
+              {"ops_on_ane", f.placed.ane_ops},
+              {"ops_on_cpu", f.placed.cpu_ops},
+              {"ops_unknown", f.placed.unknown_ops},
+              {"time_share_on_ane", rounded(f.placed.ane_share())},
+              {"time_share_of_ms", rounded(f.placed.ane_ms + f.placed.cpu_ms)},
+              {"estimated_ms", rounded(f.placed.ms)},
+              {"switches", f.placed.switches},
+              {"extrapolated", f.placed.extrapolated}};
+  if (f.placed.unknown_ops > 0) out["ops_on_ane_if_unknown_refused"] = placement::ane_ops_if_refused(f.placed);
   for (const auto& [kind, r] : f.residency)
-    out["residency"][kind] = {{"ops", r.all}, {"taken", r.taken}, {"on_ane", r.on_ane}};
+    out["residency"][kind] = {
+        {"ops", r.all}, {"taken", r.taken}, {"on_ane", r.on_ane}, {"unknown", r.unknown}};
   out["segments"] = Json::array();
-  for (const placement::Segment& s : f.plan.segments)
+  for (const placement::Segment& s : f.placed.segments)
     out["segments"].push_back({{"device", s.ane ? "ANE" : "CPU"},
                                {"first", s.first},
                                {"ops", s.last - s.first},
+                               {"unknown", s.unknown},
                                {"ms", rounded(s.ms)}});
   out["operations"] = Json::array();
-  for (const auto& op : f.plan.ops) out["operations"].push_back(op_json(op, f));
+  for (const auto& op : f.placed.ops) out["operations"].push_back(op_json(op, f));
   return out;
 }
 
@@ -83,6 +90,8 @@ Json to_json(const CheckReport& r, bool strict) {
               {"errors", r.count(Level::error)},
               {"warnings", r.count(Level::warning)},
               {"hints", r.count(Level::hint)}};
+  out["unknown"] = Json::object();
+  for (const auto& [kind, count] : r.unknown()) out["unknown"][kind] = count;
   out["packages"] = Json::array();
   for (const PackageReport& p : r.packages) {
     Json package = {{"name", p.name}, {"weight_bytes", p.weight_bytes}};
@@ -114,12 +123,12 @@ std::string explain_op_json(const CheckReport& report, const std::string& name) 
   Json out = Json::array();
   for (const PackageReport& p : report.packages)
     for (const FunctionReport& f : p.functions) {
-      const placement::PlannedOp* found = f.plan.find(name);
+      const placement::PlacedOp* found = f.placed.find(name);
       if (!found) continue;
       Json op = {{"package", p.name}, {"function", f.name}};
       op.update(op_json(*found, f));
       op["estimate"] = found->cost.formula;
-      const auto price = placement::price_of_moving(f.plan, static_cast<size_t>(found - f.plan.ops.data()));
+      const auto price = placement::price_of_moving(f.placed, static_cast<size_t>(found - f.placed.ops.data()));
       if (price) op["moving_costs_ms"] = rounded(*price);
       out.push_back(std::move(op));
     }

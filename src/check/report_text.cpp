@@ -9,7 +9,7 @@ namespace anemone {
 namespace {
 
 using placement::Backend;
-using placement::PlannedOp;
+using placement::PlacedOp;
 
 std::string plural(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -38,23 +38,52 @@ std::string padded(const std::string& text, size_t width) {
 }
 
 std::string summary(const CheckReport& r) {
+  const bool unknown = !r.unknown().empty();
   size_t longest = 8, functions = 8;
   for (const PackageReport& p : r.packages) {
-    longest = std::max(longest, std::min<size_t>(p.name.size(), 25));
+    longest = std::max(longest, std::min<size_t>(p.name.size(), unknown ? 16 : 25));
     for (const FunctionReport& f : p.functions)
       functions = std::max(functions, std::min<size_t>(f.name.size(), 14));
   }
   std::string out =
-      fmt::format("  {:<{}}  {:<{}} {:>11} {:>12} {:>9} {:>9} {:>9}\n", "package", longest, "function",
-                  functions, "ops on ANE", "time on ANE", "est. ms", "segments", "switches");
+      fmt::format("  {:<{}}  {:<{}} {:>11}{} {:>12} {:>9} {:>9} {:>9}\n", "package", longest, "function",
+                  functions, "ops on ANE", unknown ? "  unknown" : "", "time on ANE", "est. ms", "segments",
+                  "switches");
   for (const PackageReport& p : r.packages)
     for (const FunctionReport& f : p.functions)
-      out += fmt::format("  {}  {} {:>11} {:>11.1f}% {:>9.3f} {:>9} {:>9}\n",
+      out += fmt::format("  {}  {} {:>11}{} {:>11.1f}% {:>9.3f} {:>9} {:>9}\n",
                          padded(shortened(p.name, longest), longest),
                          padded(shortened(f.name, functions), functions),
-                         fmt::format("{}/{}", f.plan.ane_ops, f.plan.ops.size()), 100 * f.plan.ane_share(),
-                         f.plan.ms, f.plan.segments.size(), f.plan.switches);
+                         fmt::format("{}/{}", f.placed.ane_ops, f.placed.ops.size()),
+                         unknown ? fmt::format("{:>9}", f.placed.unknown_ops) : "", 100 * f.placed.ane_share(),
+                         f.placed.ms, f.placed.segments.size(), f.placed.switches);
+  if (unknown) out += "  time on ANE: of the estimated time of the operations whose device is known\n";
   return out;
+}
+
+// The kinds that nobody probed, all in one place.
+std::string unknown_note(const CheckReport& r, size_t width) {
+  std::string kinds;
+  int count = 0;
+  for (const auto& [kind, n] : r.unknown()) {
+    kinds += fmt::format("{}{} ({})", kinds.empty() ? "" : ", ", kind, n);
+    count += n;
+  }
+  if (count == 0) return "";
+  return fmt::format("\n{}\n", device_text(placement::Device::unknown)) +
+         wrap("  ",
+              fmt::format("{}: {}. Nobody has published where Core ML puts these kinds. They are counted neither "
+                          "for the ANE nor for the CPU; the segments are those that result if the engine takes them.",
+                          plural(count, "operation"), kinds),
+              width);
+}
+
+// " (1 refused, 2 unknown)", or nothing.
+std::string residency_note(const Residency& r) {
+  std::string out;
+  if (r.refused() > 0) out = fmt::format("{} refused", r.refused());
+  if (r.unknown > 0) out += fmt::format("{}{} unknown", out.empty() ? "" : ", ", r.unknown);
+  return out.empty() ? out : " (" + out + ")";
 }
 
 // "conv on ANE: 210/210", and everything else in one paragraph, what is missing first.
@@ -67,7 +96,7 @@ std::string residency(const FunctionReport& f) {
   });
   for (const auto& [kind, r] : kinds) {
     const bool main = kind == "conv" || kind == "linear";
-    const std::string note = r.taken == r.all ? "" : fmt::format(" ({} refused)", r.all - r.taken);
+    const std::string note = residency_note(r);
     if (main)
       out += fmt::format("  {} on ANE: {}/{}{}\n", kind, r.on_ane, r.all, note);
     else
@@ -76,39 +105,44 @@ std::string residency(const FunctionReport& f) {
   if (!rest.empty()) out += wrap("  others: ", rest, 100);
   size_t taken = 0;
   for (const auto& [kind, r] : kinds) taken += static_cast<size_t>(r.taken);
-  if (f.plan.ane_ops == 0 && taken > 0)
+  if (!f.placed.uses_ane() && taken > 0)
     out += fmt::format("  the engine takes {} of {} operations, but they do not pay for the switch\n", taken,
-                       f.plan.ops.size());
+                       f.placed.ops.size());
   return out;
 }
 
 std::string segments(const FunctionReport& f) {
-  if (f.plan.segments.size() < 2) return "";
+  if (f.placed.segments.size() < 2) return "";
   std::string out;
   size_t shown = 0;
-  for (const placement::Segment& s : f.plan.segments) {
+  for (const placement::Segment& s : f.placed.segments) {
     if (++shown > 8) {
-      out += fmt::format("    … and {} more\n", f.plan.segments.size() - 8);
+      out += fmt::format("    … and {} more\n", f.placed.segments.size() - 8);
       break;
     }
-    out += fmt::format("    {}  {:>5} ops {:>9.3f} ms  {} … {}\n", s.ane ? "ANE" : "CPU", s.last - s.first,
-                       s.ms, shortened(f.plan.ops[s.first].op->name(), 30),
-                       shortened(f.plan.ops[s.last - 1].op->name(), 30));
+    const size_t names = s.unknown > 0 ? 22 : 30;
+    out += fmt::format("    {}  {:>5} ops {:>9.3f} ms  {} … {}{}\n", s.ane ? "ANE" : "CPU",
+                       s.last - s.first, s.ms, shortened(f.placed.ops[s.first].op->name(), names),
+                       shortened(f.placed.ops[s.last - 1].op->name(), names),
+                       s.unknown > 0 ? fmt::format(" ({} unknown)", s.unknown) : "");
   }
   return "  segments\n" + out;
 }
 
 std::string operations(const FunctionReport& f) {
-  std::string out = fmt::format("  {:<34} {:<20} {:>10} {:>10}  {:<4} {}\n", "operation", "kind", "ANE ms",
-                                "CPU ms", "on", f.truth.empty() ? "" : "Core ML");
-  for (const PlannedOp& op : f.plan.ops) {
+  // "unknown (not probed)" takes its room from the names.
+  const size_t device = f.placed.unknown_ops > 0 ? device_text(placement::Device::unknown).size() : 4;
+  const size_t names = 38 - device;
+  std::string out = fmt::format("  {:<{}} {:<20} {:>10} {:>10}  {:<{}} {}\n", "operation", names, "kind",
+                                "ANE ms", "CPU ms", "on", device, f.truth.empty() ? "" : "Core ML");
+  for (const PlacedOp& op : f.placed.ops) {
     const placement::Offer& ane = op.cost[Backend::ane];
     const char* mark = op.cost.extrapolated.empty() ? " " : "~";
     const auto truth = f.truth.find(op.op->name());
-    out += fmt::format("  {} {} {:>10} {}{:>9.5f}  {:<4} {}\n", padded(shortened(op.op->name(), 34), 34),
-                       padded(shortened(op.op->type, 20), 20),
+    out += fmt::format("  {} {} {:>10} {}{:>9.5f}  {:<{}} {}\n",
+                       padded(shortened(op.op->name(), names), names), padded(shortened(op.op->type, 20), 20),
                        ane.supported ? fmt::format("{}{:.5f}", mark, ane.ms) : std::string(ane.rule), mark,
-                       op.cost.cpu_ms(), placement::device_of(op.chosen),
+                       op.cost.cpu_ms(), device_text(op.device()), device,
                        truth == f.truth.end() ? "" : truth->second);
   }
   return out;
@@ -119,9 +153,13 @@ std::string function_text(const PackageReport& p, const FunctionReport& f, bool 
   if (!f.truth.empty())
     out += fmt::format("  Core ML's own plan is known for {} operations and differs for {}\n", f.truth.size(),
                        f.differing());
-  if (f.plan.extrapolated > 0)
-    out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.plan.extrapolated,
-                       f.plan.ops.size(), verbose ? " (~)" : "");
+  if (f.placed.unknown_ops > 0)
+    out += fmt::format("  {} {}; if the engine refuses them, {} of {} operations are on it, not {}\n",
+                       f.placed.unknown_ops, device_text(placement::Device::unknown),
+                       placement::ane_ops_if_refused(f.placed), f.placed.ops.size(), f.placed.ane_ops);
+  if (f.placed.extrapolated > 0)
+    out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.placed.extrapolated,
+                       f.placed.ops.size(), verbose ? " (~)" : "");
   return verbose ? out + operations(f) : out;
 }
 
@@ -188,6 +226,7 @@ std::string report_text(const CheckReport& r, const TextOptions& options) {
   out += "Core ML's placement, predicted; milliseconds are its own estimates, not times\n\n" + summary(r);
   for (const PackageReport& p : r.packages)
     for (const FunctionReport& f : p.functions) out += function_text(p, f, options.verbose);
+  out += unknown_note(r, options.width);
   for (const Level level : {Level::error, Level::warning, Level::hint}) {
     const std::vector<Group> groups = grouped(r, level);
     if (groups.empty()) continue;
@@ -195,12 +234,12 @@ std::string report_text(const CheckReport& r, const TextOptions& options) {
     for (const Group& g : groups) out += finding_text(g, r, options);
   }
   const int errors = r.count(Level::error), warnings = r.count(Level::warning), hints = r.count(Level::hint);
-  out += fmt::format("\n{}: {}\n",
-                     r.failed(options.strict) ? "failed"
-                     : warnings > 0           ? "passed"
-                                              : "clean",
-                     counts_text(errors, warnings, hints));
-  return out;
+  return out + fmt::format("\n{}: {}{}\n",
+                           r.failed(options.strict) ? "failed"
+                           : warnings > 0           ? "passed"
+                                                    : "clean",
+                           counts_text(errors, warnings, hints),
+                           r.unknown().empty() ? "" : "; some operations are unknown (not probed)");
 }
 
 }  // namespace anemone

@@ -12,18 +12,18 @@ using placement::Tensor;
 
 template <class Test>
 void each(const FunctionSubject& s, Test test) {
-  for (const auto& op : s.plan.ops) test(op);
+  for (const auto& op : s.placed.ops) test(op);
 }
 
 void topk(const FunctionSubject& s, Findings& out) {
-  each(s, [&](const placement::PlannedOp& op) {
+  each(s, [&](const placement::PlacedOp& op) {
     if (op.op->type == "topk") out.add(Level::error, *op.op, "topk inside the package");
   });
 }
 
 // Fewer than about 2 million elements a tensor: the fused form is not chosen.
 void fused_attention(const FunctionSubject& s, Findings& out) {
-  each(s, [&](const placement::PlannedOp& op) {
+  each(s, [&](const placement::PlacedOp& op) {
     if (op.op->type != "scaled_dot_product_attention") return;
     const OpView view(*op.op);
     const Tensor* key = view.find("key");
@@ -34,7 +34,7 @@ void fused_attention(const FunctionSubject& s, Findings& out) {
 }
 
 void computed_weights(const FunctionSubject& s, Findings& out) {
-  each(s, [&](const placement::PlannedOp& op) {
+  each(s, [&](const placement::PlacedOp& op) {
     if (op.op->type == "conv" && computed_operand(*op.op, "weight"))
       out.add(Level::warning, *op.op, "the weight is computed");
   });
@@ -43,7 +43,7 @@ void computed_weights(const FunctionSubject& s, Findings& out) {
 void many_inputs(const FunctionSubject& s, Findings& out) {
   int count = 0;
   size_t most = 0;
-  each(s, [&](const placement::PlannedOp& op) {
+  each(s, [&](const placement::PlacedOp& op) {
     const Input* values = op.op->type == "concat" ? op.op->input("values") : nullptr;
     if (!values || values->bindings.size() < 3 || !op.cost[placement::Backend::ane].supported) return;
     ++count;
@@ -60,7 +60,7 @@ bool is_nonlinear(const std::string& type) {
 }
 
 void fused_square(const FunctionSubject& s, Findings& out) {
-  each(s, [&](const placement::PlannedOp& op) {
+  each(s, [&](const placement::PlacedOp& op) {
     if (op.op->type != "square" || op.op->outputs.empty() || op.op->outputs[0]->type.shape.empty()) return;
     const Operation* next = s.index.only_user(*op.op);
     const Dim width = op.op->outputs[0]->type.shape.back();
@@ -76,7 +76,7 @@ bool to_int8(const Operation& op) {
 
 void quantised_activations(const FunctionSubject& s, Findings& out) {
   const bool phone = s.package.bundle.target.phone();
-  each(s, [&](const placement::PlannedOp& op) {
+  each(s, [&](const placement::PlacedOp& op) {
     if (to_int8(*op.op) || op.op->type == "quantize" || op.op->type == "dequantize")
       out.add(phone ? Level::error : Level::hint, *op.op,
               phone ? "activations are quantised, and this is for an iPhone"
@@ -85,7 +85,7 @@ void quantised_activations(const FunctionSubject& s, Findings& out) {
 }
 
 void quantised_products(const FunctionSubject& s, Findings& out) {
-  each(s, [&](const placement::PlannedOp& op) {
+  each(s, [&](const placement::PlacedOp& op) {
     if (op.op->type != "mul") return;
     const Value *x = computed_operand(*op.op, "x"), *y = computed_operand(*op.op, "y");
     const auto dequantised = [](const Value* v) {
@@ -110,12 +110,11 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "Recurrent layers, band_part, one_hot, non_zero, range_1d, random_*, sliding_windows, "
-              "crop_resize, lists "
-              "and control flow never run on the engine",
+              "crop_resize and while_loop never run on the engine",
      .why = "\"Unsupported MIL operation\".",
      .cost = "two switches; a small shard goes to the CPU whole",
      .fix = "Unroll, compute it at build time, or on the host.",
-     .sources = "M6 5.2",
+     .sources = "M6 5.2; ct#2208",
      .by_placement = true},
     {.id = "O03",
      .grade = Grade::A,

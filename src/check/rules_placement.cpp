@@ -12,7 +12,7 @@ constexpr double kGoodShare = 0.92;
 // Operations that the engine takes and that stay on the CPU because moving them pays too little. Where nothing goes to
 // the engine in a model that is small as a whole, that is its size and no fault (Z03).
 void uneconomic(const FunctionSubject& s, Findings& out) {
-  if (const auto missing = placement::missing_savings(s.plan)) {
+  if (const auto missing = placement::missing_savings(s.placed)) {
     if (!small_model(s.package))
       out.add(Level::error,
               fmt::format("everything goes to the CPU: {:.3f} ms more must be saved before the engine pays",
@@ -20,8 +20,9 @@ void uneconomic(const FunctionSubject& s, Findings& out) {
     return;
   }
   size_t left = 0;
-  for (const auto& op : s.plan.ops)
-    left += s.plan.ane_ops > 0 && !op.on_ane() && op.cost[placement::Backend::ane].supported;
+  for (const auto& op : s.placed.ops)
+    left += s.placed.ane_ops > 0 && op.device() == placement::Device::cpu &&
+            op.cost[placement::Backend::ane].supported;
   if (left > 0)
     out.add(Level::hint,
             fmt::format("{} operations that the engine takes stay on the CPU: moving them saves less than a "
@@ -31,16 +32,17 @@ void uneconomic(const FunctionSubject& s, Findings& out) {
 
 void fragments(const FunctionSubject& s, Findings& out) {
   const auto count =
-      std::count_if(s.plan.segments.begin(), s.plan.segments.end(), [](const auto& g) { return g.ane; });
+      std::count_if(s.placed.segments.begin(), s.placed.segments.end(), [](const auto& g) { return g.ane; });
   if (count > 1)
     out.add(Level::warning, fmt::format("{} segments on the ANE; their switches cost {:.3f} ms", count,
-                                        placement::kSwitchMs * s.plan.switches));
+                                        placement::kSwitchMs * s.placed.switches));
 }
 
 void share(const FunctionSubject& s, Findings& out) {
-  if (s.plan.ane_ops > 0 && s.plan.ane_share() < kGoodShare)
+  if (s.placed.ane_ops > 0 && s.placed.ane_share() < kGoodShare)
     out.add(Level::warning,
-            fmt::format("{:.1f}% of the estimated time is on the ANE", 100 * s.plan.ane_share()));
+            fmt::format("{:.1f}% of the estimated time{} is on the ANE", 100 * s.placed.ane_share(),
+                        s.placed.unknown_ops > 0 ? " of the operations whose device is known" : ""));
 }
 
 constexpr Rule kRules[] = {

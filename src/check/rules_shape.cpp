@@ -15,7 +15,7 @@ constexpr int64_t kWidth = 32;  // fp16 elements in 64 bytes
 
 void layouts(const FunctionSubject& s, Findings& out) {
   const Operation *tall = nullptr, *wide = nullptr;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type != "conv") continue;
     const OpView view(*op.op);
     const Tensor* x = view.find("x");
@@ -62,7 +62,7 @@ void flexible(const FunctionSubject& s, Findings& out) {
 }
 
 void batches(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type != "conv" && op.op->type != "linear") continue;
     const OpView view(*op.op);
     const Tensor* x = view.find("x");
@@ -73,7 +73,7 @@ void batches(const FunctionSubject& s, Findings& out) {
 }
 
 void copies(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const OpView view(*op.op);
     if (op.op->type == "tile") {
       const Tensor* x = view.find("x");
@@ -93,7 +93,7 @@ void copies(const FunctionSubject& s, Findings& out) {
 void rewrites(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double bytes = 0;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type != "reshape" && op.op->type != "transpose") continue;
     const OpView view(*op.op);
     const Tensor* x = view.find("x");
@@ -114,7 +114,7 @@ void rewrites(const FunctionSubject& s, Findings& out) {
 
 void square_prefill(const FunctionSubject& s, Findings& out) {
   if (s.tokens >= 64)
-    for (const auto& op : s.plan.ops) {
+    for (const auto& op : s.placed.ops) {
       if (op.op->type != "conv") continue;
       const OpView view(*op.op);
       const Tensor* x = view.find("x");
@@ -127,7 +127,7 @@ void square_prefill(const FunctionSubject& s, Findings& out) {
 }
 
 void odd_channels(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type != "conv" || op.op->outputs.empty() || op.op->outputs[0]->type.rank() < 2) continue;
     const Dim channels = op.op->outputs[0]->type.shape[1];
     if (channels.known() && channels.size() > 256 && channels.size() < 288)

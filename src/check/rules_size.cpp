@@ -34,13 +34,13 @@ void large_file(const PackageSubject& s, Findings& out) {
 }
 
 void too_small(const FunctionSubject& s, Findings& out) {
-  const auto missing = placement::missing_savings(s.plan);
+  const auto missing = placement::missing_savings(s.placed);
   if (missing && small_model(s.package))
     out.add(
         Level::hint,
         fmt::format("goes to the CPU, by its size and not by its form: {:.3f} ms more must be saved before "
                     "the engine pays, of {:.3f} ms in all",
-                    *missing, s.plan.ms));
+                    *missing, s.placed.ms));
 }
 
 void all_together(const BundleSubject& s, Findings& out) {
@@ -54,7 +54,7 @@ void all_together(const BundleSubject& s, Findings& out) {
 int conv_depth(const FunctionSubject& s) {
   std::unordered_map<const Value*, int> depth;
   int most = 0;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     int here = 0;
     for (const Input& input : op.op->inputs)
       for (const Binding& binding : input.bindings)

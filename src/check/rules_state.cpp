@@ -51,7 +51,7 @@ const Operation* writer(const Operation& op) {
 
 // concat(slice(cache), new): the cache moves along.
 void shifting(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const Operation* by = writer(*op.op);
     const Input* values = by && by->type == "concat" ? by->input("values") : nullptr;
     if (!values || values->bindings.size() != 2) continue;
@@ -69,7 +69,7 @@ void shifting(const FunctionSubject& s, Findings& out) {
 void blending(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double bytes = 0;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const Operation* by = writer(*op.op);
     const Input* values = by && by->type == "concat" ? by->input("values") : nullptr;
     const Value* first = values && !values->bindings.empty() ? values->bindings[0].value : nullptr;

@@ -16,7 +16,7 @@ constexpr int64_t kHeadRows = 16384;
 void linears(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double ms = 0;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const Value* w = op.op->type == "linear" ? op.op->value("weight") : nullptr;
     if (!w || !placement::is_constant(*w)) continue;
     ++count;
@@ -32,7 +32,7 @@ void linears(const FunctionSubject& s, Findings& out) {
 void large_operands(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double most = 0;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type != "matmul") continue;
     const OpView view(*op.op);
     for (const Tensor& t : view.operands()) {
@@ -48,7 +48,7 @@ void large_operands(const FunctionSubject& s, Findings& out) {
 
 // mean(x · x) of an x that nothing has made small.
 void plain_norms(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const bool squared = op.op->type == "square" || (op.op->type == "mul" && op.op->value("x") &&
                                                      op.op->value("x") == op.op->value("y"));
     if (!squared && op.op->type != "reduce_sum_square") continue;
@@ -72,13 +72,13 @@ void plain_norms(const FunctionSubject& s, Findings& out) {
 
 void rope_inside(const FunctionSubject& s, Findings& out) {
   int count = 0;
-  for (const auto& op : s.plan.ops) count += op.op->type == "sin" || op.op->type == "cos";
+  for (const auto& op : s.placed.ops) count += op.op->type == "sin" || op.op->type == "cos";
   if (count > 0) out.add(Level::hint, fmt::format("{} sin and cos operations inside", count));
 }
 
 void wide_heads(const FunctionSubject& s, Findings& out) {
   if (s.package.bundle.target.chip->generation >= 16) return;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     const Value* w = op.op->type == "conv" ? op.op->value("weight") : nullptr;
     if (w && !w->type.shape.empty() && w->type.shape[0].known() && w->type.shape[0].size() > kHeadRows)
       out.add(Level::hint, *op.op,

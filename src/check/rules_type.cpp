@@ -18,7 +18,7 @@ constexpr float kLowest = -6e4f;                 // of half's range, -65504 is t
 // A cast to or from fp32 is fine where the model's edge is fp32, and breaks the graph elsewhere.
 void fp32(const FunctionSubject& s, Findings& out) {
   int edges = 0;
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type != "cast" || op.op->outputs.empty()) continue;
     const OpView view(*op.op);
     const Tensor* x = view.find("x");
@@ -39,7 +39,7 @@ void fp32(const FunctionSubject& s, Findings& out) {
 }
 
 void infinite_masks(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type == "conv" || op.op->type == "linear") continue;
     for (const Input& input : op.op->inputs)
       for (const Binding& binding : input.bindings) {
@@ -56,14 +56,14 @@ void infinite_masks(const FunctionSubject& s, Findings& out) {
 }
 
 void softplus(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops)
+  for (const auto& op : s.placed.ops)
     if (op.op->type == "softplus" || op.op->type == "softplus_parametric")
       out.add(Level::warning, *op.op, "gives 0 for inputs above about 10.4");
 }
 
 void silu(const FunctionSubject& s, Findings& out) {
   int count = 0;
-  for (const auto& op : s.plan.ops) count += op.op->type == "silu";
+  for (const auto& op : s.placed.ops) count += op.op->type == "silu";
   if (count > 0)
     out.add(Level::hint, fmt::format("{} silu operations; Core ML keeps them, Core AI may not", count));
 }
@@ -80,7 +80,7 @@ void one_by_one(const BundleSubject& s, Findings& out) {
 
 // softmax(scale · (q · k)) instead of softmax((scale · q) · k).
 void late_scale(const FunctionSubject& s, Findings& out) {
-  for (const auto& op : s.plan.ops) {
+  for (const auto& op : s.placed.ops) {
     if (op.op->type != "matmul" || !computed_operand(*op.op, "x") || !computed_operand(*op.op, "y")) continue;
     const Operation* next = s.index.only_user(*op.op);
     if (!next || (next->type != "mul" && next->type != "real_div")) continue;

@@ -40,7 +40,7 @@ void integer_tables(const PackageSubject& s, Findings& out) {
 void palettes_in_prefill(const FunctionSubject& s, Findings& out) {
   if (s.tokens < 16) return;
   int count = 0;
-  for (const auto& op : s.plan.ops)
+  for (const auto& op : s.placed.ops)
     for (const char* param : {"weight", "y"})
       if (const Value* w = op.op->value(param);
           w && w->producer && w->producer->type == "constexpr_lut_to_dense")

@@ -8,9 +8,9 @@
 namespace anemone {
 namespace {
 
-// The operation is one for the engine: it is taken there, and it is no mere keeper of a state.
-bool engine_work(const placement::PlannedOp& op) {
-  return op.cost[placement::Backend::ane].supported && !placement::is_state_op(*op.op) &&
+// The operation is one for the engine: it is known to be taken there, and it is no mere keeper of a state.
+bool engine_work(const placement::PlacedOp& op) {
+  return op.cost[placement::Backend::ane].supported && !op.unknown() && !placement::is_state_op(*op.op) &&
          op.op->type != "cast" && op.op->type != "identity";
 }
 
@@ -28,32 +28,32 @@ bool number_token(std::string_view token) {
 
 }  // namespace
 
-FunctionIndex::FunctionIndex(const Function& function, const placement::FunctionPlan& plan)
+FunctionIndex::FunctionIndex(const Function& function, const placement::PlacedFunction& placed)
     : outputs_(function.body.outputs.begin(), function.body.outputs.end()) {
   for_each_op(function.body, [&](const Operation& op) {
     for (const Input& input : op.inputs)
       for (const Binding& binding : input.bindings)
         if (binding.value) users_[binding.value].push_back(&op);
   });
-  std::unordered_map<const Operation*, const placement::PlannedOp*> planned;
-  for (const placement::PlannedOp& op : plan.ops) planned[op.op] = &op;
-  for (const placement::PlannedOp& op : plan.ops) {
+  std::unordered_map<const Operation*, const placement::PlacedOp*> by_op;
+  for (const placement::PlacedOp& op : placed.ops) by_op[op.op] = &op;
+  for (const placement::PlacedOp& op : placed.ops) {
     Around& here = around_[op.op];
     for (const Input& input : op.op->inputs)
       for (const Binding& binding : input.bindings) {
         if (!binding.value || !binding.value->producer) continue;
-        const auto before = planned.find(binding.value->producer);
-        if (before == planned.end()) continue;
+        const auto before = by_op.find(binding.value->producer);
+        if (before == by_op.end()) continue;
         here.before = here.before || engine_work(*before->second) || around_[before->first].before;
       }
   }
-  for (size_t i = plan.ops.size(); i-- > 0;) {
-    const placement::PlannedOp& op = plan.ops[i];
+  for (size_t i = placed.ops.size(); i-- > 0;) {
+    const placement::PlacedOp& op = placed.ops[i];
     bool behind = false;
     for (const auto& output : op.op->outputs)
       for (const Operation* user : users(output.get())) {
-        const auto it = planned.find(user);
-        if (it != planned.end()) behind = behind || engine_work(*it->second) || around_[user].behind;
+        const auto it = by_op.find(user);
+        if (it != by_op.end()) behind = behind || engine_work(*it->second) || around_[user].behind;
       }
     around_[op.op].behind = behind;
   }

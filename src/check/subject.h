@@ -1,6 +1,6 @@
 // What rules look at: a bundle, its packages, their functions, each with what is asked of it again and again.
 //     subject.index.users(value);                     // who reads it
-//     subject.plan.ops;                               // where each operation goes
+//     subject.placed.ops;                             // where each operation goes
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "base/npy.h"
 #include "package/package.h"
-#include "placement/function_plan.h"
+#include "placement/placed_function.h"
 #include "placement/op_view.h"
 #include "placement/weight_form.h"
 #include "runtime/bundle_info.h"
@@ -25,7 +25,7 @@ namespace anemone {
 class FunctionIndex {
  public:
   FunctionIndex() = default;
-  explicit FunctionIndex(const Function& function, const placement::FunctionPlan& plan);
+  explicit FunctionIndex(const Function& function, const placement::PlacedFunction& placed);
 
   const std::vector<const Operation*>& users(const Value* value) const;
   // The only user of an operation's first result, if there is one alone.
@@ -49,7 +49,7 @@ struct PackageSubject;
 struct FunctionSubject {
   const PackageSubject& package;
   const Function& function;
-  const placement::FunctionPlan& plan;
+  const placement::PlacedFunction& placed;
   const FunctionIndex& index;
   int64_t tokens = 1;     // columns of the widest convolution
   bool flexible = false;  // inputs of several shapes

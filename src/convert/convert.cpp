@@ -381,7 +381,7 @@ class Converter {
 
   void finish(Package& package, const Stage& stage, uint64_t bytes, const std::string& holds) {
     package.spec_version = opset_info(package.program.functions[0]->opset).spec_version;
-    package.description = describe(package.program);
+    package.description = description_of(package.program);
     set_token_ranges(package);
     Metadata meta;
     meta.description = fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, holds);

@@ -2,7 +2,7 @@
 
 namespace anemone {
 
-ReducePlan::ReducePlan(std::span<const int64_t> dims, std::span<const int> axes) {
+Reduction::Reduction(std::span<const int64_t> dims, std::span<const int> axes) {
   const auto is_reduced = [&](size_t i) {
     return std::find(axes.begin(), axes.end(), static_cast<int>(i)) != axes.end();
   };

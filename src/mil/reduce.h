@@ -1,7 +1,7 @@
-// ReducePlan: walks a dense tensor so that some of its axes are reduced, with contiguous inner loops.
-//     ReducePlan plan(dims, axes);
-//     plan.for_blocks(pool, [&](int64_t output, int64_t base, int64_t width) { … plan.walk([&](int64_t
-//     offset, …) …) });
+// Reduction: walks a dense tensor so that some of its axes are reduced, with contiguous inner loops.
+//     Reduction reduction(dims, axes);
+//     reduction.for_blocks(pool, [&](int64_t output, int64_t base, int64_t width) {
+//       reduction.walk([&](int64_t offset, …) …) });
 // Either one output's elements lie side by side (the last axis is reduced: `run` of them), or the elements of
 // neighbouring outputs do (it is kept: up to kColumns of them are taken together).
 #pragma once
@@ -17,12 +17,12 @@
 
 namespace anemone {
 
-class ReducePlan {
+class Reduction {
  public:
   static constexpr int64_t kColumns = 64;
 
   // axes: normalised and sorted.
-  ReducePlan(std::span<const int64_t> dims, std::span<const int> axes);
+  Reduction(std::span<const int64_t> dims, std::span<const int> axes);
 
   int64_t outputs() const { return outputs_; }
   int64_t count() const { return count_; }  // elements of one output

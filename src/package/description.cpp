@@ -216,7 +216,7 @@ Metadata read_metadata(std::string_view message) {
   return out;
 }
 
-Feature describe_value(const Value& value) {
+Feature feature_of(const Value& value) {
   Feature out;
   out.name = value.name;
   out.type.kind = value.type.kind == Type::Kind::state ? FeatureType::Kind::state : FeatureType::Kind::array;
@@ -225,11 +225,11 @@ Feature describe_value(const Value& value) {
   return out;
 }
 
-Interface describe_function(const Function& function) {
+Interface interface_of(const Function& function) {
   Interface out;
   for (const auto& input : function.inputs)
-    (input->type.kind == Type::Kind::state ? out.states : out.inputs).push_back(describe_value(*input));
-  for (const Value* output : function.body.outputs) out.outputs.push_back(describe_value(*output));
+    (input->type.kind == Type::Kind::state ? out.states : out.inputs).push_back(feature_of(*input));
+  for (const Value* output : function.body.outputs) out.outputs.push_back(feature_of(*output));
   return out;
 }
 
@@ -336,14 +336,14 @@ Description decode_description(std::string_view message) {
   return out;
 }
 
-Description describe(const Program& program) {
+Description description_of(const Program& program) {
   Description out;
   if (program.functions.size() == 1) {
-    out.main = describe_function(*program.functions[0]);
+    out.main = interface_of(*program.functions[0]);
     return out;
   }
   for (const auto& function : program.functions) {
-    out.functions.push_back(describe_function(*function));
+    out.functions.push_back(interface_of(*function));
     out.functions.back().name = function->name;
   }
   if (!out.functions.empty())

@@ -112,6 +112,6 @@ FeatureType decode_feature_type(std::string_view bytes);
 std::string encode_feature(const Feature& feature);
 
 // The description that a program's types imply: fixed shapes, and no shape where a size is unknown.
-Description describe(const Program& program);
+Description description_of(const Program& program);
 
 }  // namespace anemone

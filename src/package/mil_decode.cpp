@@ -70,9 +70,9 @@ MapEntry read_entry(std::string_view message) {
   return out;
 }
 
-class Decoder {
+class ProgramReader {
  public:
-  explicit Decoder(const BlobOpener& blobs) : blobs_(blobs) {}
+  explicit ProgramReader(const BlobOpener& blobs) : blobs_(blobs) {}
 
   Program program(std::string_view message) {
     Program out;
@@ -274,7 +274,7 @@ class Decoder {
 }  // namespace
 
 Program decode_program(std::string_view message, const BlobOpener& blobs) {
-  return at_place([] { return std::string("program"); }, [&] { return Decoder(blobs).program(message); });
+  return at_place([] { return std::string("program"); }, [&] { return ProgramReader(blobs).program(message); });
 }
 
 }  // namespace anemone

@@ -8,9 +8,9 @@ namespace {
 
 using wire::Message;
 
-class Encoder {
+class ProgramWriter {
  public:
-  explicit Encoder(const BlobPlacer& place) : place_(place) {}
+  explicit ProgramWriter(const BlobPlacer& place) : place_(place) {}
 
   Message program(const Program& program) {
     Message out;
@@ -126,7 +126,7 @@ class Encoder {
 
 std::string encode_program(const Program& program, const BlobPlacer& place) {
   return wire::at_place([] { return std::string("program"); },
-                        [&] { return Encoder(place).program(program).bytes(); });
+                        [&] { return ProgramWriter(place).program(program).bytes(); });
 }
 
 }  // namespace anemone

@@ -216,7 +216,7 @@ Package read_mil(const fs::path& path, const ReadOptions& options) {
   Package out =
       read_text(path, path.string(), path.has_parent_path() ? path.parent_path() : fs::path("."), options);
   out.path = path;
-  out.description = describe(out.program);
+  out.description = description_of(out.program);
   return out;
 }
 
@@ -239,7 +239,7 @@ Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
     }
   }
   if (!described) {
-    out.description = describe(out.program);
+    out.description = description_of(out.program);
     out.notes.push_back("coremldata.bin could not be read: inputs and outputs are taken from the program");
   }
   return out;

@@ -11,7 +11,8 @@
 #include "package/manifest.h"
 #include "package/mil_codec.h"
 #include "package/package.h"
-#include "package/weight_plan.h"
+#include "package/weight_places.h"
+#include "package/weight_layout.h"
 #include "package/weight_writer.h"
 #include "package/wire.h"
 
@@ -31,12 +32,12 @@ int version_of(const Package& package) {
   return version;
 }
 
-std::string encode_model(const Package& package, const WeightPlan& plan) {
+std::string encode_model(const Package& package, const WeightLayout& layout) {
   wire::Message out;
   out.integer(1, version_of(package));
   out.data(2, encode_description(package.description));
   out.data(502,
-           encode_program(package.program, [&](const Constant& constant) { return plan.place(constant); }));
+           encode_program(package.program, [&](const Constant& constant) { return layout.place(constant); }));
   out.raw(package.extra);
   if (out.bytes().size() > kMaxModelBytes)
     throw Error("the program is too large for readers of protobuf")
@@ -106,19 +107,19 @@ WriteReport write_package(const Package& package, const fs::path& path, const Wr
   ThreadPool& pool = options.pool ? *options.pool : own.emplace();
   StagedOutput staged(named, options.overwrite);
 
-  const WeightPlan plan = plan_weights(package.program, version_of(package), pool);
-  const std::string model = encode_model(package, plan);
-  check_space(staged.target().parent_path(), plan.file_bytes + model.size() + 65536);
+  const WeightLayout layout = lay_out_weights(package.program, version_of(package), pool);
+  const std::string model = encode_model(package, layout);
+  check_space(staged.target().parent_path(), layout.file_bytes + model.size() + 65536);
 
-  const fs::path inside = fs::path("Data") / kManifestAuthor, folder = staged.path() / inside;
-  staged.make_folder(inside / "weights");
+  const fs::path folder = staged.path() / "Data" / kManifestAuthor;
+  staged.make_folder(fs::path(kWeightFile).parent_path());
   // Also when it holds no blob: an empty folder would not survive git.
-  write_weights(plan, folder / "weights" / "weight.bin", pool);
+  write_weights(layout, staged.path() / kWeightFile, pool);
   copy_items(package, staged);
   write_file(folder / "model.mlmodel", model);
   write_file(staged.path() / "Manifest.json", manifest_text(make_manifest(package, model)));
   staged.commit();
-  return {plan.file_bytes, plan.blobs.size(), plan.shared};
+  return {layout.file_bytes, layout.blobs.size(), layout.shared, weight_places(package.program, layout)};
 }
 
 }  // namespace anemone

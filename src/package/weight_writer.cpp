@@ -56,21 +56,21 @@ class File {
 
 // A range of a blob: bytes where the data exists, rows where a source makes it.
 struct Part {
-  const PlannedBlob* blob;
+  const FileBlob* blob;
   uint64_t begin, end;
 };
 
 class Writer {
  public:
-  Writer(const WeightPlan& plan, const std::filesystem::path& path)
-      : plan_(plan), out_(path, O_WRONLY | O_CREAT | O_TRUNC) {}
+  Writer(const WeightLayout& layout, const std::filesystem::path& path)
+      : layout_(layout), out_(path, O_WRONLY | O_CREAT | O_TRUNC) {}
 
   void run(ThreadPool& pool) {
-    out_.resize(plan_.file_bytes);
-    const uint32_t header[2] = {static_cast<uint32_t>(plan_.blobs.size()), kBlobVersion};
+    out_.resize(layout_.file_bytes);
+    const uint32_t header[2] = {static_cast<uint32_t>(layout_.blobs.size()), kBlobVersion};
     out_.write(0, std::as_bytes(std::span(header)));
     for (const bool late : {false, true}) {
-      for (const PlannedBlob& blob : plan_.blobs) {
+      for (const FileBlob& blob : layout_.blobs) {
         if ((blob.source && blob.source->late()) != late) continue;
         write_record(blob);
         add_parts(blob);
@@ -81,7 +81,7 @@ class Writer {
   }
 
  private:
-  void write_record(const PlannedBlob& blob) const {
+  void write_record(const FileBlob& blob) const {
     BlobRecord record;
     record.dtype_code = blob_dtype_code(blob.dtype);
     record.data_bytes = blob.bytes;
@@ -91,7 +91,7 @@ class Writer {
     out_.write(blob.record_offset, std::as_bytes(std::span(&record, 1)));
   }
 
-  void add_parts(const PlannedBlob& blob) {
+  void add_parts(const FileBlob& blob) {
     uint64_t count = blob.bytes, step = kPartBytes;
     if (blob.source) {
       count = row_count(blob);
@@ -102,7 +102,7 @@ class Writer {
     batch_bytes_ += blob.bytes;
   }
 
-  static uint64_t row_count(const PlannedBlob& blob) {
+  static uint64_t row_count(const FileBlob& blob) {
     const Type& type = blob.source->type();
     return type.rank() == 0 ? 1 : static_cast<uint64_t>(type.dim(0).size());
   }
@@ -117,7 +117,7 @@ class Writer {
   }
 
   void write_part(const Part& part, Constant::Bytes& buffer) const {
-    const PlannedBlob& blob = *part.blob;
+    const FileBlob& blob = *part.blob;
     if (!blob.source) {
       const auto data = blob.data.subspan(part.begin, part.end - part.begin);
       out_.write(blob.data_offset() + part.begin, data);
@@ -135,7 +135,7 @@ class Writer {
     out_.write(blob.data_offset() + begin, buffer);
   }
 
-  const WeightPlan& plan_;
+  const WeightLayout& layout_;
   File out_;
   std::vector<Part> parts_;
   uint64_t batch_bytes_ = 0;
@@ -143,10 +143,10 @@ class Writer {
 
 }  // namespace
 
-void write_weights(const WeightPlan& plan, const std::filesystem::path& path, ThreadPool& pool) {
-  if (plan.blobs.size() > UINT32_MAX)
+void write_weights(const WeightLayout& layout, const std::filesystem::path& path, ThreadPool& pool) {
+  if (layout.blobs.size() > UINT32_MAX)
     throw Error("a weight file cannot hold so many blobs").at(path.string());
-  Writer(plan, path).run(pool);
+  Writer(layout, path).run(pool);
 }
 
 }  // namespace anemone

@@ -216,7 +216,12 @@ bool has_compressed_weight(const OpView& v) {
 std::string_view backend_name(Backend backend) {
   return backend == Backend::ane ? "ane" : backend == Backend::bnns ? "bnns" : "classic_cpu";
 }
-std::string_view device_of(Backend backend) { return backend == Backend::ane ? "ANE" : "CPU"; }
+
+Device device_of(Backend backend) { return backend == Backend::ane ? Device::ane : Device::cpu; }
+
+std::string_view device_text(Device device) {
+  return device == Device::ane ? "ANE" : device == Device::cpu ? "CPU" : "unknown (not probed)";
+}
 
 double OpCost::cpu_ms() const {
   const Offer &a = (*this)[Backend::classic_cpu], &b = (*this)[Backend::bnns];
@@ -227,6 +232,7 @@ OpCost estimate(const Operation& op, const Chip& chip) {
   const OpView view(op);
   OpCost cost;
   for (Offer& offer : cost.offers) offer.supported = true;
+  cost.probed = was_probed(view);
   if (is_state_op(op)) {
     cost.formula = "nothing is counted for a state";
     cost.extrapolated = "no probe had states";
@@ -240,6 +246,7 @@ OpCost estimate(const Operation& op, const Chip& chip) {
   cost.extrapolated = std::move(t.extrapolated);
   if (cost.extrapolated.empty() && has_compressed_weight(view))
     cost.extrapolated = "no probe had compressed weights";
+  if (!cost.probed) cost.extrapolated = "nobody has probed this kind of operation";
   if (!view.fixed()) cost.extrapolated = "its sizes are not known before run time";
   const auto refuse = [&](Backend backend, std::optional<Refusal> refusal) {
     if (refusal) cost[backend] = {false, 0, std::move(refusal->message), refusal->rule};

@@ -18,8 +18,11 @@ namespace anemone::placement {
 enum class Backend : uint8_t { ane, classic_cpu, bnns };
 inline constexpr std::array kBackends = {Backend::ane, Backend::classic_cpu, Backend::bnns};
 std::string_view backend_name(Backend backend);
-// Users meet two devices: the engine, and the CPU whichever library it runs.
-std::string_view device_of(Backend backend);  // "ANE", "CPU"
+
+// What users meet: the engine, the CPU whichever library it runs, or that nobody knows.
+enum class Device : uint8_t { ane, cpu, unknown };
+Device device_of(Backend backend);
+std::string_view device_text(Device device);  // "ANE", "CPU", "unknown (not probed)"
 
 struct Offer {
   bool supported = false;
@@ -31,6 +34,7 @@ struct Offer {
 struct OpCost {
   std::array<Offer, 3> offers;  // by Backend
   std::string formula;          // in words: "conv tree, slow leaf: 0.8 flop/byte"
+  bool probed = true;           // somebody saw where Core ML puts this kind of operation
   std::string extrapolated;     // why the estimate lies outside what was probed; empty when it does not
 
   const Offer& operator[](Backend b) const { return offers[static_cast<size_t>(b)]; }

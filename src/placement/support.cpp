@@ -1,78 +1,31 @@
 #include "placement/support.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/shape.h"
+#include "placement/evidence.h"
 #include "placement/weight_form.h"
 
 namespace anemone::placement {
 namespace {
 
-struct Never {
-  std::string_view op, rule;
-};
-
-// "Unsupported MIL operation" and its like: no shape or type helps.
-constexpr Never kNever[] = {
-    {"asin", "O01"},
-    {"acos", "O01"},
-    {"tan", "O01"},
-    {"sinh", "O01"},
-    {"cosh", "O01"},
-    {"atanh", "O01"},
-    {"mod", "O01"},
-    {"reduce_prod", "O01"},
-    {"cumsum", "O01"},
-    {"lstm", "O02"},
-    {"gru", "O02"},
-    {"rnn", "O02"},
-    {"band_part", "O02"},
-    {"one_hot", "O02"},
-    {"non_zero", "O02"},
-    {"range_1d", "O02"},
-    {"random_normal", "O02"},
-    {"random_uniform", "O02"},
-    {"random_bernoulli", "O02"},
-    {"random_categorical", "O02"},
-    {"sliding_windows", "O02"},
-    {"crop_resize", "O02"},
-    {"cond", "O02"},
-    {"while_loop", "O02"},
-    {"make_list", "O02"},
-    {"list_read", "O02"},
-    {"list_write", "O02"},
-    {"list_gather", "O02"},
-    {"list_scatter", "O02"},
-    {"list_length", "O02"},
-    {"non_maximum_suppression", "O02"},
-    {"classify", "O02"},
-    {"scatter", "O03"},
-    {"scatter_nd", "O03"},
-    {"scatter_along_axis", "O03"},
-    {"reduce_argmax", "O05"},
-    {"reduce_argmin", "O05"},
-    {"argsort", "O05"},
-};
-
-// Of operations that give indices: int32 is refused, and nothing else was probed.
-std::string index_refusal(const OpView& v) {
-  const bool int32 = v.results().empty() || v.results()[0].dtype == DType::int32;
-  if (!int32) return "refused with int32 indices; other types were not probed";
-  return v.type() == "argsort" ? "Unsupported tensor data type: int32"
-                               : "Output type int32 is not supported.";
-}
+// Of operations that give indices only int32 was probed.
+bool gives_int32(const OpView& v) { return v.results().empty() || v.results()[0].dtype == DType::int32; }
 
 std::optional<Refusal> by_kind(const OpView& v) {
-  for (const Never& never : kNever)
-    if (never.op == v.type()) {
-      if (never.op == "scatter")
-        return Refusal{never.rule, "scatter MIL op is currently only supported on uANE targets"};
-      if (never.op == "sliding_windows") return Refusal{never.rule, "MIL converter not implemented."};
-      if (never.rule == "O05") return Refusal{never.rule, index_refusal(v)};
-      return Refusal{never.rule, fmt::format("Unsupported MIL operation \"{}\".", v.type())};
-    }
-  return std::nullopt;
+  const OpEvidence& row = evidence_of(v.type());
+  const std::string_view rule = row.refused;
+  if (rule.empty()) return std::nullopt;
+  if (row.evidence == Evidence::stated)
+    return Refusal{rule, fmt::format("the engine does not take it ({})", row.source)};
+  if (rule == "O05") {
+    if (!gives_int32(v)) return std::nullopt;
+    return Refusal{rule, v.type() == "argsort" ? "Unsupported tensor data type: int32"
+                                               : "Output type int32 is not supported."};
+  }
+  if (v.type() == "scatter")
+    return Refusal{rule, "scatter MIL op is currently only supported on uANE targets"};
+  if (v.type() == "sliding_windows") return Refusal{rule, "MIL converter not implemented."};
+  return Refusal{rule, fmt::format("Unsupported MIL operation \"{}\".", v.type())};
 }
 
 bool computed(const Tensor* t) { return t && !t->constant; }
@@ -177,6 +130,12 @@ std::optional<Refusal> by_weight(const OpView& v) {
 
 bool is_state_op(const Operation& op) {
   return op.type == "read_state" || op.type == "write_state" || op.type == "coreml_update_state";
+}
+
+bool was_probed(const OpView& view) {
+  const OpEvidence& row = evidence_of(view.type());
+  if (row.refused == "O05") return gives_int32(view);
+  return row.evidence != Evidence::none;
 }
 
 std::optional<Refusal> ane_refuses(const OpView& view, const Chip& chip) {

@@ -17,6 +17,9 @@ struct Refusal {
 };
 
 std::optional<Refusal> ane_refuses(const OpView& view, const Chip& chip);
+// Somebody saw where Core ML puts operations of this kind. Where nobody did and the engine has no reason to refuse it,
+// its device is unknown.
+bool was_probed(const OpView& view);
 // BNNS, the faster of the two CPU back ends.
 std::optional<Refusal> bnns_refuses(const OpView& view);
 

@@ -51,7 +51,7 @@ uint64_t encoded(const Program& program) {
     if (!std::holds_alternative<Constant::Source>(c.data)) return std::nullopt;
     return somewhere;
   };
-  return encode_program(program, place).size() + encode_description(describe(program)).size();
+  return encode_program(program, place).size() + encode_description(description_of(program)).size();
 }
 
 uint64_t layers_bytes(const Model& model, bool packed, size_t layers) {

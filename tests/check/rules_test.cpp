@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "base/error.h"
 #include "check/doctor.h"
 #include "check/report.h"
 #include "check/seeds.h"
@@ -54,8 +56,8 @@ TEST_CASE("a sound package is clean, on a Mac and on a phone") {
     const CheckReport report = check_package(sound(), {.target = target});
     CHECK_MESSAGE(ids(report, Level::warning) == "", target);
     CHECK_FALSE(report.failed(true));
-    const auto& plan = report.packages[0].functions[0].plan;
-    CHECK(plan.ane_ops == plan.ops.size());
+    const auto& placed = report.packages[0].functions[0].placed;
+    CHECK(placed.ane_ops == placed.ops.size());
     CHECK(report.packages[0].functions[0].residency.at("conv").on_ane == 8);
   }
 }
@@ -174,6 +176,54 @@ TEST_CASE("what Core ML says itself stands beside the prediction") {
   CHECK(report_text(report).find("known for 2 operations and differs for 1") != std::string::npos);
   CHECK(report_json(report, false).find("\"core_ml\": \"GPU\"") != std::string::npos);
   CHECK(explain_op(report, "first_same").find("GPU") != std::string::npos);
+  CHECK(report.unknown().empty());
+  CHECK(report_text(report).find("unknown") == std::string::npos);
+}
+
+TEST_CASE("what nobody probed is said to be unknown, wherever a device is shown") {
+  Graph g({1, 64, 1, 32});
+  const auto prelu = [&](Value* x, const char* name) {
+    return g.b.op("prelu", {{"x", x}, {"alpha", filled(DType::fp16, {64}, 0.5f)}}, name);
+  };
+  Value* y = prelu(prelu(g.work(g.x, "before"), "odd"), "even");
+  const CheckReport report = check_package(g.finish({g.work(y, "behind")}), {.target = "m4"});
+  CHECK(report.unknown() == std::map<std::string, int>{{"prelu", 2}});
+  const FunctionReport& f = report.packages[0].functions[0];
+  const size_t ops = f.placed.ops.size();
+  CHECK(f.placed.unknown_ops == 2);
+  CHECK(f.placed.ane_ops == ops - 2);
+  CHECK(f.residency.at("prelu").unknown == 2);
+  CHECK(f.residency.at("prelu").taken == 0);
+
+  for (const bool verbose : {false, true}) {
+    const std::string text = report_text(report, {.verbose = verbose});
+    for (const std::string& part :
+         {fmt::format("{}/{}        2", ops - 2, ops), std::string("prelu 0/2 (2 unknown)"),
+          std::string("unknown (not probed)\n  2 operations: prelu (2). Nobody has published"),
+          std::string("of the operations whose device is known"),
+          fmt::format("if the engine refuses them, {0} of {1} operations are on it, not {0}", ops - 2, ops),
+          std::string("; some operations are unknown (not probed)\n")})
+      CHECK_MESSAGE(text.find(part) != std::string::npos, part, " in\n", text);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(columns(line) <= 100, line);
+  }
+  const std::string explained = explain_op(report, "odd");
+  CHECK(explained.find("device        unknown (not probed)") != std::string::npos);
+  CHECK(explained.find("prelu 'even', unknown (not probed)") != std::string::npos);
+  CHECK(explained.find("chosen") == std::string::npos);
+
+  const auto json = nlohmann::json::parse(report_json(report, false));
+  CHECK(json.at("unknown") == nlohmann::json{{"prelu", 2}});
+  const auto& function = json.at("packages").at(0).at("functions").at(0);
+  CHECK(function.at("ops_unknown") == 2);
+  CHECK(function.at("ops_on_cpu") == 0);
+  CHECK(function.at("ops_on_ane_if_unknown_refused") == ops - 2);
+  CHECK(function.at("time_share_on_ane") == 1);
+  CHECK(function.at("time_share_of_ms").get<double>() == doctest::Approx(f.placed.ane_ms));
+  const auto& op = function.at("operations").at(static_cast<size_t>(f.placed.find("odd") - f.placed.ops.data()));
+  CHECK(op.at("chosen") == "unknown");
+  CHECK(op.at("taken_as") == "ane");
+  CHECK(report_html(report, false).find("\"unknown\":{\"prelu\":2}") != std::string::npos);
 }
 
 TEST_CASE("an operation is explained: why it is there, and what would move it") {

@@ -534,7 +534,7 @@ std::shared_ptr<const Package> Graph::finish(std::vector<Value*> outputs) {
   package->path = "seed.mlpackage";
   package->spec_version = 9;
   package->program = std::move(program);
-  package->description = describe(package->program);
+  package->description = description_of(package->program);
   return package;
 }
 

@@ -44,7 +44,7 @@ std::filesystem::path conv_package(const TempFolder& folder, Opset opset, const 
   for (int i = 0; i < functions; ++i)
     conv_function(p.program, functions == 1 ? "main" : "f" + std::to_string(i), opset, 1 + i, weight, dtype);
   p.spec_version = opset_info(opset).spec_version;
-  p.description = describe(p.program);
+  p.description = description_of(p.program);
   const auto path = folder / "in.mlpackage";
   write_package(p, path, {.overwrite = true});
   return path;

@@ -1,8 +1,8 @@
 """A control for tests that round their data to fp16: the same tests, with random data that fp16 holds exactly.
 
-Under an fp32 backend many tests draw random inputs and weights, compute what they expect from them, round them to fp16,
-build the program with what is left, and compare to 1e-4: no executor can give back what the rounding took. With multiples
-of 1/16 there is nothing to take. A test that fails as it is and passes here fails for its rounding alone.
+Under an fp32 backend many tests draw random inputs and weights, compute what they expect from them, round them to
+fp16, build the program with what is left, and compare to 1e-4: no executor can give back what the rounding took. With
+multiples of 1/16 there is nothing to take. A test that fails as it is and passes here fails for its rounding alone.
 """
 
 import numpy as np

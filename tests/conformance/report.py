@@ -3,10 +3,10 @@
 
     report.py build/conformance/results
 
-Two classes of tests are counted apart. fp32: the program holds no fp16 data (or the test names no precision). Half data:
-the backend is fp32, but the test's parameters put fp16 inputs or weights into the program and compare to 1e-4, which is
-below fp16's rounding; many fail for that, as run.py --exact-data shows. They are tests that apply, so the last line gives
-the share with them too.
+Two classes of tests are counted apart. fp32: the program holds no fp16 data (or the test names no precision). Half
+data: the backend is fp32, but the test's parameters put fp16 inputs or weights into the program and compare to 1e-4,
+which is below fp16's rounding; many fail for that, as run.py --exact-data shows. They are tests that apply, so the
+last line gives the share with them too.
 
 Exit status 1 when a failure is not in known_failures.txt or under 98% of the fp32 tests that apply passed.
 """

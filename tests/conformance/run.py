@@ -6,9 +6,9 @@
     run.py --torch                  all of them (hours)
     run.py --torch --suite torch-ops -k TestConv
 
-Needs build/release/anemone, or the command named by ANEMONE. Makes a virtual environment with the pinned packages at the
-first run (--venv DIR uses another one). Results go to --output, one JSON line a test; a run that was cut short is taken
-up where it stopped when started again with --resume. Ends with report.py's table and its exit status.
+Needs build/release/anemone, or the command named by ANEMONE. Makes a virtual environment with the pinned packages at
+the first run (--venv DIR uses another one). Results go to --output, one JSON line a test; a run that was cut short is
+taken up where it stopped when started again with --resume. Ends with report.py's table and its exit status.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     stand_in.install()          # before the first `import coremltools`
     # from here on MLModel(...).predict(...) runs `anemone predict`
 
-coremltools talks to Core ML through a handful of proxy classes of that module. Here a model proxy keeps a snapshot of the
-package it was given (Core ML compiles at load, so tests may delete the package afterwards) and starts the anemone
+coremltools talks to Core ML through a handful of proxy classes of that module. Here a model proxy keeps a snapshot of
+the package it was given (Core ML compiles at load, so tests may delete the package afterwards) and starts the anemone
 command once per prediction: arrays go over in .npz files. coremltools is also told that it is on macOS 15, so that
 tests for every opset up to iOS 18 predict.
 
@@ -286,7 +286,8 @@ def install():
     module._MLModelProxy = _MLModelProxy
     module._MLModelAssetProxy = _MLModelAssetProxy
     for name in ("ComputePlan", "CPUComputeDevice", "GPUComputeDevice", "NeuralEngineComputeDevice"):
-        setattr(module, f"_ML{name}Proxy", type(f"_ML{name}Proxy", (), {}))  # imported, never made: they need the device
+        # Imported, never made: they need the device.
+        setattr(module, f"_ML{name}Proxy", type(f"_ML{name}Proxy", (), {}))
     sys.modules[module.__name__] = module
 
     import coremltools

@@ -1,6 +1,6 @@
-// docs/bundle.md is the contract with hosts that do not use our runtime. This test is such a host: it makes every input by the
-// page's rules from bundle.json and the files alone, holds its bytes against those that the page shows, and runs the packages
-// with them; the logits expected are PyTorch's.
+// docs/bundle.md is the contract with hosts that do not use our runtime. This test is such a host: it makes every
+// input by the page's rules from bundle.json and the files alone, holds its bytes against those that the page shows,
+// and runs the packages with them; the logits expected are PyTorch's.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ const std::vector<int32_t> kPrompt = {0, 1439, 821, 262, 796};  // "In winter th
 constexpr int64_t kNext = 315;                                  // golden.json
 constexpr size_t kGoldenRow = 5;
 
-// What the page shows: "t4/mask" → bytes. A line "call function F, …" opens a call, "name dtype [shape]" an array, groups of four
-// hex digits are its bytes.
+// What the page shows: "t4/mask" → bytes. A line "call function F, …" opens a call, "name dtype [shape]" an array,
+// groups of four hex digits are its bytes.
 std::map<std::string, std::string> shown_bytes() {
   std::map<std::string, std::string> out;
   std::istringstream page(slurp(source_dir() / "docs/bundle.md"));

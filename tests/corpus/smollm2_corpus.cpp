@@ -1,5 +1,5 @@
-// A real model: SmolLM2-135M-Instruct, from the place that ANEMONE_SMOLLM2 names or tools/fetch_smollm2.sh made, against
-// goldens that transformers computed from its dequantised weights.
+// A real model: SmolLM2-135M-Instruct, from the place that ANEMONE_SMOLLM2 names or tools/fetch_smollm2.sh made,
+// against goldens that transformers computed from its dequantised weights.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

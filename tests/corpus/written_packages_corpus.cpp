@@ -1,5 +1,5 @@
-// What convert writes, held against the rules for the Neural Engine that public sources agree on: a walk of its own, that
-// knows nothing of our linter. Rule numbers are those of docs/check.md.
+// What convert writes, held against the rules for the Neural Engine that public sources agree on: a walk of its own,
+// that knows nothing of our linter. Rule numbers are those of docs/check.md.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

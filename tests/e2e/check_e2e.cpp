@@ -30,6 +30,7 @@ void check_clean(const std::filesystem::path& model) {
     const Json report = Json::parse(outcome.out);
     CHECK_MESSAGE(report.at("errors") == 0, report.at("findings").dump(1));
     CHECK_MESSAGE(report.at("warnings") == 0, report.at("findings").dump(1));
+    CHECK_MESSAGE(report.at("unknown").empty(), report.at("unknown").dump());
     // Whatever the size, the engine takes every operation.
     for (const Json& package : report.at("packages"))
       for (const Json& function : package.at("functions"))
@@ -47,6 +48,30 @@ TEST_CASE("what convert writes with default flags is clean under check, for a Ma
     if (test::is_known(Checkpoint::open(model.checkpoint))) check_clean(model.checkpoint);
   }
   if (const auto smollm2 = smollm2_file()) check_clean(*smollm2);
+}
+
+TEST_CASE("whatever the flags, convert writes no operation that nobody probed") {
+  const TempFolder folder;
+  const std::vector<std::vector<std::string>> kFlags = {
+      {"--kv", "io"},
+      {"--kv", "packed", "--kv-write", "slice"},
+      {"--kv", "state", "--kv-write", "slice", "--tokens", "1-4"},
+      {"--kv", "packed", "--tokens", "1,16", "--context", "64,128", "--precision", "fp16"},
+      {"--kv", "io", "--kv-write", "slice", "--whole", "--argmax-output"},
+      {"--argmax-output", "--head-rows", "64", "--residual-scale", "auto"},
+  };
+  for (const auto& flags : kFlags) {
+    std::string text;
+    for (const std::string& flag : flags) text += flag + " ";
+    CAPTURE(text);
+    std::vector<std::string> call = {"convert", demo_model(), "-o", folder / "bundle", "--overwrite"};
+    call.insert(call.end(), flags.begin(), flags.end());
+    REQUIRE(anemone_command(call).status == 0);
+    const Json report = Json::parse(anemone_command({"check", folder / "bundle", "--json"}).out);
+    CHECK_MESSAGE(report.at("unknown").empty(), report.at("unknown").dump());
+    for (const Json& package : report.at("packages"))
+      for (const Json& function : package.at("functions")) CHECK(function.at("ops_unknown") == 0);
+  }
 }
 
 TEST_CASE("check prints a summary, what is found and what to do, in 100 columns") {

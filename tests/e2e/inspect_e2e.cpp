@@ -37,7 +37,7 @@ TEST_CASE("inspect keeps to 100 columns and says what an image and a classifier 
   Value* y = b.op("linear", {{"x", x}, {"weight", w}}, "a_value_with_a_name_that_is_" + std::string(30, 'y'));
   Value* z = b.op("softmax", {{"x", y}, {"axis", Constant::integer(-1)}});
   b.output(z);
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
   Feature& feature = package.description.main.inputs[0];
   feature.description =
       "what the camera sees when it is dark, when it is light, when it is neither of the two, and when there "

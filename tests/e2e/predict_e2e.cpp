@@ -69,7 +69,7 @@ std::filesystem::path integer_package(const TempFolder& folder) {
   Value* x = add_input(f, "x", Type::tensor(DType::int32, {4}));
   Builder b(f);
   b.output(b.op("add", {{"x", x}, {"y", x}}, "y"));
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
   const auto path = folder / "whole.mlpackage";
   write_package(package, path);
   return path;

@@ -3,8 +3,8 @@
 
     bundles.py ANEMONE        the command
 
-Takes the demo model and, from the test data (ANEMONE_DATA, or ../shared/data beside the sources), one checkpoint of every
-architecture that convert knows. Prints a line per fault and a sum; exit status 1 when there is a fault.
+Takes the demo model and, from the test data (ANEMONE_DATA, or ../shared/data beside the sources), one checkpoint of
+every architecture that convert knows. Prints a line per fault and a sum; exit status 1 when there is a fault.
 """
 
 import argparse

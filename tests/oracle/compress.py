@@ -3,10 +3,10 @@
 
     compress.py ANEMONE
 
-Makes two small packages (iOS 16 and iOS 18) with coremltools, compresses them with our command in every form, and asks:
-coremltools loads the result; its own decompression gives, bit for bit, the values that ours gives; and where coremltools
-has the same mode, bits and grouping, our mean squared error is at most its own (times 1 + 1e-6). Prints a line per fault
-and a sum; exit status 1 when there is a fault.
+Makes two small packages (iOS 16 and iOS 18) with coremltools, compresses them with our command in every form, and
+asks: coremltools loads the result; its own decompression gives, bit for bit, the values that ours gives; and where
+coremltools has the same mode, bits and grouping, our mean squared error is at most its own (times 1 + 1e-6). Prints a
+line per fault and a sum; exit status 1 when there is a fault.
 """
 
 import argparse

@@ -5,8 +5,9 @@
     python tests/oracle/make_dequant_cases.py tests/data/dequant_cases.bin
     python tests/oracle/make_dequant_cases.py many.bin 500 && ANEMONE_DEQUANT_CASES=many.bin build/dev/unit_tests
 
-A case is: u32 type id (as in src/kernels/dequant_types.h), u32 bytes, u32 elements, the bytes, the floats; little-endian.
-Types that the package does not decode (Q8_K, Q1_0, F64, the 8-bit floats) are decoded here from their definition.
+A case is: u32 type id (as in src/kernels/dequant_types.h), u32 bytes, u32 elements, the bytes, the floats;
+little-endian. Types that the package does not decode (Q8_K, Q1_0, F64, the 8-bit floats) are decoded here from their
+definition.
 """
 import struct
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Write tests/data/perplexity_cases.json: what transformers says of a text with examples/demo_model/demo.gguf, window by
-window as its page "Perplexity of fixed-length models" does it.
+"""Write tests/data/perplexity_cases.json: what transformers says of a text with examples/demo_model/demo.gguf, window
+by window as its page "Perplexity of fixed-length models" does it.
 
     pip install torch transformers gguf accelerate
     make_perplexity_cases.py examples/demo_model/demo.gguf tests/data

@@ -55,7 +55,7 @@ inline Package small_package(float first = 0) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<float>(i) * 0.5f;
   Value* w = add_const(f, "w", Constant::numbers(values, DType::fp16, {4, 8}));
   f.body.outputs = {add_op(f, "add", "y", type, {{"x", x}, {"y", w}})};
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
   return package;
 }
 

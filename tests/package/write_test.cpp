@@ -121,7 +121,7 @@ TEST_CASE("equal weights are stored once, also across functions") {
   package.program.functions.push_back(std::move(other.program.functions[0]));
   add_const(*package.program.functions[0], "different",
             Constant::numbers(std::vector<float>(32, 7.0f), DType::fp16, {32}));
-  package.description = describe(package.program);
+  package.description = description_of(package.program);
   const WriteReport report = write_package(package, folder / "m.mlpackage");
   CHECK(report.blobs == 2);
   CHECK(report.shared == 1);
@@ -131,6 +131,62 @@ TEST_CASE("equal weights are stored once, also across functions") {
     return std::get<Blob>(back.program.functions[f]->body.ops[0]->attributes.at("val").data).record_offset;
   };
   CHECK(offset(0) == offset(1));
+}
+
+TEST_CASE("the report tells where every weight lies") {
+  TempFolder folder;
+  Package package = small_package();
+  Package other = small_package();
+  other.program.functions[0]->name = "second";
+  package.program.functions.push_back(std::move(other.program.functions[0]));
+  Function& f = *package.program.functions[0];
+  add_const(f, "few", Constant::numbers(std::vector<float>{1, 2}, DType::fp16, {2}));
+  // A constexpr operation with a literal, a const and an attribute.
+  Value* scale = add_const(f, "s", Constant::numbers(std::vector<float>(16, 2.0f), DType::fp16, {16, 1}));
+  Value* quantised = add_op(f, "constexpr_blockwise_shift_scale", "q", Type::tensor(DType::fp16, {16, 4}),
+                            {{"scale", scale}});
+  Binding data;
+  data.literal = std::make_shared<Constant>(
+      Constant::from_bytes(Type::tensor(DType::int8, {16, 4}), Constant::Bytes(64, std::byte{5})));
+  quantised->producer->inputs.push_back({"data", {data}, ""});
+  Value* old = add_op(f, "constexpr_affine_dequantize", "old", Type::tensor(DType::fp16, {32}));
+  old->producer->attributes["quantized_data"] =
+      Constant::from_bytes(Type::tensor(DType::int8, {32}), Constant::Bytes(32, std::byte{9}));
+  add_const(f, "made", Constant::from_source(std::make_shared<Counting>(Type::tensor(DType::int8, {40}))));
+  package.description = description_of(package.program);
+
+  const WriteReport report = write_package(package, folder / "m.mlpackage");
+  CHECK(report.find("main", "few") == nullptr);  // in the program itself
+  CHECK(report.find("second", "q", "data") == nullptr);
+  CHECK(report.find("main", "q", "offset") == nullptr);
+  REQUIRE(report.find("main", "w"));
+  CHECK(report.find("main", "w")->offset == report.find("second", "w")->offset);  // equal: stored once
+  CHECK(report.find("main", "q", "scale")->offset == report.find("main", "s")->offset);
+  CHECK(report.places.size() == 7);
+
+  const auto written = [&](const char* value, const char* param) {
+    const WeightPlace* place = report.find("main", value, param);
+    REQUIRE(place);
+    CHECK(place->file == "Data/com.apple.CoreML/weights/weight.bin");
+    return slurp(folder / "m.mlpackage" / place->file).substr(place->offset, place->bytes);
+  };
+  CHECK(written("q", "data") == std::string(64, '\5'));
+  CHECK(written("old", "quantized_data") == std::string(32, '\t'));
+  std::string twos;
+  for (int i = 0; i < 16; ++i) twos += std::string("\0\x40", 2);  // 2 in fp16
+  CHECK(written("q", "scale") == twos);
+  CHECK(written("made", "").substr(0, 4) == std::string("\0\1\2\3", 4));
+  CHECK(written("made", "").size() == 40);
+
+  // The same as a reader finds.
+  const Package back = read_package(folder / "m.mlpackage");
+  for (const auto& function : back.program.functions)
+    for (const auto& op : function->body.ops) {
+      const auto* blob = op->type == "const" ? std::get_if<Blob>(&op->attributes.at("val").data) : nullptr;
+      const WeightPlace* place = report.find(function->name, op->outputs[0]->name);
+      if (op->type == "const") CHECK((place != nullptr) == (blob != nullptr));
+      if (blob) CHECK(place->offset == blob->data_offset);
+    }
 }
 
 TEST_CASE("sources are written in whole bytes for every bit width") {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "mil/builder.h"
-#include "placement/function_plan.h"
+#include "placement/placed_function.h"
 #include "placement/oracle_programs.h"
 #include "placement/rates.h"
 #include "placement/weight_form.h"
@@ -29,7 +29,7 @@ std::vector<OpCost> costs(std::initializer_list<std::pair<double, double>> ops) 
 
 std::string devices(const std::vector<OpCost>& c, const PathRule& rule = {}) {
   std::string out;
-  for (const Backend b : cheapest_path(c, rule)) out += device_of(b)[0];
+  for (const Backend b : cheapest_path(c, rule)) out += device_text(device_of(b))[0];
   return out;
 }
 
@@ -159,17 +159,17 @@ TEST_CASE("unknown sizes are filled in and carried through the function") {
   Value* y = b.op("relu", {{"x", x}}, "y");
   b.output(b.op("reshape", {{"x", y}, {"shape", Constant::ints({1, -1})}}, "flat"));
   const Chip& chip = *find_target("m4").chip;
-  CHECK(!plan_function(f, chip).ops[0].cost.extrapolated.empty());
+  CHECK(!place_function(f, chip).ops[0].cost.extrapolated.empty());
   fix_shapes(f, {{"x", {1, 64, 32, 1}}});
   CHECK(f.body.outputs[0]->type.text() == "tensor<fp16, [1, 2048]>");
-  const FunctionPlan plan = plan_function(f, chip);
-  CHECK(plan.ops.size() == 2);
-  CHECK(plan.ops[0].cost[Backend::ane].ms == doctest::Approx(2 * 2048 / 50e9 * 1e3));
-  CHECK(plan.find("flat") == &plan.ops[1]);
+  const PlacedFunction placed = place_function(f, chip);
+  CHECK(placed.ops.size() == 2);
+  CHECK(placed.ops[0].cost[Backend::ane].ms == doctest::Approx(2 * 2048 / 50e9 * 1e3));
+  CHECK(placed.find("flat") == &placed.ops[1]);
   // Nothing there pays for a segment: 0.25 ms less what it would save.
-  const double saved = plan.ops[1].cost.cpu_ms() - plan.ops[1].cost[Backend::ane].ms;
-  CHECK(missing_savings(plan).value() == doctest::Approx(0.25 - saved));
-  CHECK(price_of_moving(plan, 1).value() == doctest::Approx(0.25 - saved));
+  const double saved = placed.ops[1].cost.cpu_ms() - placed.ops[1].cost[Backend::ane].ms;
+  CHECK(missing_savings(placed).value() == doctest::Approx(0.25 - saved));
+  CHECK(price_of_moving(placed, 1).value() == doctest::Approx(0.25 - saved));
 }
 
 TEST_CASE("blocks along the inputs are told from blocks along the outputs") {

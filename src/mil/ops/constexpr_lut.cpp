@@ -210,13 +210,13 @@ DType index_type(int bits) {
 }
 
 // What `lut` and `vector_axis` say about indices of that shape.
-struct Plan {
+struct TableShape {
   std::vector<int64_t> dims, out_dims, parts;
   int64_t entries = 0, vector = 1, inner = 1;
 };
 
-Plan plan(const OpCall& c, std::string_view indices, std::string_view shape_of) {
-  Plan p;
+TableShape table_shape(const OpCall& c, std::string_view indices, std::string_view shape_of) {
+  TableShape p;
   p.dims = fixed_dims(c, shape_of);
   const std::vector<int64_t> lut = fixed_dims(c, "lut");
   const size_t rank = p.dims.size();
@@ -246,14 +246,14 @@ Plan plan(const OpCall& c, std::string_view indices, std::string_view shape_of) 
   return p;
 }
 
-Palette palette(const OpCall& c, const Plan& p) {
+Palette palette(const OpCall& c, const TableShape& p) {
   return {Blocks(p.dims, p.parts), SideTable(stored_param(c, "lut"), element_count(p.out_dims)), p.entries,
           p.vector, p.inner};
 }
 
 Types infer_dense(const OpCall& c) {
   if (c.since() != Opset::ios16)
-    return {Type::tensor(c.type("lut").dtype, plan(c, "indices", "indices").out_dims)};
+    return {Type::tensor(c.type("lut").dtype, table_shape(c, "indices", "indices").out_dims)};
   const std::vector<int64_t> dims = stored_integers(c, "shape"), lut = fixed_dims(c, "lut");
   if (lut.size() != 1) throw errorf("'lut' must be a vector").found(c.type("lut").text());
   const uint64_t need = packed_bytes(element_count(dims), bits_for(lut[0]));
@@ -268,7 +268,7 @@ std::shared_ptr<const StoredTensor> store_dense(const OpCall& c, int) {
   const Type type = infer_dense(c)[0];
   if (c.since() != Opset::ios16)
     return std::make_shared<StoredPalette>(type, stored_param(c, "indices"),
-                                           palette(c, plan(c, "indices", "indices")));
+                                           palette(c, table_shape(c, "indices", "indices")));
   const std::vector<int64_t> dims = type.dims(), one(dims.size(), 1);
   const int64_t entries = c.type("lut").size();
   const int bits = bits_for(entries);
@@ -282,13 +282,13 @@ Types infer_sparse(const OpCall& c) {
   const std::vector<int64_t> values = fixed_dims(c, "indices_nonzero_data");
   if (values.size() != 1)
     throw errorf("'indices_nonzero_data' must be a vector").found(c.type("indices_nonzero_data").text());
-  const Plan p = plan(c, "indices_nonzero_data", "indices_mask");
+  const TableShape p = table_shape(c, "indices_nonzero_data", "indices_mask");
   const int64_t count[] = {values[0], p.vector};
   return {Type::tensor(DType::uint1, p.out_dims), Type::tensor(c.type("lut").dtype, {element_count(count)})};
 }
 
 // The mask of the indices with each bit repeated along the vector's axis.
-std::shared_ptr<const StoredTensor> repeated(const MaskBits& mask, const Plan& p) {
+std::shared_ptr<const StoredTensor> repeated(const MaskBits& mask, const TableShape& p) {
   const int64_t count = element_count(p.out_dims);
   std::vector<std::byte> bits(static_cast<size_t>((count + 7) / 8));
   for (int64_t i = 0; i < count; ++i)
@@ -299,7 +299,7 @@ std::shared_ptr<const StoredTensor> repeated(const MaskBits& mask, const Plan& p
 
 std::shared_ptr<const StoredTensor> store_sparse(const OpCall& c, int index) {
   const Types types = infer_sparse(c);
-  const Plan p = plan(c, "indices_nonzero_data", "indices_mask");
+  const TableShape p = table_shape(c, "indices_nonzero_data", "indices_mask");
   const auto stored_mask = stored_param(c, "indices_mask");
   if (index == 0 && p.vector == 1) return stored_mask;
   MaskBits mask(stored_mask, element_count(p.dims));

@@ -23,19 +23,19 @@ Types infer(const OpCall& c) {
 
 void run(const OpCall& c) {
   if (c.out_type().size() == 0) return;
-  const ReducePlan plan(c.out_type().dims(), axes_or_all(c));
+  const Reduction reduction(c.out_type().dims(), axes_or_all(c));
   const float* x = c.floats("x");
   const float* gamma = c.has("gamma") ? c.floats("gamma") : nullptr;
   const float* beta = c.has("beta") ? c.floats("beta") : nullptr;
-  const double epsilon = c.number("epsilon"), n = static_cast<double>(plan.count());
+  const double epsilon = c.number("epsilon"), n = static_cast<double>(reduction.count());
   float* out = c.out_floats();
-  using Columns = std::array<double, ReducePlan::kColumns>;
-  const int64_t run = plan.run();
-  plan.for_blocks(c.pool(), [&](int64_t, int64_t base, int64_t width) {
+  using Columns = std::array<double, Reduction::kColumns>;
+  const int64_t run = reduction.run();
+  reduction.for_blocks(c.pool(), [&](int64_t, int64_t base, int64_t width) {
     Columns mean{}, squares{};
     // One of run and width is 1, so that i + j walks along what lies together.
     const auto each = [&](auto f) {
-      plan.walk([&](int64_t offset, int64_t index) {
+      reduction.walk([&](int64_t offset, int64_t index) {
         for (int64_t i = 0; i < run; ++i)
           for (int64_t j = 0; j < width; ++j) f(base + offset + i + j, index + i, static_cast<size_t>(j));
       });

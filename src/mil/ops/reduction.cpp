@@ -40,19 +40,19 @@ int32_t to_int(double value) {
   return static_cast<int32_t>(value);
 }
 
-ReducePlan plan_of(const OpCall& c) { return ReducePlan(c.type("x").dims(), axes_or_all(c)); }
+Reduction reduction_of(const OpCall& c) { return Reduction(c.type("x").dims(), axes_or_all(c)); }
 
 // A sum of `term` over the elements, in double or in wrapping integers, then `finish` of it.
 template <class Term, class Finish>
 void run_sum(const OpCall& c, Term term, Finish finish) {
-  const ReducePlan plan = plan_of(c);
-  const auto n = static_cast<double>(plan.count());
+  const Reduction reduction = reduction_of(c);
+  const auto n = static_cast<double>(reduction.count());
   const auto add = [=](double sum, auto x, int64_t) { return sum + term(static_cast<double>(x)); };
   if (c.type("x").is_float())
-    plan.reduce(c.pool(), c.floats("x"), c.out_floats(), 0.0, add,
+    reduction.reduce(c.pool(), c.floats("x"), c.out_floats(), 0.0, add,
                 [=](double sum) { return static_cast<float>(finish(sum, n)); });
   else
-    plan.reduce(c.pool(), c.ints("x"), c.out_ints(), 0.0, add,
+    reduction.reduce(c.pool(), c.ints("x"), c.out_ints(), 0.0, add,
                 [=](double sum) { return to_int(finish(sum, n)); });
 }
 
@@ -60,7 +60,7 @@ void run_sum(const OpCall& c, Term term, Finish finish) {
 template <class Term>
 void run_whole_sum(const OpCall& c, Term term) {
   if (c.type("x").is_float()) return run_sum(c, term, [](double sum, double) { return sum; });
-  plan_of(c).reduce(
+  reduction_of(c).reduce(
       c.pool(), c.ints("x"), c.out_ints(), uint64_t{0},
       [=](uint64_t sum, int32_t x, int64_t) { return sum + static_cast<uint64_t>(term(int64_t{x})); },
       [](uint64_t sum) { return wrap(static_cast<int64_t>(sum)); });
@@ -68,11 +68,11 @@ void run_whole_sum(const OpCall& c, Term term) {
 
 void run_prod(const OpCall& c) {
   if (c.type("x").is_float())
-    return plan_of(c).reduce(
+    return reduction_of(c).reduce(
         c.pool(), c.floats("x"), c.out_floats(), 1.0,
         [](double product, float x, int64_t) { return product * static_cast<double>(x); },
         [](double product) { return static_cast<float>(product); });
-  plan_of(c).reduce(
+  reduction_of(c).reduce(
       c.pool(), c.ints("x"), c.out_ints(), uint32_t{1},
       [](uint32_t product, int32_t x, int64_t) { return product * static_cast<uint32_t>(x); },
       [](uint32_t product) { return static_cast<int32_t>(product); });
@@ -83,10 +83,10 @@ template <class Better>
 void run_extreme(const OpCall& c, float worst, int32_t worst_int, Better better) {
   const auto keep = [](auto x) { return x; };
   if (c.type("x").is_float())
-    return plan_of(c).reduce(
+    return reduction_of(c).reduce(
         c.pool(), c.floats("x"), c.out_floats(), worst,
         [=](float best, float x, int64_t) { return better(x, best) || std::isnan(x) ? x : best; }, keep);
-  plan_of(c).reduce(
+  reduction_of(c).reduce(
       c.pool(), c.ints("x"), c.out_ints(), worst_int,
       [=](int32_t best, int32_t x, int64_t) { return better(x, best) ? x : best; }, keep);
 }
@@ -106,10 +106,10 @@ void run_log_sum_exp(const OpCall& c) {
   const auto add = [](const LogSum& a, auto x, int64_t) { return add_exp(a, static_cast<double>(x)); };
   const auto value = [](const LogSum& a) { return a.largest + std::log(a.sum); };
   if (c.type("x").is_float())
-    plan_of(c).reduce(c.pool(), c.floats("x"), c.out_floats(), LogSum{}, add,
+    reduction_of(c).reduce(c.pool(), c.floats("x"), c.out_floats(), LogSum{}, add,
                       [=](const LogSum& a) { return static_cast<float>(value(a)); });
   else
-    plan_of(c).reduce(c.pool(), c.ints("x"), c.out_ints(), LogSum{}, add,
+    reduction_of(c).reduce(c.pool(), c.ints("x"), c.out_ints(), LogSum{}, add,
                       [=](const LogSum& a) { return to_int(value(a)); });
 }
 
@@ -133,7 +133,7 @@ struct Best {
 template <class T, class Better>
 void run_arg_of(const OpCall& c, const T* x, Better better) {
   const int axis[] = {normal_axis(c.integer("axis"), c.type("x").rank(), "axis")};
-  ReducePlan(c.type("x").dims(), axis)
+  Reduction(c.type("x").dims(), axis)
       .reduce(
           c.pool(), x, c.out_ints(), Best<T>{T{}, -1},
           [=](const Best<T>& best, T value, int64_t index) {

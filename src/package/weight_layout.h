@@ -1,6 +1,6 @@
-// Weight plan: which constants of a program go into the weight file, each once, and where.
-//     WeightPlan plan = plan_weights(program, spec_version, pool);
-//     plan.place(constant);                              // the offset of its record
+// WeightLayout: which constants of a program go into the weight file, each once, and where.
+//     WeightLayout layout = lay_out_weights(program, spec_version, pool);
+//     layout.place(constant);                            // the offset of its record
 // A constant goes there when it lay there before, or by coremltools' rule: 10 elements or more, of a type
 // that the specification version allows, as the value of a const or a parameter of a constexpr operation.
 #pragma once
@@ -18,7 +18,7 @@ namespace anemone {
 class ThreadPool;
 
 // One record of the weight file.
-struct PlannedBlob {
+struct FileBlob {
   DType dtype = DType::none;
   int64_t elements = 0;
   uint64_t bytes = 0;
@@ -32,8 +32,8 @@ struct PlannedBlob {
   uint64_t data_offset() const { return record_offset + 64; }
 };
 
-struct WeightPlan {
-  std::vector<PlannedBlob> blobs;  // in the order of the file
+struct WeightLayout {
+  std::vector<FileBlob> blobs;  // in the order of the file
   uint64_t file_bytes = 0;
   uint64_t shared = 0;  // constants that use the record of an earlier one
   std::unordered_map<const Constant*, size_t> blob_of;
@@ -42,6 +42,6 @@ struct WeightPlan {
 };
 
 // Also lets every source prepare itself, which fixes its type.
-WeightPlan plan_weights(const Program& program, int spec_version, ThreadPool& pool);
+WeightLayout lay_out_weights(const Program& program, int spec_version, ThreadPool& pool);
 
 }  // namespace anemone

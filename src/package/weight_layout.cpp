@@ -1,4 +1,4 @@
-#include "package/weight_plan.h"
+#include "package/weight_layout.h"
 
 #include <xxhash.h>
 
@@ -107,8 +107,8 @@ bool goes_to_file(const Use& use, int spec_version) {
   return use.may_move && constant.extra.empty() && rule_allows(type.dtype, spec_version);
 }
 
-PlannedBlob describe_blob(const Constant& constant) {
-  PlannedBlob out;
+FileBlob blob_of_constant(const Constant& constant) {
+  FileBlob out;
   const auto* source = std::get_if<Constant::Source>(&constant.data);
   const Type& type = source ? (*source)->type() : constant.type;
   out.dtype = type.dtype;
@@ -143,25 +143,25 @@ uint64_t sampled_hash(std::span<const std::byte> data) {
   return XXH3_64bits_withSeed(data.data() + data.size() - kPiece, kPiece, hash);
 }
 
-void release(const PlannedBlob& blob, size_t at, size_t bytes) {
+void release(const FileBlob& blob, size_t at, size_t bytes) {
   if (blob.file)
     blob.file->release(static_cast<uint64_t>(blob.data.data() - blob.file->bytes().data()) + at, bytes);
 }
 
-bool same_data(const PlannedBlob& a, const PlannedBlob& b) {
+bool same_data(const FileBlob& a, const FileBlob& b) {
   if (a.data.data() == b.data.data()) return true;
   constexpr size_t kPart = size_t{16} << 20;
   for (size_t at = 0; at < a.data.size(); at += kPart) {
     const size_t part = std::min(kPart, a.data.size() - at);
     const bool same = std::memcmp(a.data.data() + at, b.data.data() + at, part) == 0;
-    for (const PlannedBlob* blob : {&a, &b}) release(*blob, at, part);
+    for (const FileBlob* blob : {&a, &b}) release(*blob, at, part);
     if (!same) return false;
   }
   return true;
 }
 
 // Gives equal blobs one number. `leader[i]` is the first blob equal to blob i.
-std::vector<size_t> find_equal(const std::vector<PlannedBlob>& blobs) {
+std::vector<size_t> find_equal(const std::vector<FileBlob>& blobs) {
   std::vector<size_t> leader(blobs.size());
   std::map<std::pair<DType, int64_t>, std::vector<size_t>> by_type;
   for (size_t i = 0; i < blobs.size(); ++i) {
@@ -202,22 +202,22 @@ const void* origin(const Constant& constant) {
 
 }  // namespace
 
-std::optional<uint64_t> WeightPlan::place(const Constant& constant) const {
+std::optional<uint64_t> WeightLayout::place(const Constant& constant) const {
   const auto it = blob_of.find(&constant);
   return it == blob_of.end() ? std::nullopt : std::optional(blobs[it->second].record_offset);
 }
 
-WeightPlan plan_weights(const Program& program, int spec_version, ThreadPool& pool) {
+WeightLayout lay_out_weights(const Program& program, int spec_version, ThreadPool& pool) {
   Collector collector;
   collector.program(program);
   prepare_sources(collector.uses, pool);
 
-  std::vector<PlannedBlob> all;
+  std::vector<FileBlob> all;
   std::vector<std::pair<const Constant*, size_t>> users;
   std::map<std::tuple<const void*, DType, int64_t>, size_t> by_origin;
   for (const Use& use : collector.uses) {
     if (!goes_to_file(use, spec_version)) continue;
-    PlannedBlob blob = describe_blob(*use.constant);
+    FileBlob blob = blob_of_constant(*use.constant);
     const auto [it, fresh] =
         by_origin.try_emplace({origin(*use.constant), blob.dtype, blob.elements}, all.size());
     if (fresh) all.push_back(std::move(blob));
@@ -225,7 +225,7 @@ WeightPlan plan_weights(const Program& program, int spec_version, ThreadPool& po
   }
 
   const std::vector<size_t> leader = find_equal(all);
-  WeightPlan plan;
+  WeightLayout layout;
   std::vector<size_t> number(all.size());
   uint64_t end = kBlobAlignment;  // past the header
   for (size_t i = 0; i < all.size(); ++i) {
@@ -233,16 +233,16 @@ WeightPlan plan_weights(const Program& program, int spec_version, ThreadPool& po
       number[i] = number[leader[i]];
       continue;
     }
-    number[i] = plan.blobs.size();
-    PlannedBlob& blob = plan.blobs.emplace_back(std::move(all[i]));
+    number[i] = layout.blobs.size();
+    FileBlob& blob = layout.blobs.emplace_back(std::move(all[i]));
     blob.record_offset = (end + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment;
     if (__builtin_add_overflow(blob.data_offset(), blob.bytes, &end))
       throw Error("the weights are too large");
   }
-  for (const auto& [constant, index] : users) plan.blob_of[constant] = number[index];
-  plan.file_bytes = end;
-  plan.shared = users.size() - plan.blobs.size();
-  return plan;
+  for (const auto& [constant, index] : users) layout.blob_of[constant] = number[index];
+  layout.file_bytes = end;
+  layout.shared = users.size() - layout.blobs.size();
+  return layout;
 }
 
 }  // namespace anemone
