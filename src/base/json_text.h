@@ -13,4 +13,22 @@ std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+// Indented by one space a level; what fits into one line of `width` columns is one line.
+template <class Json>
+std::string json_lines(const Json& json, size_t width = 120, size_t depth = 0, size_t used = 0) {
+  std::string line = json_text(json);
+  if (!json.is_structured() || json.empty() || depth + used + line.size() < width) return line;
+  const std::string indent(depth + 1, ' ');
+  std::string out = json.is_object() ? "{" : "[";
+  bool first = true;
+  for (auto it = json.begin(); it != json.end(); ++it) {
+    out += (first ? "\n" : ",\n") + indent;
+    first = false;
+    std::string key;
+    if (json.is_object()) key = json_text(Json(it.key())) + ": ";
+    out += key + json_lines(*it, width, depth + 1, key.size());
+  }
+  return out + "\n" + std::string(depth, ' ') + (json.is_object() ? "}" : "]");
+}
+
 }  // namespace anemone

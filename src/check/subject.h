@@ -16,7 +16,7 @@
 #include "placement/placed_function.h"
 #include "placement/op_view.h"
 #include "placement/weight_form.h"
-#include "runtime/bundle_info.h"
+#include "bundle/bundle_info.h"
 #include "target/chips.h"
 
 namespace anemone {

@@ -25,7 +25,7 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string model, output, context = "2048", tokens = "1", precision, kv, kv_write = "mask",
+  std::string model, output, context, tokens, precision, kv, kv_write = "mask",
                              target = "macos15", embedding = "fp16", layers, residual_scale = "1";
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
@@ -110,9 +110,7 @@ class ProgressBar {
 
 ConvertOptions options_of(const Args& args, const Common& common) {
   ConvertOptions o;
-  o.context.clear();
   for (const std::string& part : parts(args.context, ',')) o.context.push_back(number(part, "--context"));
-  std::sort(o.context.begin(), o.context.end());
   o.tokens = token_counts(args.tokens);
   if (args.kv == "state") o.kv = lower::KvKind::state;
   if (args.kv == "packed") o.kv = lower::KvKind::packed;

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "engine/cpu_backend.h"
 #include "base/mapped_file.h"
 #include "cli/format.h"
 #include "runtime/prompt.h"
@@ -44,7 +45,7 @@ uint64_t peak_memory() {
 }
 
 const char* arithmetic_name(const Session& session) {
-  return session.bundle()->arithmetic() == Arithmetic::fp16 ? "fp16" : "fp32";
+  return session.bundle()->backend().arithmetic() == Arithmetic::fp16 ? "fp16" : "fp32";
 }
 
 }  // namespace
@@ -90,7 +91,7 @@ OpenModel open_model(const std::string& path, const GenerationFlags& flags, cons
   PredictOptions options;
   options.arithmetic = flags.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
   options.threads = common.threads;
-  out.bundle = Bundle::open(path, options);
+  out.bundle = Bundle::open(path, cpu_backend(options));
   out.tokenizer = load_tokenizer(*out.bundle);
   if (!flags.template_file.empty()) out.chat_template = read_text(flags.template_file);
   return out;

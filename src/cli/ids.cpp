@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/npy.h"
-#include "runtime/bundle_info.h"
+#include "bundle/bundle_info.h"
 
 namespace anemone::cli {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/cpu_backend.h"
 #include "base/npy.h"
 #include "cli/command.h"
 #include "cli/ids.h"
@@ -27,7 +28,7 @@ int run_logits(const Args& args, const Common& common) {
     PredictOptions options;
     options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
     options.threads = common.threads;
-    const auto bundle = Bundle::open(args.source, options);
+    const auto bundle = Bundle::open(args.source, cpu_backend(options));
     Session session(
         bundle,
         {.positions = static_cast<int64_t>(ids.size()), .chunk = args.chunk, .function = args.function});

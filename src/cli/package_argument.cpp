@@ -5,7 +5,7 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
-#include "runtime/bundle_info.h"
+#include "bundle/bundle_info.h"
 
 namespace anemone::cli {
 

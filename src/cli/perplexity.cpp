@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "engine/cpu_backend.h"
 #include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/ids.h"
@@ -41,7 +42,7 @@ Perplexity measure(const Args& args, const std::vector<int32_t>& ids, const Comm
     PredictOptions predict;
     predict.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
     predict.threads = common.threads;
-    return perplexity(Bundle::open(args.source, predict), ids, options);
+    return perplexity(Bundle::open(args.source, cpu_backend(predict)), ids, options);
   }
   if (args.arith == "fp16") throw errorf("--arith fp16 is for bundles").at(args.source);
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(args.source));

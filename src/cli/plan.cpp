@@ -58,9 +58,10 @@ void print_model(const PlanSource& source, const Planner& planner) {
   const Model& m = planner.model();
   fmt::print("{} ({}, from {}): {} parameters\n", m.name.empty() ? m.family : m.name, m.family, source.origin,
              parameters_text(planner.parameters()));
-  fmt::print("{} layers, hidden {}, {} heads and {} of keys of {}, MLP {}, vocabulary {}{}\n\n",
-             m.layers.size(), m.hidden, m.heads, m.kv_heads, m.head_dim, m.intermediate, m.vocab,
-             m.tied_head ? " (tied)" : "");
+  const ModelSizes sizes = sizes_of(m);
+  fmt::print("{} layers, hidden {}, {} heads and {} of keys of {}, MLP {}, vocabulary {}{}\n\n", m.layers.size(),
+             m.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.intermediate, m.vocab,
+             m.vocabulary_head().tied ? " (tied)" : "");
 }
 
 void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<StoredForm>& forms) {

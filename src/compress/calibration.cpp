@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/cpu_backend.h"
 #include "base/thread_pool.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -11,7 +12,7 @@ namespace anemone {
 namespace {
 
 bool has_value(const Function& f, const std::string& name) {
-  bool found = false;
+  bool found = std::any_of(f.inputs.begin(), f.inputs.end(), [&](const auto& in) { return in->name == name; });
   for_each_op(std::as_const(f.body), [&](const Operation& op) {
     for (const auto& output : op.outputs) found = found || output->name == name;
   });
@@ -35,7 +36,6 @@ Hessians Calibration::collect(const std::string& package, const std::map<std::st
   for (const auto& [name, channels] : inputs) out[name] = std::make_shared<Hessian>(channels, full);
   const BundleInfo info = BundleInfo::read(bundle_);
   const std::shared_ptr<const Package> opened = open_package(bundle_ / package);
-  int64_t real = 0;  // tokens of a call; the rest of it is padding
   BundleWatch watch;
   watch.taps = [&](size_t stage, const std::string& function) {
     std::vector<std::string> taps;
@@ -45,31 +45,27 @@ Hessians Calibration::collect(const std::string& package, const std::map<std::st
       if (has_value(*f, name)) taps.push_back(name);
     return taps;
   };
-  watch.seen = [&](size_t stage, const std::string&, const std::map<std::string, Array>& given,
-                   const Prediction& result) {
+  watch.seen = [&](size_t stage, const std::string&, const Call& call, int64_t tokens) {
     if (info.stages[stage].package != package) return;
+    const std::vector<std::string> given = call.outputs();
     for (auto& [name, hessian] : out) {
-      const auto inside = result.outputs.find(name);
-      const auto outside = given.find(name);
-      const Array* x = inside != result.outputs.end() ? &inside->second
-                       : outside != given.end()       ? &outside->second
-                                                      : nullptr;
+      if (std::find(given.begin(), given.end(), name) == given.end()) continue;
+      const TensorView x = call.output(name);
       // [1, channels, positions, 1], as the lowering shapes everything.
-      if (!x || x->shape().size() != 4 || x->shape()[1] != hessian->channels()) continue;
-      std::vector<float> values = x->to_float();
+      if (x.shape.size() != 4 || x.shape[1] != hessian->channels()) continue;
+      std::vector<float> values = x.to_float();
       const int64_t width = static_cast<int64_t>(values.size()) / hessian->channels();
-      const int64_t count = std::min(real, width);
+      const int64_t count = std::min(tokens, width);
       for (int64_t c = 1; count < width && c < hessian->channels(); ++c)
         std::copy_n(values.begin() + c * width, count, values.begin() + c * count);
       hessian->add(values.data(), count, pool);
     }
   };
-  const auto bundle = Bundle::open(bundle_, {.threads = pool.threads()}, std::move(watch));
+  const auto bundle = Bundle::open(bundle_, cpu_backend({.threads = pool.threads()}), std::move(watch));
   Session session(bundle);
   // Whole calls, so that no padding is looked at; a text shorter than a call goes token by token.
   const int64_t count = static_cast<int64_t>(ids_.size()),
                 unit = count < bundle->most_tokens() ? 1 : bundle->most_tokens();
-  real = unit;
   const int64_t window = session.capacity() / unit * unit;
   for (int64_t at = 0; at + unit <= count; at += unit) {
     if (at % window == 0) session.rewind(0);

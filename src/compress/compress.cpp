@@ -4,21 +4,19 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "anemone/package.h"
 #include "base/error.h"
-#include "base/json_text.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
 #include "compress/calibration.h"
 #include "compress/find.h"
 #include "compress/rewrite.h"
-#include "convert/files.h"
+#include "bundle/writer.h"
 #include "package/package.h"
-#include "runtime/bundle_info.h"
+#include "bundle/bundle_info.h"
 
 namespace anemone {
 namespace {
@@ -309,13 +307,10 @@ void compress_bundle(Compressor& c, const fs::path& in, const fs::path& out, con
     fs::copy(entry.path(), staged.path() / name, fs::copy_options::recursive);
   }
   for (const std::string& package : packages) c.package(in / package, staged.path() / package, false);
-  auto json = nlohmann::ordered_json::parse(MappedFile::open(in / kBundleFile)->text());
-  json["choices"]["precision"] = options.recipe.text();
-  json["tool"] = options.tool;
-  json["files"] = nlohmann::ordered_json::array();
-  for (const BundleFile& f : hash_files(staged.path(), c.pool()))
-    json["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
-  write_text(staged.path() / kBundleFile, json_text(json, 1) + "\n");
+  BundleInfo written = info;
+  written.precision = options.recipe.text();
+  written.tool = options.tool;
+  BundleWriter(staged.path(), c.pool()).finish(written);
   c.report().bytes_before = folder_bytes(in);
   c.report().bytes_after = folder_bytes(staged.path());
   staged.commit();

@@ -6,6 +6,7 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
+#include "engine/cpu_backend.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
 #include "compress/calibration.h"
@@ -112,7 +113,7 @@ class Search {
   }
 
   double perplexity_of(const fs::path& path) const {
-    const auto bundle = Bundle::open(path, {.threads = options_.compress.threads});
+    const auto bundle = Bundle::open(path, cpu_backend({.threads = options_.compress.threads}));
     return perplexity(bundle, unseen_, {}).value();
   }
 

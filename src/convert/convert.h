@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "bundle/bundle_info.h"
 #include "convert/weights.h"
-#include "lower/decoder.h"
-#include "runtime/bundle_info.h"
+#include "lower/functions.h"
 
 namespace anemone {
 
 struct ConvertOptions {
-  std::vector<int64_t> context = {2048};             // several: tiers, as functions sharing weights
-  std::vector<lower::TokenCount> tokens = {{1, 1}};  // several: functions sharing weights
+  std::vector<int64_t> context;           // several: tiers, as functions sharing weights; empty: 2048
+  std::vector<lower::TokenCount> tokens;  // several: functions sharing weights; empty: 1, or lengths of texts
   std::optional<lower::KvKind> kv;                   // empty: packed for iPhones and iPads, else state
   lower::KvWrite kv_write = lower::KvWrite::mask;
   Precision precision = Precision::int8;
@@ -31,7 +31,7 @@ struct ConvertOptions {
   int64_t head_rows = 16384;                 // rows of one head convolution
   size_t first_layer = 0, last_layer = 0;    // 0, 0: all of them
   std::optional<double> residual_scale = 1;  // empty: measured on ordinary text
-  std::string target = "macos15";            // a chip, a device, a system: see convert/target.h
+  std::string target = "macos15";            // a chip, a device, a system: see target.h
   int threads = 0;
   bool overwrite = false;
   std::string tool = "anemone";

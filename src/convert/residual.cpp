@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "convert/files.h"
 #include "reference/ranges.h"
 #include "text/tokenizer.h"
 
@@ -23,7 +22,7 @@ constexpr size_t kTokens = 64;
 std::vector<int32_t> ordinary_ids(const Checkpoint& checkpoint, const Model& model) {
   try {
     std::vector<int32_t> ids =
-        Tokenizer::load(tokenizer_source(checkpoint))->encode(kText, {.add_special = true});
+        Tokenizer::load(checkpoint.tokenizer().load)->encode(kText, {.add_special = true});
     std::erase_if(ids, [&](int32_t id) { return id < 0 || id >= model.vocab; });
     if (ids.size() >= 8) {
       ids.resize(std::min(ids.size(), kTokens));

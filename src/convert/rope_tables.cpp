@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "lower/decoder.h"
 
 namespace anemone {
 namespace {
@@ -62,10 +61,8 @@ std::vector<double> yarn(const Rope& r, std::vector<double> f) {
 
 }  // namespace
 
-RopeTable rope_table(const Rope& r, size_t index) {
+RopeTable rope_table(const Rope& r) {
   RopeTable out;
-  out.cos = lower::rope_name("cos", index);
-  out.sin = lower::rope_name("sin", index);
   out.attention_factor = r.attention_factor;
   const std::vector<double> f = plain(r, r.base);
   switch (r.scaling) {

@@ -1,11 +1,11 @@
 // The frequencies of a rope as the runtime uses them: plain numbers, whatever scaling made them.
 #pragma once
 
+#include "bundle/bundle_info.h"
 #include "families/model.h"
-#include "runtime/bundle_info.h"
 
 namespace anemone {
 
-RopeTable rope_table(const Rope& rope, size_t index);
+RopeTable rope_table(const Rope& rope);
 
 }  // namespace anemone

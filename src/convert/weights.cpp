@@ -25,7 +25,7 @@ class Rows {
 
   void read(int64_t begin, int64_t end, std::vector<float>& out) const {
     out.resize(static_cast<size_t>((end - begin) * columns()));
-    read_weight_rows(tensor_, ref_, begin, end, out);
+    read_rows(tensor_, ref_, begin, end, out);
     if (factor_ != 1)
       for (float& v : out) v *= factor_;
   }
@@ -33,7 +33,7 @@ class Rows {
   // These rows are done, as `bytes` of the package. Their pages go back: a hint, since paired rows lie
   // elsewhere in the same heads, and pages that are read again come again.
   void done(int64_t begin, int64_t end, uint64_t bytes) const {
-    tensor_.release_rows(ref_.row_begin + begin, ref_.row_begin + end);
+    release_rows(tensor_, ref_, begin, end);
     if (bytes && on_part_) on_part_(bytes);
   }
 
@@ -139,9 +139,7 @@ class Int8Rows {
       throw errorf("a weight of '{}' leaves the range of fp16", rows_.tensor())
           .found(fmt::format("{}", largest))
           .expected(fmt::format("at most {}", kHalfMax));
-    const float s = round_to_half(largest / 127.0f);
-    if (127 * s > kHalfMax) return s - 0.5f;  // it was rounded up: the half before it
-    return s > 0 ? s : largest > 0 ? 0x1p-24f : 1.0f;
+    return int8_scale(largest, true);
   }
 
   Rows rows_;
@@ -187,18 +185,8 @@ class ScaleSource : public WeightSource {
 
 }  // namespace
 
-void read_weight_rows(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end,
-                      std::span<float> out) {
-  if (ref.interleaved_head == 0) return tensor.read_rows(ref.row_begin + begin, ref.row_begin + end, out);
-  const auto columns = static_cast<size_t>(ref.columns);
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t at = ref.tensor_row(r);
-    tensor.read_rows(at, at + 1, out.subspan(static_cast<size_t>(r - begin) * columns, columns));
-  }
-}
-
 const CheckpointWeights::Stored& CheckpointWeights::stored(const WeightRef& ref, double factor) {
-  const Key key{ref.tensor, ref.row_begin, ref.row_end, ref.interleaved_head, factor};
+  const Key key{ref, factor};
   const auto [it, fresh] = stored_.try_emplace(key);
   if (!fresh) return it->second;
   Rows rows(checkpoint_.tensor(ref.tensor), ref, factor, on_part);
@@ -222,7 +210,7 @@ Value* CheckpointWeights::projection(Builder& b, const WeightRef& ref, double fa
 Value* CheckpointWeights::vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
                                  std::string_view name) {
   std::vector<float> values(static_cast<size_t>(ref.rows() * std::max<int64_t>(1, ref.columns)));
-  read_weight_rows(checkpoint_.tensor(ref.tensor), ref, 0, ref.rows(), values);
+  read_rows(checkpoint_, ref, 0, ref.rows(), values);
   for (float& v : values) {
     v = static_cast<float>((v + offset) * factor);
     if (!(std::abs(v) <= kHalfMax))

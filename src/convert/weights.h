@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "checkpoint/checkpoint.h"
 #include "lower/weights.h"
@@ -33,7 +33,7 @@ class CheckpointWeights : public lower::Weights {
   static uint64_t bytes(const WeightRef& ref, Precision precision);
 
  private:
-  using Key = std::tuple<std::string, int64_t, int64_t, int64_t, double>;
+  using Key = std::pair<WeightRef, double>;
 
   struct Stored {
     Constant::Source data, scale;  // scale: int8 only
@@ -46,10 +46,5 @@ class CheckpointWeights : public lower::Weights {
   Precision precision_;
   std::map<Key, Stored> stored_;
 };
-
-// Rows [begin, end) of a weight in the order of the model, as floats; undoes the pairing of `llama` GGUF
-// files.
-void read_weight_rows(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end,
-                      std::span<float> out);
 
 }  // namespace anemone

@@ -4,62 +4,38 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 
 #include "base/error.h"
 #include "checkpoint/byte_reader.h"
 #include "families/hparams.h"
+#include "families/weights.h"
 
 namespace anemone {
 namespace {
 
-// Where the two sizes of a weight come from.
-enum class Size { none, hidden, query, key, head, intermediate, vocab };
-
-struct Role {
-  const char* name;
-  WeightRef Layer::*ref;
-  Size rows, columns;
-  bool required;
-};
-
-constexpr std::array kRoles = {
-    Role{"attention norm", &Layer::attention_norm, Size::hidden, Size::none, true},
-    Role{"query weight", &Layer::q, Size::query, Size::hidden, true},
-    Role{"key weight", &Layer::k, Size::key, Size::hidden, true},
-    Role{"value weight", &Layer::v, Size::key, Size::hidden, true},
-    Role{"output projection", &Layer::o, Size::hidden, Size::query, true},
-    Role{"query bias", &Layer::q_bias, Size::query, Size::none, false},
-    Role{"key bias", &Layer::k_bias, Size::key, Size::none, false},
-    Role{"value bias", &Layer::v_bias, Size::key, Size::none, false},
-    Role{"output projection's bias", &Layer::o_bias, Size::hidden, Size::none, false},
-    Role{"norm of the query heads", &Layer::q_norm, Size::head, Size::none, false},
-    Role{"norm of the key heads", &Layer::k_norm, Size::head, Size::none, false},
-    Role{"norm behind attention", &Layer::post_attention_norm, Size::hidden, Size::none, false},
-    Role{"MLP norm", &Layer::mlp_norm, Size::hidden, Size::none, true},
-    Role{"gate weight", &Layer::gate, Size::intermediate, Size::hidden, true},
-    Role{"up weight", &Layer::up, Size::intermediate, Size::hidden, true},
-    Role{"down weight", &Layer::down, Size::hidden, Size::intermediate, true},
-    Role{"gate bias", &Layer::gate_bias, Size::intermediate, Size::none, false},
-    Role{"up bias", &Layer::up_bias, Size::intermediate, Size::none, false},
-    Role{"down bias", &Layer::down_bias, Size::hidden, Size::none, false},
-    Role{"norm behind the MLP", &Layer::post_mlp_norm, Size::hidden, Size::none, false},
-};
-
 // One use of rows of a tensor.
 struct Use {
   std::string role;
-  const WeightRef* ref;
-  Size rows, columns;
+  WeightRef ref;
+  Extent rows, columns;
 };
 
 std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
+// A convolution's [channels, 1, taps] counts as the matrix that it is.
+bool same_matrix(std::vector<int64_t> found, const std::vector<int64_t>& expected) {
+  if (found.size() == 3 && expected.size() == 2 && found[1] == 1) found.erase(found.begin() + 1);
+  return found == expected;
+}
+
 class Checker {
  public:
-  Checker(const Checkpoint& checkpoint, const Model& model) : c_(checkpoint), m_(model), hp_(checkpoint) {}
+  Checker(const Checkpoint& checkpoint, const Model& model) : c_(checkpoint), m_(model), hp_(checkpoint) {
+    const auto* head = std::get_if<VocabularyHead>(&model.head);
+    tied_ = head && head->tied;
+  }
 
   void check() {
     collect();
@@ -70,74 +46,45 @@ class Checker {
 
  private:
   void collect() {
-    add({"embedding", &m_.embedding, Size::vocab, Size::hidden});
-    add({"final norm", &m_.final_norm, Size::hidden, Size::none});
-    if (!m_.tied_head) add({"LM head", &m_.lm_head, Size::vocab, Size::hidden});
-    for (size_t i = 0; i < m_.layers.size(); ++i)
-      for (const Role& role : kRoles) {
-        const WeightRef& ref = m_.layers[i].*role.ref;
-        ANEMONE_CHECK(ref || !role.required);
-        if (ref) add({fmt::format("layer {}: {}", i, role.name), &ref, role.rows, role.columns});
-      }
+    each_weight(m_, [&](const WeightUse& w) {
+      ANEMONE_CHECK(w.ref.rows() == w.rows.value());
+      ANEMONE_CHECK(w.ref.columns == w.columns.value());
+      std::vector<Use>& uses = uses_[w.ref.tensor];
+      if (uses.empty()) order_.push_back(w.ref.tensor);
+      uses.push_back({w.layer < 0 ? std::string(w.role) : fmt::format("layer {}: {}", w.layer, w.role), w.ref,
+                      w.rows, w.columns});
+    });
   }
 
-  void add(Use use) {
-    ANEMONE_CHECK(use.ref->rows() == value(use.rows));
-    ANEMONE_CHECK(use.ref->columns == value(use.columns));
-    std::vector<Use>& uses = uses_[use.ref->tensor];
-    if (uses.empty()) order_.push_back(use.ref->tensor);
-    uses.push_back(std::move(use));
+  // "4 heads ('num_attention_heads' of config.json) x head size 32 ('head_dim' of config.json)"
+  std::string origin(const Extent& extent) const {
+    std::string text;
+    for (const Extent::Factor& f : extent.factors) text += (text.empty() ? "" : " x ") + origin(f);
+    return text;
   }
 
-  int64_t value(Size size) const {
-    switch (size) {
-      case Size::none: return 1;
-      case Size::hidden: return m_.hidden;
-      case Size::query: return m_.heads * m_.head_dim;
-      case Size::key: return m_.kv_heads * m_.head_dim;
-      case Size::head: return m_.head_dim;
-      case Size::intermediate: return m_.intermediate;
-      case Size::vocab: return m_.vocab;
-    }
-    return 0;
-  }
-
-  // "4 heads ('num_attention_heads' of config.json) x 32 ('head_dim' of config.json)"
-  std::string origin(Size size) const {
-    const auto head = [&] {
-      if (hp_.find_integer(keys::kHeadDim))
-        return fmt::format("head size {} ({})", m_.head_dim, hp_.named(keys::kHeadDim));
-      return fmt::format("head size {} ({} is not there)", m_.head_dim, hp_.named(keys::kHeadDim));
-    };
-    switch (size) {
-      case Size::none: return "";
-      case Size::hidden: return fmt::format("hidden size {} ({})", m_.hidden, hp_.named(keys::kHidden));
-      case Size::query: return fmt::format("{} heads ({}) x {}", m_.heads, hp_.named(keys::kHeads), head());
-      case Size::key:
-        return fmt::format("{} key heads ({}) x {}", m_.kv_heads, hp_.named(keys::kKvHeads), head());
-      case Size::head: return head();
-      case Size::intermediate:
-        return fmt::format("MLP size {} ({})", m_.intermediate, hp_.named(keys::kIntermediate));
-      case Size::vocab:
-        if (hp_.is_gguf() && !hp_.find_integer(keys::kVocab))
-          return fmt::format("{} tokens ('tokenizer.ggml.tokens')", m_.vocab);
-        return fmt::format("vocabulary {} ({})", m_.vocab, hp_.named(keys::kVocab));
-    }
-    return "";
+  std::string origin(const Extent::Factor& f) const {
+    const std::string size = fmt::format(fmt::runtime(f.text), f.value);
+    if (!f.key) return size;
+    if (f.key == &keys::kVocab && hp_.is_gguf() && !hp_.find_integer(*f.key))
+      return fmt::format("{} tokens ('tokenizer.ggml.tokens')", f.value);
+    if (f.key == &keys::kHeadDim && !hp_.find_integer(*f.key))
+      return fmt::format("{} ({} is not there)", size, hp_.named(*f.key));
+    return fmt::format("{} ({})", size, hp_.named(*f.key));
   }
 
   // The shape that all uses of a tensor make together, and why.
   std::vector<int64_t> expected_shape(const std::vector<Use>& uses) const {
     int64_t rows = 0;
-    for (const Use& use : uses) rows += use.ref->rows();
+    for (const Use& use : uses) rows += use.ref.rows();
     std::vector<int64_t> shape = {rows};
-    if (uses.front().columns != Size::none) shape.push_back(uses.front().ref->columns);
+    if (!uses.front().columns.factors.empty()) shape.push_back(uses.front().ref.columns);
     return shape;
   }
   std::string reasons(const std::vector<Use>& uses) const {
     std::string text;
     for (const Use& use : uses) text += (text.empty() ? "" : " + ") + origin(use.rows);
-    if (uses.front().columns != Size::none) text += "; " + origin(uses.front().columns);
+    if (!uses.front().columns.factors.empty()) text += "; " + origin(uses.front().columns);
     return text;
   }
 
@@ -150,7 +97,7 @@ class Checker {
           .found(fmt::format("{} other tensors", c_.tensors().size()))
           .expected(fmt::format("'{}' {}, for family {} with {} layers ({})", printable(name),
                                 shape_text(shape), m_.family, m_.layers.size(), hp_.named(keys::kLayers)));
-    if (tensor->shape() != shape)
+    if (!same_matrix(tensor->shape(), shape))
       throw errorf("{}: the tensor's shape contradicts the sizes of the model", uses.front().role)
           .at(c_.path().string())
           .found(fmt::format("'{}' {}", printable(name), shape_text(tensor->shape())))
@@ -162,8 +109,8 @@ class Checker {
           .expected("a floating-point or block type");
     int64_t next = 0;  // the rows of the uses follow each other
     for (const Use& use : uses) {
-      ANEMONE_CHECK(use.ref->row_begin == next);
-      next = use.ref->row_end;
+      ANEMONE_CHECK(use.ref.row_begin == next);
+      next = use.ref.row_end;
     }
   }
 
@@ -171,11 +118,12 @@ class Checker {
   // (which the description holds as numbers), a head that repeats the embedding, the other halves of a model
   // that sees.
   bool may_be_left(std::string_view name) const {
+    if (std::find(m_.unused.begin(), m_.unused.end(), name) != m_.unused.end()) return true;
     if (hp_.is_gguf())
       return name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
              name == "rope_factors_short.weight" || name.ends_with(".attn_rot_embd.weight");
     if (name.ends_with("rotary_emb.inv_freq")) return true;
-    if (m_.tied_head && (name == "lm_head.weight" || name == "language_model.lm_head.weight")) return true;
+    if (tied_ && (name == "lm_head.weight" || name == "language_model.lm_head.weight")) return true;
     for (const std::string_view part : {"vision_tower.", "multi_modal_projector."})
       if (name.starts_with(part) || name.starts_with("model." + std::string(part)))
         return hp_.has_text_part();
@@ -194,6 +142,7 @@ class Checker {
   const Checkpoint& c_;
   const Model& m_;
   Hparams hp_;
+  bool tied_ = false;
   std::map<std::string, std::vector<Use>> uses_;
   std::vector<std::string> order_;  // of the model, so that the first thing wrong is named first
 };

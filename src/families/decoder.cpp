@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "checkpoint/byte_reader.h"
-#include "checkpoint/json_file.h"
 #include "families/rope_params.h"
 
 namespace anemone {
@@ -20,8 +19,8 @@ constexpr Key kPad{"pad_token_id", "tokenizer.ggml.padding_token_id"};
 
 class Describer {
  public:
-  Describer(const Checkpoint& checkpoint, const DecoderForm& form)
-      : c_(checkpoint), hp_(checkpoint), form_(form) {}
+  Describer(const Checkpoint& checkpoint, const DecoderTraits& traits)
+      : c_(checkpoint), hp_(checkpoint), traits_(traits) {}
 
   Model describe() {
     expect_dense(hp_);
@@ -30,33 +29,30 @@ class Describer {
     m_.name = c_.source_name();
     read_sizes();
     read_norm();
-    m_.activation = activation();
-    m_.head_norm = form_.head_norm;
-    m_.query_scale = 1 / std::sqrt(static_cast<double>(m_.head_dim));
-    m_.ropes = {read_rope(hp_, {.head_dim = m_.head_dim,
+    m_.ropes = {read_rope(hp_, {.head_dim = head_dim_,
                                 .context = m_.context,
-                                .original_context = form_.default_original_context,
-                                .base = form_.default_rope_base})};
-    if (interleaved() && m_.ropes[0].dims != m_.head_dim)
+                                .original_context = traits_.default_original_context,
+                                .base = traits_.default_rope_base})};
+    if (interleaved() && m_.ropes[0].dims != head_dim_)
       throw Error(
           "a part of each head is rotated, but the rows of q and k are stored in pairs over all of it")
           .at(hp_.file())
-          .found(fmt::format("{} of {} dimensions", m_.ropes[0].dims, m_.head_dim));
+          .found(fmt::format("{} of {} dimensions", m_.ropes[0].dims, head_dim_));
     find_prefix();
-    for (size_t i = 0; i < m_.layers.size(); ++i) name_layer(i);
+    for (size_t i = 0; i < m_.layers.size(); ++i) m_.layers[i].steps = {attention_step(i), mlp_step(i)};
     name_ends();
     read_tokens();
     return std::move(m_);
   }
 
  private:
-  bool interleaved() const { return c_.format() == CheckpointFormat::gguf && form_.interleaved_gguf; }
+  bool interleaved() const { return hp_.is_gguf() && traits_.interleaved_gguf; }
 
   // GPTQ, AWQ, FP8 and others keep weights in forms of their own beside tensors of the usual names.
   void expect_plain_weights() const {
     if (hp_.is_gguf() || c_.config_only()) return;
-    const auto at = c_.config().find("quantization_config");
-    if (at == c_.config().end() || !at->is_object()) return;
+    const auto at = c_.value("quantization_config");
+    if (!at || !at->is_object()) return;
     const auto method = at->find("quant_method");
     throw Error("the checkpoint is quantised in a form that is not read")
         .at(hp_.file())
@@ -75,16 +71,17 @@ class Describer {
   void read_sizes() {
     constexpr int64_t kMostHeads = 65536;  // products of two of these stay far from overflow
     m_.hidden = hp_.integer(keys::kHidden, 2, 1 << 24);
-    m_.intermediate = hp_.integer(keys::kIntermediate, 2, 1 << 26);
-    m_.heads = size(keys::kHeads, kMostHeads, form_.default_heads);
-    const int64_t kv_default = form_.default_kv_heads ? form_.default_kv_heads : m_.heads;
-    m_.kv_heads = hp_.find_integer(keys::kKvHeads, 1, kMostHeads).value_or(kv_default);
-    if (m_.heads % m_.kv_heads != 0)
+    intermediate_ = traits_.intermediate ? traits_.intermediate : hp_.integer(keys::kIntermediate, 2, 1 << 26);
+    heads_ = size(keys::kHeads, kMostHeads, traits_.default_heads);
+    const int64_t kv_default = traits_.default_kv_heads ? traits_.default_kv_heads : heads_;
+    kv_heads_ = traits_.kv_heads ? traits_.kv_heads
+                                 : hp_.find_integer(keys::kKvHeads, 1, kMostHeads).value_or(kv_default);
+    if (heads_ % kv_heads_ != 0)
       throw Error("the query heads cannot be shared evenly among the key heads")
           .at(hp_.file())
-          .found(fmt::format("{} heads ({}), {} key heads ({})", m_.heads, hp_.named(keys::kHeads),
-                             m_.kv_heads, hp_.named(keys::kKvHeads)));
-    m_.head_dim = head_dim(kMostHeads);
+          .found(fmt::format("{} heads ({}), {} key heads ({})", heads_, hp_.named(keys::kHeads),
+                             kv_heads_, hp_.named(keys::kKvHeads)));
+    head_dim_ = head_dim(kMostHeads);
     const int64_t layers = hp_.integer(keys::kLayers, 1, c_.config_only() ? 4096 : Hparams::kMost);
     if (!c_.config_only() && static_cast<size_t>(layers) > c_.tensors().size())
       throw Error("there are fewer tensors than layers")
@@ -92,7 +89,7 @@ class Describer {
           .found(fmt::format("{} tensors", c_.tensors().size()))
           .expected(fmt::format("those of {} layers ({})", layers, hp_.named(keys::kLayers)));
     m_.layers.resize(static_cast<size_t>(layers));
-    m_.context = size(keys::kContext, Hparams::kMost, form_.default_context);
+    m_.context = size(keys::kContext, Hparams::kMost, traits_.default_context);
     m_.vocab = vocab();
   }
 
@@ -105,23 +102,23 @@ class Describer {
           .found(fmt::format("{} ({}) and {} ({})", *given, hp_.named(keys::kHeadDim), *of_value,
                              hp_.named({"", "attention.value_length"})));
     if (given) return *given;
-    if (!hp_.is_gguf() && form_.default_head_dim) return form_.default_head_dim;
-    if (m_.hidden % m_.heads != 0)
+    if (!hp_.is_gguf() && traits_.default_head_dim) return traits_.default_head_dim;
+    if (m_.hidden % heads_ != 0)
       throw Error("the size of a head is not said, and the heads do not divide the hidden size")
           .at(hp_.file())
-          .found(fmt::format("{} heads ({}), hidden size {} ({})", m_.heads, hp_.named(keys::kHeads),
+          .found(fmt::format("{} heads ({}), hidden size {} ({})", heads_, hp_.named(keys::kHeads),
                              m_.hidden, hp_.named(keys::kHidden)));
-    return m_.hidden / m_.heads;
+    return m_.hidden / heads_;
   }
 
   // GGUF says it where the architecture always did; every file has the list of tokens.
   int64_t vocab() const {
-    if (!hp_.is_gguf()) return size(keys::kVocab, Hparams::kMost, form_.default_vocab);
-    const GgufValue* tokens = c_.gguf().find("tokenizer.ggml.tokens");
+    if (!hp_.is_gguf()) return size(keys::kVocab, Hparams::kMost, traits_.default_vocab);
+    const std::optional<uint64_t> tokens = c_.list_size("tokenizer.ggml.tokens");
     const std::optional<int64_t> said = hp_.find_integer(keys::kVocab);
     if (said) return *said;
-    if (tokens && tokens->is_array && tokens->count >= 1 && tokens->count <= uint64_t{Hparams::kMost})
-      return without_padding(static_cast<int64_t>(tokens->count));
+    if (tokens && *tokens >= 1 && *tokens <= uint64_t{Hparams::kMost})
+      return without_padding(static_cast<int64_t>(*tokens));
     throw errorf("the size of the vocabulary is not said")
         .at(hp_.file())
         .expected(fmt::format("{} or the list 'tokenizer.ggml.tokens'", hp_.named(keys::kVocab)));
@@ -133,27 +130,27 @@ class Describer {
     constexpr int64_t kUnused = 5;
     const TensorReader* table = c_.find("token_embd.weight");
     if (!table || table->rows() >= tokens) return tokens;
-    const std::vector<int64_t> types = c_.gguf().integers("tokenizer.ggml.token_type");
-    if (static_cast<int64_t>(types.size()) != tokens) return tokens;
-    const bool unused =
-        std::all_of(types.begin() + table->rows(), types.end(), [](int64_t type) { return type == kUnused; });
+    const auto types = c_.value("tokenizer.ggml.token_type");
+    if (!types || !types->is_array() || static_cast<int64_t>(types->size()) != tokens) return tokens;
+    const bool unused = std::all_of(types->begin() + table->rows(), types->end(),
+                                    [](const Json& type) { return type == kUnused; });
     return unused ? table->rows() : tokens;
   }
 
   void read_norm() {
-    const std::optional<double> eps = hp_.find_number(keys::kNormEps);
-    if (!eps && (form_.default_eps == 0 || hp_.is_gguf())) throw hp_.missing(keys::kNormEps);
-    m_.norm_eps = eps.value_or(form_.default_eps);
-    if (!(m_.norm_eps >= 0 && m_.norm_eps < 1))
-      throw errorf("{} is out of range", hp_.named(keys::kNormEps))
+    const std::optional<double> eps = hp_.find_number(traits_.eps_key);
+    if (!eps && (traits_.default_eps == 0 || hp_.is_gguf())) throw hp_.missing(traits_.eps_key);
+    eps_ = eps.value_or(traits_.default_eps);
+    if (!(eps_ >= 0 && eps_ < 1))
+      throw errorf("{} is out of range", hp_.named(traits_.eps_key))
           .at(hp_.file())
-          .found(fmt::format("{}", m_.norm_eps));
-    m_.norm_offset = hp_.is_gguf() ? 0 : form_.stored_norm_offset;
+          .found(fmt::format("{}", eps_));
+    norm_offset_ = hp_.is_gguf() ? 0 : traits_.stored_norm_offset;
   }
 
   Activation activation() const {
-    const std::optional<std::string> name = hp_.find_text({form_.activation_key, ""});
-    if (!name) return form_.activation;
+    const std::optional<std::string> name = hp_.find_text({traits_.activation_key, ""});
+    if (!name) return traits_.activation;
     if (*name == "silu" || *name == "swish") return Activation::silu;
     if (*name == "gelu_pytorch_tanh" || *name == "gelu_new") return Activation::gelu_tanh;
     if (*name == "gelu") return Activation::gelu;
@@ -184,79 +181,108 @@ class Describer {
     return presence == Presence::required;
   }
 
-  void name_layer(size_t i) {
-    const int64_t query = m_.heads * m_.head_dim, key = m_.kv_heads * m_.head_dim, hidden = m_.hidden;
-    Layer& l = m_.layers[i];
-    l.attention_norm = {tensor(i, "input_layernorm", "attn_norm", "weight"), 0, hidden, 1};
-    if (form_.fused_qkv) {
-      const std::string fused = tensor(i, "self_attn.qkv_proj", "attn_qkv", "weight");
-      l.q = {fused, 0, query, hidden};
-      l.k = {fused, query, query + key, hidden};
-      l.v = {fused, query + key, query + 2 * key, hidden};
+  WeightRef vector(const std::string& name, int64_t rows) const { return {name, 0, rows, 1}; }
+
+  Norm rms(const std::string& name, int64_t width) const {
+    return {.gain = vector(name, width), .eps = eps_, .offset = norm_offset_};
+  }
+
+  std::optional<Norm> step_norm(size_t i, bool wanted, const char* config, const char* gguf) const {
+    if (!wanted) return std::nullopt;
+    return rms(tensor(i, config, gguf, "weight"), m_.hidden);
+  }
+
+  Projection projection(size_t i, const char* config, const char* gguf, int64_t rows, int64_t columns,
+                        Presence bias, const char* bias_key) const {
+    Projection p;
+    p.weight = {tensor(i, config, gguf, "weight"), 0, rows, columns};
+    const std::string name = tensor(i, config, gguf, "bias");
+    if (present(bias, bias_key, name)) p.bias = vector(name, rows);
+    return p;
+  }
+
+  ResidualStep attention_step(size_t i) const {
+    const TensorNames& n = traits_.names;
+    const bool around = traits_.norms == StepNorms::around;
+    ResidualStep step;
+    step.norm_in = step_norm(i, traits_.norms != StepNorms::behind, n.attention_norm, "attn_norm");
+    step.norm_out = step_norm(i, around || !step.norm_in, n.attention_norm_out, "post_attention_norm");
+    Attention a;
+    a.heads = heads_;
+    a.kv_heads = kv_heads_;
+    a.head_dim = head_dim_;
+    a.rope = 0;
+    a.scale = 1 / std::sqrt(static_cast<double>(head_dim_));
+    const int64_t query = a.query_width(), key = a.key_width(), hidden = m_.hidden;
+    const char* bias = "attention_bias";
+    if (traits_.fused_qkv) {
+      const std::string fused = tensor(i, n.qkv, "attn_qkv", "weight");
+      a.q.weight = {fused, 0, query, hidden};
+      a.k.weight = {fused, query, query + key, hidden};
+      a.v.weight = {fused, query + key, query + 2 * key, hidden};
     } else {
-      l.q = {tensor(i, "self_attn.q_proj", "attn_q", "weight"), 0, query, hidden};
-      l.k = {tensor(i, "self_attn.k_proj", "attn_k", "weight"), 0, key, hidden};
-      l.v = {tensor(i, "self_attn.v_proj", "attn_v", "weight"), 0, key, hidden};
-      name_bias(form_.qkv_bias, "attention_bias", tensor(i, "self_attn.q_proj", "attn_q", "bias"), query,
-                l.q_bias);
-      name_bias(form_.qkv_bias, "attention_bias", tensor(i, "self_attn.k_proj", "attn_k", "bias"), key,
-                l.k_bias);
-      name_bias(form_.qkv_bias, "attention_bias", tensor(i, "self_attn.v_proj", "attn_v", "bias"), key,
-                l.v_bias);
+      a.q = projection(i, n.q, "attn_q", query, hidden, traits_.qkv_bias, bias);
+      a.k = projection(i, n.k, "attn_k", key, hidden, traits_.qkv_bias, bias);
+      a.v = projection(i, n.v, "attn_v", key, hidden, traits_.qkv_bias, bias);
     }
     if (interleaved())
-      for (WeightRef* ref : {&l.q, &l.k, &l.q_bias, &l.k_bias})
-        if (*ref) ref->interleaved_head = m_.head_dim;
-    l.o = {tensor(i, "self_attn.o_proj", "attn_output", "weight"), 0, hidden, query};
-    name_bias(form_.o_bias, "attention_bias", tensor(i, "self_attn.o_proj", "attn_output", "bias"), hidden,
-              l.o_bias);
-    if (form_.head_norm != HeadNorm::none) {
-      l.q_norm = {tensor(i, form_.q_norm, "attn_q_norm", "weight"), 0, m_.head_dim, 1};
-      l.k_norm = {tensor(i, form_.k_norm, "attn_k_norm", "weight"), 0, m_.head_dim, 1};
-    }
-    name_mlp(i, l);
+      for (WeightRef* ref : {&a.q.weight, &a.k.weight, &a.q.bias, &a.k.bias})
+        if (*ref) ref->interleaved_head = head_dim_;
+    a.o = projection(i, n.o, "attn_output", hidden, query, traits_.o_bias, bias);
+    a.qk_norm = qk_norm(i, query, key);
+    step.block = std::move(a);
+    return step;
   }
 
-  void name_mlp(size_t i, Layer& l) {
-    const int64_t hidden = m_.hidden, wide = m_.intermediate;
-    if (form_.post_norms) {
-      l.post_attention_norm = {tensor(i, "post_attention_layernorm", "post_attention_norm", "weight"), 0,
-                               hidden, 1};
-      l.mlp_norm = {tensor(i, "pre_feedforward_layernorm", "ffn_norm", "weight"), 0, hidden, 1};
-      l.post_mlp_norm = {tensor(i, "post_feedforward_layernorm", "post_ffw_norm", "weight"), 0, hidden, 1};
-    } else {
-      l.mlp_norm = {tensor(i, "post_attention_layernorm", "ffn_norm", "weight"), 0, hidden, 1};
-    }
-    if (form_.fused_gate_up) {
-      const std::string fused = tensor(i, "mlp.gate_up_proj", "ffn_up", "weight");
-      l.gate = {fused, 0, wide, hidden};
-      l.up = {fused, wide, 2 * wide, hidden};
-    } else {
-      l.gate = {tensor(i, "mlp.gate_proj", "ffn_gate", "weight"), 0, wide, hidden};
-      l.up = {tensor(i, "mlp.up_proj", "ffn_up", "weight"), 0, wide, hidden};
-      name_bias(form_.mlp_bias, "mlp_bias", tensor(i, "mlp.gate_proj", "ffn_gate", "bias"), wide,
-                l.gate_bias);
-      name_bias(form_.mlp_bias, "mlp_bias", tensor(i, "mlp.up_proj", "ffn_up", "bias"), wide, l.up_bias);
-    }
-    l.down = {tensor(i, "mlp.down_proj", "ffn_down", "weight"), 0, hidden, wide};
-    name_bias(form_.mlp_bias, "mlp_bias", tensor(i, "mlp.down_proj", "ffn_down", "bias"), hidden,
-              l.down_bias);
+  std::optional<QkNorm> qk_norm(size_t i, int64_t query, int64_t key) const {
+    if (traits_.head_norm == HeadNorm::none) return std::nullopt;
+    const bool wide = traits_.head_norm == HeadNorm::over_width;
+    QkNorm out;
+    out.q = rms(tensor(i, traits_.names.q_norm, "attn_q_norm", "weight"), wide ? query : head_dim_);
+    out.k = rms(tensor(i, traits_.names.k_norm, "attn_k_norm", "weight"), wide ? key : head_dim_);
+    out.over_width = wide;
+    out.after_rope = traits_.head_norm == HeadNorm::after_rope;
+    return out;
   }
 
-  void name_bias(Presence presence, const char* key, const std::string& name, int64_t rows,
-                 WeightRef& out) const {
-    if (present(presence, key, name)) out = {name, 0, rows, 1};
+  ResidualStep mlp_step(size_t i) const {
+    const TensorNames& n = traits_.names;
+    const bool around = traits_.norms == StepNorms::around;
+    ResidualStep step;
+    step.norm_in = step_norm(i, traits_.norms != StepNorms::behind,
+                             around ? "pre_feedforward_layernorm" : n.mlp_norm, "ffn_norm");
+    step.norm_out = step_norm(i, around || !step.norm_in, n.mlp_norm_out, "post_ffw_norm");
+    GatedMlp mlp;
+    mlp.width = intermediate_;
+    mlp.activation = activation();
+    const int64_t hidden = m_.hidden, wide = intermediate_;
+    const char* bias = "mlp_bias";
+    if (traits_.fused_gate_up) {
+      const std::string fused = tensor(i, n.gate_up, "ffn_up", "weight");
+      mlp.gate.weight = {fused, 0, wide, hidden};
+      mlp.up.weight = {fused, wide, 2 * wide, hidden};
+    } else {
+      mlp.gate = projection(i, n.gate, "ffn_gate", wide, hidden, traits_.mlp_bias, bias);
+      mlp.up = projection(i, n.up, "ffn_up", wide, hidden, traits_.mlp_bias, bias);
+    }
+    mlp.down = projection(i, n.down, "ffn_down", hidden, wide, traits_.mlp_bias, bias);
+    step.block = std::move(mlp);
+    return step;
   }
 
   void name_ends() {
     const bool gguf = hp_.is_gguf();
-    m_.embedding = {gguf ? "token_embd.weight" : prefix_ + "embed_tokens.weight", 0, m_.vocab, m_.hidden};
-    m_.final_norm = {gguf ? "output_norm.weight" : prefix_ + "norm.weight", 0, m_.hidden, 1};
+    m_.embedding.tokens = {gguf ? "token_embd.weight" : prefix_ + "embed_tokens.weight", 0, m_.vocab, m_.hidden};
+    m_.final_norm = rms(gguf ? fmt::format("{}.weight", traits_.names.gguf_final_norm)
+                             : fmt::format("{}{}.weight", prefix_, traits_.names.final_norm),
+                        m_.hidden);
+    VocabularyHead head;
     // GGUF says it by leaving the head out.
-    m_.tied_head = gguf ? c_.find("output.weight") == nullptr
-                        : hp_.find_flag({"tie_word_embeddings", ""}).value_or(form_.tied_by_default);
-    m_.lm_head = m_.embedding;
-    if (!m_.tied_head) m_.lm_head.tensor = gguf ? "output.weight" : head_name();
+    head.tied = gguf ? c_.find("output.weight") == nullptr
+                     : hp_.find_flag({"tie_word_embeddings", ""}).value_or(traits_.tied_by_default);
+    head.weight = m_.embedding.tokens;
+    if (!head.tied) head.weight.tensor = gguf ? "output.weight" : head_name();
+    m_.head = std::move(head);
   }
 
   std::string head_name() const {
@@ -280,18 +306,15 @@ class Describer {
   }
 
   void add_generation_eos() {
-    if (c_.config_only()) return;  // there may be no folder at all
-    const std::filesystem::path path = c_.folder() / "generation_config.json";
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) return;
-    const Json generation = read_json_file(path);
-    const auto at = generation.is_object() ? generation.find("eos_token_id") : generation.end();
-    if (at == generation.end()) return;
+    const auto generation = c_.companion("generation_config.json");
+    if (!generation || !generation->is_object()) return;
+    const auto at = generation->find("eos_token_id");
+    if (at == generation->end()) return;
     const auto add = [&](const Json& id) {
       if (id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(m_.vocab))
         return add_eos({id.get<int64_t>()});
       throw Error("'eos_token_id' is no token of the vocabulary")
-          .at(path.string())
+          .at((c_.folder() / "generation_config.json").string())
           .found(printable(id.dump()))
           .expected(fmt::format("0 to {}", m_.vocab - 1));
     };
@@ -308,15 +331,17 @@ class Describer {
 
   const Checkpoint& c_;
   Hparams hp_;
-  const DecoderForm& form_;
+  const DecoderTraits& traits_;
   std::string prefix_ = "model.";
+  int64_t heads_ = 0, kv_heads_ = 0, head_dim_ = 0, intermediate_ = 0;
+  double eps_ = 0, norm_offset_ = 0;
   Model m_;
 };
 
 }  // namespace
 
-Model describe_decoder(const Checkpoint& checkpoint, const DecoderForm& form) {
-  return Describer(checkpoint, form).describe();
+Model describe_decoder(const Checkpoint& checkpoint, const DecoderTraits& traits) {
+  return Describer(checkpoint, traits).describe();
 }
 
 void expect_dense(const Hparams& hp) {
@@ -327,21 +352,22 @@ void expect_dense(const Hparams& hp) {
           .found(fmt::format("{} experts ({})", *hp.find_integer(key, 0), hp.named(key)));
 }
 
-std::optional<std::vector<bool>> find_windowed_layers(const Hparams& hp, size_t layers) {
-  if (hp.is_gguf()) return std::nullopt;
-  const auto at = hp.config().find("layer_types");
-  if (at == hp.config().end() || !at->is_array()) return std::nullopt;
-  if (at->size() != layers)
-    throw Error("'layer_types' has another number of layers than the model")
+void expect_no_window(const Hparams& hp) {
+  if (hp.find_integer(keys::kWindow, 0).value_or(0) > 0)
+    throw errorf("the model has layers with a window, which its family here has not")
         .at(hp.file())
-        .found(fmt::format("{} types", at->size()))
-        .expected(fmt::format("{} ({})", layers, hp.named(keys::kLayers)));
+        .found(hp.named(keys::kWindow));
+}
+
+std::optional<std::vector<bool>> find_windowed_layers(const Hparams& hp, size_t layers) {
+  const auto types = hp.find_layer_texts({"layer_types", ""}, layers);
+  if (!types) return std::nullopt;
   std::vector<bool> windowed;
-  for (const Json& type : *at) {
+  for (const std::string& type : *types) {
     if (type != "sliding_attention" && type != "full_attention")
       throw Error("'layer_types' has a type that is not supported")
           .at(hp.file())
-          .found(printable(type.dump(-1, ' ', true, Json::error_handler_t::replace)))
+          .found(printable(type))
           .expected("full_attention or sliding_attention");
     windowed.push_back(type == "sliding_attention");
   }
@@ -351,7 +377,8 @@ std::optional<std::vector<bool>> find_windowed_layers(const Hparams& hp, size_t 
 void set_windows(Model& model, int64_t window, const std::vector<bool>& windowed) {
   if (window >= model.context) window = 0;
   for (size_t i = 0; i < model.layers.size(); ++i)
-    if (windowed[i]) model.layers[i].window = window;
+    if (Attention* a = find_attention(model.layers[i]); a && windowed[i] && window > 0)
+      a->reach = {Reach::Kind::window, window};
 }
 
 }  // namespace anemone

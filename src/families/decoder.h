@@ -1,8 +1,8 @@
-// What the families have in common: a decoder with grouped attention and a gated MLP. A family says how it
-// differs from the plain one and gets its description.
-//     DecoderForm form;
-//     form.head_norm = HeadNorm::before_rope;
-//     Model m = describe_decoder(checkpoint, form);
+// What most families have in common: layers of grouped attention and a gated MLP over a growing text. A family says how
+// it differs from Llama and gets its description, which it may change further.
+//     DecoderTraits traits;
+//     traits.head_norm = HeadNorm::before_rope;
+//     Model m = describe_decoder(checkpoint, traits);
 #pragma once
 
 #include <optional>
@@ -18,16 +18,41 @@ namespace anemone {
 // "mlp_bias": absent means no); GGUF has no such key, there the tensors speak for themselves.
 enum class Presence { absent, by_key, required };
 
+// Names of tensors in safetensors, below "model.layers.N."; those of GGUF are the same in all of these families.
+struct TensorNames {
+  const char* attention_norm = "input_layernorm";
+  const char* q = "self_attn.q_proj";
+  const char* k = "self_attn.k_proj";
+  const char* v = "self_attn.v_proj";
+  const char* qkv = "self_attn.qkv_proj";
+  const char* o = "self_attn.o_proj";
+  const char* q_norm = "self_attn.q_norm";
+  const char* k_norm = "self_attn.k_norm";
+  const char* mlp_norm = "post_attention_layernorm";
+  const char* gate = "mlp.gate_proj";
+  const char* up = "mlp.up_proj";
+  const char* gate_up = "mlp.gate_up_proj";
+  const char* down = "mlp.down_proj";
+  const char* attention_norm_out = "post_attention_layernorm";  // norms behind the blocks
+  const char* mlp_norm_out = "post_feedforward_layernorm";
+  const char* final_norm = "norm";             // below "model."
+  const char* gguf_final_norm = "output_norm";
+};
+
+// RMS norms of q and k: none, of each head before or after the rotation, or of all heads together before it.
+enum class HeadNorm { none, before_rope, after_rope, over_width };
+
+// Norms of the residual steps: of what a block sees; of that and of what it gives (Gemma); of what it gives (OLMo 2).
+enum class StepNorms { before, around, behind };
+
 // How a family differs from Llama. Values that config.json may leave out are the defaults of the reference
 // implementation's configuration class; 0 where it has none.
-struct DecoderForm {
+struct DecoderTraits {
   Presence qkv_bias = Presence::by_key, o_bias = Presence::by_key, mlp_bias = Presence::by_key;
   bool fused_qkv = false;      // one tensor with the rows of q, k, v
   bool fused_gate_up = false;  // one tensor with the rows of gate, up
   HeadNorm head_norm = HeadNorm::none;
-  const char* q_norm = "self_attn.q_norm";  // in safetensors; GGUF has one name for all families
-  const char* k_norm = "self_attn.k_norm";
-  bool post_norms = false;        // Gemma: a norm behind attention and MLP as well
+  StepNorms norms = StepNorms::before;
   bool interleaved_gguf = false;  // GGUF keeps the rows of q and k in pairs
   bool tied_by_default = false;
   Activation activation = Activation::silu;
@@ -38,10 +63,13 @@ struct DecoderForm {
   int64_t default_heads = 0, default_kv_heads = 0, default_head_dim = 0, default_vocab = 0,
           default_context = 0;
   int64_t default_original_context = 0;  // of scaled ropes; 0: the whole context
+  int64_t kv_heads = 0, intermediate = 0;  // where the family knows better than the usual key; 0: the key
+  Key eps_key = keys::kNormEps;
+  TensorNames names;
 };
 
-// Sizes, rope, weights and tokens; windows and scales are the plain ones, for the family to change.
-Model describe_decoder(const Checkpoint& checkpoint, const DecoderForm& form);
+// Sizes, rope, weights and tokens; reach and scales are the plain ones, for the family to change.
+Model describe_decoder(const Checkpoint& checkpoint, const DecoderTraits& traits);
 
 // Which layers are windowed: "layer_types" of config.json; nothing where there is no such key. Error when it
 // has another number of layers or an unknown type.
@@ -49,6 +77,9 @@ std::optional<std::vector<bool>> find_windowed_layers(const Hparams& hp, size_t 
 
 // Gives the chosen layers a window; one that is as long as the context changes nothing and is left out.
 void set_windows(Model& model, int64_t window, const std::vector<bool>& windowed);
+
+// Error where GGUF metadata names a window: another model than the family.
+void expect_no_window(const Hparams& hp);
 
 // Error where the model has experts: these families are dense.
 void expect_dense(const Hparams& hp);

@@ -14,52 +14,43 @@ std::vector<bool> every_last_full(size_t layers, int64_t period) {
 }
 
 std::vector<bool> gguf_pattern(const Hparams& hp, size_t layers, int64_t period) {
-  const GgufFile& gguf = hp.checkpoint().gguf();
-  const std::string key = hp.checkpoint().architecture() + ".attention.sliding_window_pattern";
-  const GgufValue* value = gguf.find(key);
-  if (!value) return every_last_full(layers, period);
-  if (!value->is_array) {
-    const int64_t given = hp.integer({"", "attention.sliding_window_pattern"});
-    return every_last_full(layers, given);
-  }
-  std::vector<bool> windowed = gguf.booleans(key);
-  if (windowed.size() != layers)
-    throw errorf("'{}' has another number of layers than the model", key)
-        .at(hp.file())
-        .found(std::to_string(windowed.size()))
-        .expected(fmt::format("{} ({})", layers, hp.named(keys::kLayers)));
-  return windowed;
+  const Key key{"", "attention.sliding_window_pattern"};
+  if (!hp.is_list(key)) return every_last_full(layers, hp.find_integer(key).value_or(period));
+  return *hp.find_layer_flags(key, layers);
 }
 
 }  // namespace
 
-DecoderForm gemma_form() {
-  DecoderForm form;
-  form.mlp_bias = Presence::absent;
-  form.post_norms = true;
-  form.tied_by_default = true;
-  form.activation = Activation::gelu_tanh;
-  form.activation_key = "hidden_activation";  // "hidden_act" stands in old files too, and means nothing
-  form.stored_norm_offset = 1;
-  form.default_eps = 1e-6;
-  form.default_head_dim = 256;
-  return form;
+DecoderTraits gemma_traits() {
+  DecoderTraits traits;
+  traits.mlp_bias = Presence::absent;
+  traits.norms = StepNorms::around;
+  traits.tied_by_default = true;
+  traits.activation = Activation::gelu_tanh;
+  traits.activation_key = "hidden_activation";  // "hidden_act" stands in old files too, and means nothing
+  traits.stored_norm_offset = 1;
+  traits.default_eps = 1e-6;
+  traits.default_head_dim = 256;
+  return traits;
 }
 
 void set_gemma_scales(const Hparams& hp, Model& model) {
-  model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
+  model.embedding.scale = std::sqrt(static_cast<double>(model.hidden));
+  double scale = 0;
   if (hp.is_gguf()) {
     const size_t layers = model.layers.size();
     const bool is_27b = layers == 46 || layers == 62;
-    const double head = is_27b ? static_cast<double>(model.hidden) / static_cast<double>(model.heads)
-                               : static_cast<double>(model.head_dim);
-    model.query_scale = hp.find_number({"", "attention.scale"}).value_or(1 / std::sqrt(head));
-    return;
+    const Attention& a = *first_attention(model);
+    const double head = is_27b ? static_cast<double>(model.hidden) / static_cast<double>(a.heads)
+                               : static_cast<double>(a.head_dim);
+    scale = hp.find_number({"", "attention.scale"}).value_or(1 / std::sqrt(head));
+  } else {
+    const double scalar = hp.find_number({"query_pre_attn_scalar", ""}).value_or(256);
+    if (!(scalar > 0))
+      throw Error("'query_pre_attn_scalar' must be positive").at(hp.file()).found(fmt::format("{}", scalar));
+    scale = 1 / std::sqrt(scalar);
   }
-  const double scalar = hp.find_number({"query_pre_attn_scalar", ""}).value_or(256);
-  if (!(scalar > 0))
-    throw Error("'query_pre_attn_scalar' must be positive").at(hp.file()).found(fmt::format("{}", scalar));
-  model.query_scale = 1 / std::sqrt(scalar);
+  each_attention(model, [&](Attention& a, size_t) { a.scale = scale; });
 }
 
 double gemma_softcap(const Hparams& hp, const Key& key) {

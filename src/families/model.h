@@ -1,131 +1,139 @@
-// Model: the neutral description of a decoder, pure data. `lower/` and `reference/` read it and nothing else.
+// Model: the neutral description of a network of blocks, pure data. `lower/` and `reference/` read it and nothing else.
 //     Model m = describe(Checkpoint::open("model.gguf"));               // families/family.h
-//     int64_t width = m.heads * m.head_dim;                              // of the query
-//     const WeightRef& up = m.layers[0].up;                              // rows of a checkpoint's tensor
+//     for (const Layer& layer : m.layers)
+//       for (const ResidualStep& step : layer.steps) …                           // attention, then an MLP
+//     const auto& a = std::get<Attention>(m.layers[0].steps[0].block);
 //
 // What it describes, in the order of the computation (x is the residual stream of one token):
-//     x  = embedding[id] * embedding_scale
-//     for each layer:
-//       h  = norm(x, attention_norm)
-//       q, k, v = q h + q_bias, …                      heads, kv_heads, kv_heads vectors of head_dim
-//       q, k = norm each head (head_norm = before_rope), rotate (layer.rope), or norm after that (after_rope)
-//       s  = softcap(query_scale * q·k, attention_softcap), causal: position i sees j when j <= i, and when
-//            layer.window is set only when i - j < window; query head n reads kv head n / (heads / kv_heads)
-//       a  = o (softmax(s) v) + o_bias;    x += post_attention_norm ? norm(a, post_attention_norm) : a
-//       h  = norm(x, mlp_norm);    y = down (activation(gate h + gate_bias) * (up h + up_bias)) + down_bias
-//       x += post_mlp_norm ? norm(y, post_mlp_norm) : y
-//     logits = softcap(lm_head norm(x, final_norm), logit_softcap)
-// with norm(x, w) = x / sqrt(mean(x²) + norm_eps) * (w + norm_offset) and softcap(s, c) = c * tanh(s / c).
+//     x = norm(tokens[id] * scale + positions[position + first_position] + types[type])      Embedding
+//     for each step of each layer:                                                           ResidualStep
+//       y = norm_out(block(norm_in(x)))
+//       x = norm_sum((x + stream_bias) * stream_gain + (y * scale + bias) * gain)
+//     result = head(final_norm(x))                                                           Head
+// Every norm, bias and gain is optional; families/blocks/ says what each block computes.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
+
+#include "families/blocks/attention.h"
+#include "families/blocks/mlp.h"
+#include "families/blocks/norm.h"
+#include "families/blocks/short_conv.h"
+#include "families/rope.h"
+#include "families/weight_ref.h"
 
 namespace anemone {
 
-// Rows of one tensor of the checkpoint: a matrix [rows, columns], or a vector (columns = 1). A fused tensor
-// is shared by several of these.
-struct WeightRef {
-  std::string tensor;  // empty: the model has no such weight
-  int64_t row_begin = 0, row_end = 0;
-  int64_t columns = 0;
-  // 0: rows are in order. Otherwise the rows of each head of this size are stored as pairs (GGUF files of
-  // architecture `llama`): row 2i of a head is its row i, row 2i+1 is its row i + head/2. Consumers undo it.
-  int64_t interleaved_head = 0;
+// A block is one file each in families/blocks/, lower/ and reference/, and one entry here.
+using ModelBlock = std::variant<Attention, ShortConv, GatedMlp, PlainMlp>;
 
-  explicit operator bool() const { return !tensor.empty(); }
-  int64_t rows() const { return row_end - row_begin; }
-  // Where row `row` of the weight lies in the tensor.
-  int64_t tensor_row(int64_t row) const {
-    if (interleaved_head == 0) return row_begin + row;
-    const int64_t in_head = row % interleaved_head, half = interleaved_head / 2;
-    return row_begin + row - in_head + (in_head < half ? 2 * in_head : 2 * (in_head - half) + 1);
-  }
+// Mixers bring tokens together; MLPs see each by itself.
+bool is_mixer(const ModelBlock& block);
+
+// One residual step.
+struct ResidualStep {
+  std::optional<Norm> norm_in;   // of what the block sees
+  ModelBlock block;
+  std::optional<Norm> norm_out;  // of what the block gives, before it is added
+  double scale = 1;              // of what the block gives (Granite)
+  // Optional, one number a channel: a bias and then a gain on either side of the sum (ZAYA1).
+  WeightRef stream_bias, stream_gain, bias, gain;
+  std::optional<Norm> norm_sum;  // of the sum, which becomes the stream (BERT)
 };
-
-enum class RopeScaling {
-  none,
-  linear,     // f / factor
-  divisors,   // f_i / divisors_i (llama3 as GGUF files keep it)
-  llama3,     // by wave length: f, f / factor, and a blend of the two in between
-  yarn,       // by index: f, f / factor, and a ramp in between; cos and sin times attention_factor
-  longrope,   // f_i / short_factors_i or long_factors_i; cos and sin times attention_factor with both
-  ntk_alpha,  // base * alpha^(dims / (dims - 2))
-  dynamic,    // f up to original_context positions; longer sequences stretch the base by their own length
-};
-
-// Rotation of the first `dims` of each head, in halves: element i pairs with i + dims/2. The angle is
-// position * f_i with f_i = base^(-2i/dims) before scaling, i < dims/2.
-//     llama3:  w = 2π/f; w < original/high_freq → f; w > original/low_freq → f/factor; else with
-//              s = (original/w - low_freq) / (high_freq - low_freq): f * ((1 - s)/factor + s)
-//     yarn:    d(n) = dims * ln(original / (2π n)) / (2 ln base); low = d(beta_fast), high = d(beta_slow),
-//              with `truncate` rounded down and up; then low >= 0, high <= dims - 1;
-//              ramp_i = clamp((i - low) / (high - low), 0, 1); f/factor * ramp + f * (1 - ramp)
-//     longrope: one choice for a whole sequence: long when it uses more than original_context positions
-//     dynamic: one base for a whole sequence of n positions: with n > original_context it is
-//              base * (factor * n / original_context - (factor - 1))^(dims / (dims - 2))
-struct Rope {
-  int64_t dims = 0;  // even, at most head_dim
-  double base = 10000;
-  RopeScaling scaling = RopeScaling::none;
-  double factor = 1;                                 // linear, llama3, yarn, dynamic
-  double attention_factor = 1;                       // multiplies cos and sin, whatever the scaling
-  int64_t original_context = 0;                      // llama3, yarn, longrope, dynamic
-  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
-  double beta_fast = 32, beta_slow = 1;              // yarn
-  bool truncate = true;                              // yarn
-  double alpha = 1;                                  // ntk_alpha
-  std::vector<double> divisors;                      // divisors: dims/2 of them
-  std::vector<double> short_factors, long_factors;   // longrope: dims/2 of each
-};
-
-enum class HeadNorm { none, before_rope, after_rope };  // RMS norm of each head of q and k
-enum class Activation { silu, gelu_tanh, gelu };
 
 struct Layer {
-  int64_t window = 0;  // 0: all positions before; otherwise how many positions a token sees, itself included
-  size_t rope = 0;     // index into Model::ropes
-  WeightRef attention_norm, q, k, v, o;
-  WeightRef q_bias, k_bias, v_bias, o_bias;  // optional
-  WeightRef q_norm, k_norm;                  // head_dim each; where head_norm is not none
-  WeightRef post_attention_norm;             // optional (Gemma)
-  WeightRef mlp_norm, gate, up, down;
-  WeightRef gate_bias, up_bias, down_bias;  // optional
-  WeightRef post_mlp_norm;                  // optional (Gemma)
+  std::vector<ResidualStep> steps;
 };
+
+struct Embedding {
+  WeightRef tokens;
+  double scale = 1;
+  WeightRef positions, types;  // optional: learned positions, token types
+  int64_t first_position = 0;  // row of `positions` that belongs to position 0
+  std::optional<Norm> norm;
+};
+
+// Logits of a vocabulary: softcap(scale * (weight x + bias), softcap).
+struct VocabularyHead {
+  WeightRef weight;  // the embedding's tensor again when tied
+  WeightRef bias;    // optional
+  bool tied = false;
+  double scale = 1;
+  double softcap = 0;  // 0: none
+};
+
+// How the vectors of a text's tokens become one.
+enum class Pooling { mean, first };
+
+// The hidden states themselves, and a vector for the whole text.
+struct PooledHead {
+  Pooling pooling = Pooling::mean;
+  bool normalize = false;  // to length 1
+};
+
+// Classes for each token, or for the whole text when pooled: classifier(norm(activation(dense x))), what comes before
+// the classifier being optional.
+struct ClassHead {
+  enum class Dense { none, tanh, gelu };
+
+  std::optional<Pooling> pooling;  // none: each token by itself
+  bool pool_first = true;          // pool before `dense`, not behind it
+  Dense activation = Dense::none;
+  Projection dense;  // optional
+  std::optional<Norm> norm;
+  Projection classifier;
+  std::vector<std::string> labels;  // by class
+};
+
+using Head = std::variant<VocabularyHead, PooledHead, ClassHead>;
 
 struct Model {
   std::string family;        // "qwen3"
   std::string architecture;  // as the checkpoint calls it
   std::string name;          // what the publisher calls it; may be empty
 
-  int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
-  int64_t vocab = 0;    // rows of the embedding and of the head
+  int64_t hidden = 0;
+  int64_t vocab = 0;    // rows of the embedding, and of a head of logits
   int64_t context = 0;  // the most positions it was made for
 
-  double norm_eps = 0;
-  // 1 where weights are stored as γ and used as 1 + γ (Gemma safetensors); q_norm, k_norm too.
-  double norm_offset = 0;
-  HeadNorm head_norm = HeadNorm::none;
-  Activation activation = Activation::silu;
-
-  double embedding_scale = 1;
-  double query_scale = 0;        // what q·k is multiplied by
-  double attention_softcap = 0;  // 0: none
-  double logit_softcap = 0;      // 0: none
-
-  std::vector<Rope> ropes;  // one, or one for full and one for windowed layers
+  Embedding embedding;
+  std::vector<Rope> ropes;  // one, or one for full and one for windowed layers; none where no layer rotates
   std::vector<Layer> layers;
+  std::optional<Norm> final_norm;
+  Head head;
 
-  WeightRef embedding, final_norm;
-  WeightRef lm_head;  // the embedding's tensor again when tied_head
-  bool tied_head = false;
+  std::vector<std::string> unused;  // tensors of the checkpoint that the model does without
 
   std::optional<int64_t> bos;
   std::vector<int64_t> eos;  // every id that ends a text, the main one first
   std::optional<int64_t> pad;
+
+  // True where every token sees only what comes before it: text can be generated.
+  bool causal() const;
+  // True where it gives logits of its vocabulary.
+  bool generates() const { return std::holds_alternative<VocabularyHead>(head); }
+  const VocabularyHead& vocabulary_head() const { return std::get<VocabularyHead>(head); }
 };
+
+// The attention of a layer, or nullptr where it has none.
+const Attention* find_attention(const Layer& layer);
+Attention* find_attention(Layer& layer);
+// Of the first layer that has attention; nullptr where none has.
+const Attention* first_attention(const Model& model);
+// The sizes by which people know a model: of the first layer that has them, 0 where none has.
+struct ModelSizes {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
+};
+ModelSizes sizes_of(const Model& model);
+// Every attention of the model: change(attention, layer).
+template <class Change>
+void each_attention(Model& model, const Change& change) {
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    if (Attention* a = find_attention(model.layers[i])) change(*a, i);
+}
 
 }  // namespace anemone

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "base/half.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/quantize.cpp"
 #include <hwy/foreach_target.h>
@@ -79,6 +81,13 @@ namespace anemone {
 
 HWY_EXPORT(HalfExtent);
 HWY_EXPORT(QuantizeHalves);
+
+float int8_scale(float largest, bool as_half) noexcept {
+  if (!as_half) return largest > 0 ? largest / 127.0f : 1.0f;
+  const float s = round_to_half(largest / 127.0f);
+  if (127 * s > kHalfMax) return s - 0.5f;  // it was rounded up: the half before it
+  return s > 0 ? s : largest > 0 ? 0x1p-24f : 1.0f;
+}
 
 float largest_magnitude(const float* x, int64_t count) noexcept {
   // Magnitudes of floats order as their bits do, and NaN comes last: an integer maximum vectorises

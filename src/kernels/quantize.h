@@ -7,6 +7,9 @@ namespace anemone {
 
 // The largest |x|; infinity or NaN when one is not finite.
 float largest_magnitude(const float* x, int64_t count) noexcept;
+// The scale of int8 weights whose largest magnitude is this: largest / 127, and 1 for zeros. As a half it is rounded as
+// it will be stored, so that rounding it costs nothing, and 127 times it stays in half's range.
+float int8_scale(float largest, bool as_half) noexcept;
 // round(x * inverse_scale), ties to even, kept within -127 … 127.
 void quantize_int8(const float* x, int64_t count, float inverse_scale, int8_t* out) noexcept;
 

@@ -1,134 +1,102 @@
-#include "lower/attention.h"
-
+// Attention over the cache, or over the tokens of the call where there is none.
 #include "base/error.h"
-#include "lower/blocks.h"
+#include "lower/ops.h"
+#include "lower/scope.h"
 
 namespace anemone::lower {
+namespace {
 
-Cache::Cache(Function& f, const Model& model, const LayersSpec& spec)
-    : spec_(spec), width_(cache_width(model)) {
-  const auto layers = static_cast<int64_t>(spec.last - spec.first);
-  const Shape one{1, model.kv_heads, spec.context, width_};
-  if (spec.kv == KvKind::packed) {
-    const Shape all{layers, model.kv_heads, spec.context, width_};
-    keys_.inputs = {add_input(f, "k_cache" + spec.state_suffix, Type::state(kHalf, all))};
-    values_.inputs = {add_input(f, "v_cache" + spec.state_suffix, Type::state(kHalf, all))};
-    return;
+class AttentionBuilder {
+ public:
+  AttentionBuilder(Scope& scope, size_t layer, const Attention& attention)
+      : s_(scope),
+        b_(scope.builder()),
+        a_(attention),
+        layer_(layer),
+        at_(fmt::format("l{}_", layer)),
+        width_(scope.model().causal() ? cache_width(attention) : attention.head_dim) {}
+
+  Value* build(Value* h, double factor) {
+    Value* q = heads_of(h, a_.q, a_.qk_norm ? &a_.qk_norm->q : nullptr, a_.heads, "q");
+    Value* k = heads_of(h, a_.k, a_.qk_norm ? &a_.qk_norm->k : nullptr, a_.kv_heads, "k");
+    Value* v = heads_of(h, a_.v, nullptr, a_.kv_heads, "v");
+    q = positioned(q, a_.qk_norm ? &a_.qk_norm->q : nullptr, "q");
+    k = positioned(k, a_.qk_norm ? &a_.qk_norm->k : nullptr, "k");
+    const auto layer = static_cast<int64_t>(layer_);
+    s_.tap(q, "q", layer);
+    s_.tap(k, "k", layer);
+    s_.tap(v, "v", layer);
+    // The query is scaled before the product, so that the scores stay in range.
+    q = scale(b_, q, a_.scale, at_ + "q_scaled");
+    const CachePair pair = s_.cache().empty() ? CachePair{k, v} : s_.cache().update(b_, layer_, k, v);
+    Value* out = merge_heads(b_, attend(q, pair), a_.heads, a_.head_dim, at_ + "context_channels");
+    return s_.project(out, a_.o, factor, at_ + "o");
   }
-  const Type type = spec.kv == KvKind::state ? Type::state(kHalf, one) : Type::tensor(kHalf, one);
-  for (size_t i = spec.first; i < spec.last; ++i) {
-    keys_.inputs.push_back(add_input(f, fmt::format("k_cache_{}{}", i, spec.state_suffix), type));
-    values_.inputs.push_back(add_input(f, fmt::format("v_cache_{}{}", i, spec.state_suffix), type));
+
+ private:
+  Value* heads_of(Value* h, const Projection& p, const Norm* norm, int64_t heads, const std::string& name) {
+    Value* x = s_.project(h, p, 1, at_ + name);
+    if (norm && a_.qk_norm->over_width) x = s_.norm(x, *norm, 1, 1, at_ + name + "_norm");
+    return split_heads(b_, x, heads, a_.head_dim, at_ + name + "_heads");
   }
-}
 
-void Cache::begin(Builder& b, Value* write, Value* position) {
-  if (write) {
-    write_ = write;
-    Value* sum = b.op("reduce_sum",
-                      {{"x", write}, {"axes", Constant::ints({3})}, {"keep_dims", Constant::boolean(true)}},
-                      "written");
-    keep_ = b.op("sub", {{"x", half(1)}, {"y", sum}}, "kept");
+  // Rotated, with a norm of the heads before or after.
+  Value* positioned(Value* x, const Norm* norm, const std::string& name) {
+    const bool of_heads = norm && !a_.qk_norm->over_width;
+    if (of_heads && !a_.qk_norm->after_rope) x = s_.head_norm(x, *norm, at_ + name + "_norm");
+    if (a_.rope)
+      x = rotate(b_, x, s_.cos(*a_.rope), s_.sin(*a_.rope), s_.model().ropes[*a_.rope].dims, at_ + name + "_rope");
+    if (of_heads && a_.qk_norm->after_rope) x = s_.head_norm(x, *norm, at_ + name + "_norm");
+    return x;
   }
-  if (position) {
-    // All of them here: int32 goes to the CPU, and between the layers it would cut them apart.
-    Value* end = b.op("add", {{"x", position}, {"y", Constant::ints({spec_.tokens.least})}}, "position_end");
-    const size_t entries = spec_.kv == KvKind::packed ? spec_.last - spec_.first : 1;
-    for (size_t i = 0; i < entries; ++i) {
-      const auto entry = static_cast<int64_t>(i);
-      begins_.push_back(bound(b, position, entry, fmt::format("begin_{}", i)));
-      ends_.push_back(bound(b, end, entry + 1, fmt::format("end_{}", i)));
-    }
+
+  // [1, heads, T, head_dim]
+  Value* attend(Value* q, const CachePair& pair) {
+    const int64_t heads = a_.heads, kv = a_.kv_heads, columns = s_.columns();
+    // Heads that share keys are folded into the rows: K and V are never repeated.
+    q = reshape(b_, pad_last(b_, q, width_, at_ + "q_padded"), {1, kv, -1, width_}, at_ + "q_rows");
+    const Constant no = Constant::boolean(false), yes = Constant::boolean(true);
+    Value* scores = b_.op("matmul", {{"x", q}, {"y", pair.keys}, {"transpose_x", no}, {"transpose_y", yes}},
+                          at_ + "scores");
+    scores = reshape(b_, scores, {1, heads, -1, columns}, at_ + "scores_heads");
+    if (a_.softcap > 0) scores = soft_cap(b_, scores, a_.softcap, at_ + "scores_capped");
+    scores = add(b_, scores, s_.mask(a_.reach), at_ + "scores_masked");
+    Value* p = a_.sinks ? softmax_with_sinks(scores)
+                        : b_.op("softmax", {{"x", scores}, {"axis", Constant::integer(-1)}}, at_ + "probabilities");
+    p = reshape(b_, p, {1, kv, -1, columns}, at_ + "probability_rows");
+    Value* out = b_.op("matmul", {{"x", p}, {"y", pair.values}, {"transpose_x", no}, {"transpose_y", no}},
+                       at_ + "attended");
+    if (width_ != a_.head_dim) out = slice_axis(b_, out, 3, 0, a_.head_dim, at_ + "attended_heads");
+    return reshape(b_, out, {1, heads, -1, a_.head_dim}, at_ + "context");
   }
-  for (Side* side : {&keys_, &values_})
-    if (spec_.kv == KvKind::packed)
-      side->packed = b.op("read_state", {{"input", side->inputs[0]}}, side->inputs[0]->name + "_old");
-}
 
-CachePair Cache::update(Builder& b, size_t layer, Value* key, Value* value) {
-  return {update(b, keys_, "k", layer, key), update(b, values_, "v", layer, value)};
-}
-
-// old * keep + write * rows: rows land where the one-hot says, everything else stays.
-Value* Cache::blend(Builder& b, Value* old, Value* rows, const std::string& name) {
-  Value* placed = b.op("matmul",
-                       {{"x", write_},
-                        {"y", rows},
-                        {"transpose_x", Constant::boolean(false)},
-                        {"transpose_y", Constant::boolean(false)}},
-                       name + "_placed");
-  return add(b, mul(b, old, keep_, name + "_kept"), placed, name + "_full");
-}
-
-// [entry, 0, row, 0]
-Value* Cache::bound(Builder& b, Value* row, int64_t entry, const std::string& name) {
-  Value* lead = b.constant(Constant::ints({entry, 0}), name + "_lead");
-  Value* tail = b.constant(Constant::ints({0}), name + "_tail");
-  return b.op("concat",
-              {{"values", std::vector<Value*>{lead, row, tail}},
-               {"axis", Constant::integer(0)},
-               {"interleave", Constant::boolean(false)}},
-              name);
-}
-
-// Rows position … position + T of entry `index` of the first axis.
-Value* Cache::insert(Builder& b, Value* old, Value* rows, size_t index, const std::string& name) {
-  Constant::Bytes begin_mask(4, std::byte{0}), end_mask(4, std::byte{0});
-  end_mask[1] = end_mask[3] = std::byte{1};
-  const Type mask = Type::tensor(DType::boolean, {4});
-  return b.op("slice_update",
-              {{"x", old},
-               {"update", rows},
-               {"begin", begins_[index]},
-               {"end", ends_[index]},
-               {"stride", Constant::ints({1, 1, 1, 1})},
-               {"begin_mask", Constant::from_bytes(mask, begin_mask)},
-               {"end_mask", Constant::from_bytes(mask, end_mask)},
-               {"squeeze_mask", Constant::from_bytes(mask, begin_mask)}},
-              name + "_full");
-}
-
-Value* Cache::update(Builder& b, Side& side, const char* letter, size_t layer, Value* rows) {
-  const std::string name = fmt::format("{}_{}", letter, layer);
-  const size_t index = layer - spec_.first;
-  const auto entry = static_cast<int64_t>(index);
-  if (spec_.kv == KvKind::io) side.rows.push_back(rows);
-  rows = pad_last(b, rows, width_, name + "_padded");
-  if (spec_.kv == KvKind::packed) {
-    if (spec_.write == KvWrite::slice) {
-      side.packed = insert(b, side.packed, rows, index, name);
-      return slice_axis(b, side.packed, 0, entry, entry + 1, name + "_layer");
-    }
-    Value* old = slice_axis(b, side.packed, 0, entry, entry + 1, name + "_old");
-    side.updated.push_back(blend(b, old, rows, name));
-    return side.updated.back();
+  // exp(s - m) / (sum of exp(s - m) + exp(sink - m)), m the largest of scores and sink.
+  Value* softmax_with_sinks(Value* scores) {
+    const Constant axes = Constant::ints({3}), keep = Constant::boolean(true);
+    Value* sinks = s_.weights().vector(b_, a_.sinks, {1, a_.heads, 1, 1}, 0, 1, at_ + "sinks");
+    Value* most =
+        b_.op("reduce_max", {{"x", scores}, {"axes", axes}, {"keep_dims", keep}}, at_ + "scores_max");
+    most = b_.op("maximum", {{"x", most}, {"y", sinks}}, at_ + "scores_most");
+    Value* e = b_.op("exp", {{"x", b_.op("sub", {{"x", scores}, {"y", most}}, at_ + "scores_below")}},
+                     at_ + "scores_exp");
+    Value* sum = b_.op("reduce_sum", {{"x", e}, {"axes", axes}, {"keep_dims", keep}}, at_ + "scores_sum");
+    Value* sink = b_.op("exp", {{"x", b_.op("sub", {{"x", sinks}, {"y", most}}, at_ + "sinks_below")}},
+                        at_ + "sinks_exp");
+    return b_.op("real_div", {{"x", e}, {"y", add(b_, sum, sink, at_ + "scores_total")}}, at_ + "probabilities");
   }
-  Value* store = side.inputs[index];
-  Value* old = spec_.kv == KvKind::state ? b.op("read_state", {{"input", store}}, name + "_old") : store;
-  Value* full = spec_.write == KvWrite::slice ? insert(b, old, rows, 0, name) : blend(b, old, rows, name);
-  if (spec_.kv == KvKind::state) b.op("write_state", {{"input", store}, {"data", full}}, name + "_write");
-  return full;
-}
 
-void Cache::end(Builder& b) {
-  int number = 0;
-  for (Side* side : {&keys_, &values_}) {
-    const char* letter = number++ == 0 ? "k" : "v";
-    if (spec_.kv == KvKind::packed) {
-      Value* all = side->packed;
-      if (spec_.write == KvWrite::mask && side->updated.size() > 1)
-        all = b.op("concat",
-                   {{"values", side->updated},
-                    {"axis", Constant::integer(0)},
-                    {"interleave", Constant::boolean(false)}},
-                   fmt::format("{}_all", letter));
-      else if (spec_.write == KvWrite::mask)
-        all = side->updated[0];
-      b.op("write_state", {{"input", side->inputs[0]}, {"data", all}}, fmt::format("{}_write", letter));
-    }
-    for (size_t i = 0; i < side->rows.size(); ++i)
-      b.output(b.op("identity", {{"x", side->rows[i]}}, fmt::format("{}_new_{}", letter, spec_.first + i)));
-  }
+  Scope& s_;
+  Builder& b_;
+  const Attention& a_;
+  size_t layer_;
+  std::string at_;
+  int64_t width_;  // of a row of keys
+};
+
+}  // namespace
+
+Value* lower_block(Scope& scope, size_t layer, const Attention& attention, Value* h, double factor) {
+  return AttentionBuilder(scope, layer, attention).build(h, factor);
 }
 
 }  // namespace anemone::lower

@@ -59,7 +59,7 @@ uint64_t layers_bytes(const Model& model, bool packed, size_t layers) {
   HollowWeights weights(packed);
   lower::LayersSpec spec;
   spec.last = layers;
-  spec.final_norm = true;
+  spec.first_stage = spec.last_stage = true;
   lower::build_layers(program, "main", model, weights, spec);
   return encoded(program);
 }

@@ -20,6 +20,7 @@ Json graph_json(const GraphBytes& g) { return {g.layers, g.layer, g.head, g.piec
 
 Json shape_json(const Planner& planner, const std::string& id) {
   const Model& m = planner.model();
+  const ModelSizes sizes = sizes_of(m);
   const StoredForm half = StoredForm::parse("fp16"), packed = StoredForm::parse("int8");
   return {
       {"id", id},
@@ -28,14 +29,14 @@ Json shape_json(const Planner& planner, const std::string& id) {
       {"parameters", planner.parameters()},
       {"hidden", m.hidden},
       {"layers", m.layers.size()},
-      {"heads", m.heads},
-      {"kvHeads", m.kv_heads},
-      {"headDim", m.head_dim},
-      {"cacheWidth", lower::cache_width(m)},
-      {"intermediate", m.intermediate},
+      {"heads", sizes.heads},
+      {"kvHeads", sizes.kv_heads},
+      {"headDim", sizes.head_dim},
+      {"cacheWidth", lower::cache_width(*first_attention(m))},
+      {"intermediate", sizes.intermediate},
       {"vocab", m.vocab},
       {"context", m.context},
-      {"tied", m.tied_head},
+      {"tied", m.vocabulary_head().tied},
       {"vectors", planner.vectors()},
       {"tokenizer", planner.tokenizer_bytes()},
       {"graph", {{"half", graph_json(planner.graph(half))}, {"packed", graph_json(planner.graph(packed))}}}};

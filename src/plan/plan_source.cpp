@@ -11,27 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has_weights(const fs::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const fs::path extension = entry.path().extension();
-    if (extension == ".safetensors" || extension == ".gguf") return true;
-  }
-  return false;
-}
-
-// What convert copies, or writes from a GGUF file's own values.
 uint64_t tokenizer_bytes(const Checkpoint& c) {
   uint64_t total = 0;
-  if (c.format() == CheckpointFormat::gguf) {
-    for (const GgufValue& v : c.gguf().values())
-      if (v.key.starts_with("tokenizer.")) total += v.bytes.size() + v.key.size() + 24;
-    return total;
-  }
-  std::error_code why;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model",
-                           "generation_config.json", "special_tokens_map.json", "chat_template.jinja"})
-    if (const uint64_t size = fs::file_size(c.folder() / name, why); !why) total += size;
+  for (const TokenizerFile& file : c.tokenizer().files) total += file.bytes;
   return total;
 }
 
@@ -50,7 +32,7 @@ PlanSource open_plan_source(const std::string& text) {
         .expected("a checkpoint, a config.json, or one of: " + names);
   }
   const bool folder = fs::is_directory(path, ignored);
-  if (folder ? fs::exists(path / "config.json", ignored) && !has_weights(path)
+  if (folder ? fs::exists(path / "config.json", ignored) && !Checkpoint::recognises(path)
              : path.filename() == "config.json")
     return {describe(Checkpoint::open_config(path)), "config.json", 0, 0};
   const Checkpoint c = Checkpoint::open(path);

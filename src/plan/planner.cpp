@@ -4,26 +4,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "families/weights.h"
 #include "plan/graph_bytes.h"
 
 namespace anemone {
 namespace {
-
-constexpr WeightRef Layer::*kProjections[] = {&Layer::q,    &Layer::k,  &Layer::v,   &Layer::o,
-                                              &Layer::gate, &Layer::up, &Layer::down};
-constexpr WeightRef Layer::*kVectors[] = {&Layer::attention_norm,
-                                          &Layer::q_bias,
-                                          &Layer::k_bias,
-                                          &Layer::v_bias,
-                                          &Layer::o_bias,
-                                          &Layer::q_norm,
-                                          &Layer::k_norm,
-                                          &Layer::mlp_norm,
-                                          &Layer::gate_bias,
-                                          &Layer::up_bias,
-                                          &Layer::down_bias,
-                                          &Layer::post_mlp_norm,
-                                          &Layer::post_attention_norm};
 
 double elements(const WeightRef& ref) {
   return static_cast<double>(ref.rows()) * static_cast<double>(std::max<int64_t>(1, ref.columns));
@@ -31,12 +16,17 @@ double elements(const WeightRef& ref) {
 
 // Counted in floating point first: a configuration alone may say anything.
 double count_parameters(const Model& m) {
-  double total = elements(m.embedding) + elements(m.final_norm) + (m.tied_head ? 0 : elements(m.lm_head));
-  for (const Layer& layer : m.layers) {
-    for (const auto ref : kProjections) total += elements(layer.*ref);
-    for (const auto ref : kVectors)
-      if (layer.*ref) total += elements(layer.*ref);
-  }
+  double total = 0;
+  each_weight(m, [&](const WeightUse& w) { total += elements(w.ref); });
+  return total;
+}
+
+// Bytes of keys and values, all layers, for one position.
+double cache_bytes(const Model& m) {
+  double total = 0;
+  for (const Layer& layer : m.layers)
+    if (const Attention* a = find_attention(layer))
+      total += static_cast<double>(a->kv_heads) * static_cast<double>(lower::cache_width(*a)) * 4;
   return total;
 }
 
@@ -61,16 +51,16 @@ int64_t longest_context(const Chip& chip) { return std::min(chip.limits().spatia
 Planner::Planner(Model model, uint64_t tokenizer_bytes)
     : model_(std::move(model)), tokenizer_bytes_(tokenizer_bytes) {
   const double parameters = count_parameters(model_);
-  const double cache = static_cast<double>(model_.layers.size()) * static_cast<double>(model_.kv_heads) *
-                       static_cast<double>(lower::cache_width(model_)) * 4;
+  const double cache = cache_bytes(model_);
   if (!(parameters < 1e13 && cache < 1e10 && model_.vocab <= 1 << 24))
     throw errorf("the model's sizes are beyond reason")
         .found(fmt::format("{:.3g} parameters, a vocabulary of {}, {:.3g} bytes of cache a position",
                            parameters, model_.vocab, cache))
         .expected("below 1e13, 16777216 and 1e10");
   parameters_ = static_cast<uint64_t>(parameters);
-  for (const auto ref : kVectors)
-    if (model_.layers[0].*ref) vectors_.push_back((model_.layers[0].*ref).rows());
+  each_weight(model_, 0, [&](const WeightUse& w) {
+    if (!w.is_matrix) vectors_.push_back(w.elements());
+  });
   half_ = graph_bytes(model_, false);
   packed_ = graph_bytes(model_, true);
 }
@@ -80,18 +70,15 @@ const GraphBytes& Planner::graph(const StoredForm& form) const {
 }
 
 uint64_t Planner::kv_bytes_per_position() const {
-  const auto width = static_cast<uint64_t>(lower::cache_width(model_));
-  return model_.layers.size() * static_cast<uint64_t>(model_.kv_heads) * width * 2 * 2;
+  return static_cast<uint64_t>(cache_bytes(model_));
 }
 
 uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) const {
   uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).layers;
   for (size_t i = shard.first; i < shard.last; ++i) {
-    for (const auto ref : kProjections) {
-      const WeightRef& w = model_.layers[i].*ref;
-      bytes += form.file_bytes(w.rows(), w.columns);
-    }
-    for (const int64_t size : vectors_) bytes += vector_file_bytes(size);
+    each_weight(model_, i, [&](const WeightUse& w) {
+      bytes += w.is_matrix ? form.file_bytes(w.ref.rows(), w.ref.columns) : vector_file_bytes(w.elements());
+    });
     bytes += graph(form).layer;
   }
   if (shard.last == model_.layers.size()) bytes += vector_file_bytes(model_.hidden);  // the final norm
@@ -119,10 +106,9 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
     p.layer_weights += shard.bytes;
     p.package_bytes += layers_package(shard, form);
     for (size_t i = shard.first; i < shard.last; ++i)
-      for (const auto ref : kProjections) {
-        const WeightRef& w = model_.layers[i].*ref;
-        p.read_bytes += form.read_bytes(w.rows(), w.columns, chip);
-      }
+      each_weight(model_, i, [&](const WeightUse& w) {
+        if (w.is_matrix) p.read_bytes += form.read_bytes(w.ref.rows(), w.ref.columns, chip);
+      });
   }
   for (const Shard& shard : p.shards.heads) {
     p.head_weights += shard.bytes;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "families/model.h"
-#include "lower/decoder.h"
+#include "lower/functions.h"
 #include "plan/calibration.h"
 #include "plan/shards.h"
 #include "plan/stored_form.h"

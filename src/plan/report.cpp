@@ -24,19 +24,20 @@ Json errors_json(const FitErrors& e) {
 
 Json model_json(const PlanSource& source, const Planner& planner) {
   const Model& m = planner.model();
+  const ModelSizes sizes = sizes_of(m);
   return {{"name", m.name},
           {"family", m.family},
           {"origin", source.origin},
           {"parameters", planner.parameters()},
           {"layers", m.layers.size()},
           {"hidden", m.hidden},
-          {"heads", m.heads},
-          {"kv_heads", m.kv_heads},
-          {"head_dim", m.head_dim},
-          {"intermediate", m.intermediate},
+          {"heads", sizes.heads},
+          {"kv_heads", sizes.kv_heads},
+          {"head_dim", sizes.head_dim},
+          {"intermediate", sizes.intermediate},
           {"vocabulary", m.vocab},
           {"context", m.context},
-          {"tied_head", m.tied_head},
+          {"tied_head", m.vocabulary_head().tied},
           {"stored_bytes", source.stored_bytes},
           {"kv_bytes_per_position", planner.kv_bytes_per_position()}};
 }

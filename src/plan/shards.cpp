@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "families/weights.h"
+
 namespace anemone {
 namespace {
 
@@ -46,9 +48,8 @@ ShardPlan plan_shards(const Model& model, size_t first, size_t last, const Weigh
   const uint64_t limit = limits.whole ? UINT64_MAX : limits.bytes;
   std::vector<uint64_t> items;
   for (size_t i = first; i < last; ++i) {
-    const Layer& l = model.layers[i];
     uint64_t total = 0;
-    for (const WeightRef* ref : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) total += bytes(*ref);
+    each_weight(model, i, [&](const WeightUse& w) { total += w.is_matrix ? bytes(w.ref) : 0; });
     items.push_back(total);
   }
   ShardPlan plan;
@@ -58,8 +59,9 @@ ShardPlan plan_shards(const Model& model, size_t first, size_t last, const Weigh
     shard.last += first;
   }
   items.clear();
+  if (!model.generates()) return plan;
   for (int64_t row = 0; row < model.vocab; row += limits.head_rows) {
-    WeightRef piece = model.lm_head;
+    WeightRef piece = model.vocabulary_head().weight;
     piece.row_end = piece.row_begin + std::min(limits.head_rows, model.vocab - row);
     items.push_back(bytes(piece));
   }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "reference/head.h"
+#include "reference/scope.h"
 
 namespace anemone {
 namespace {
@@ -30,10 +32,15 @@ ReferenceSession::ReferenceSession(const Reference& reference, ReferenceOptions 
     : reference_(reference),
       model_(reference.model_),
       options_(std::move(options)),
-      caches_(reference.model_.layers.size()) {
+      scope_(std::make_unique<ReferenceScope>(model_, reference.weights_, *reference.pool_, options_)),
+      memories_(reference.model_.layers.size()) {
   if (options_.first_position < 0)
     throw errorf("the first position is {}: it cannot be negative", options_.first_position);
 }
+
+ReferenceSession::~ReferenceSession() = default;
+
+int64_t ReferenceSession::position() const { return scope_->position(); }
 
 void ReferenceSession::check_ids(std::span<const int32_t> ids) const {
   for (const int32_t id : ids)
@@ -41,74 +48,96 @@ void ReferenceSession::check_ids(std::span<const int32_t> ids) const {
       throw Error("a token id is not in the vocabulary")
           .found(std::to_string(id))
           .expected(fmt::format("0 to {}", model_.vocab - 1));
+  const int64_t used = scope_->before() + static_cast<int64_t>(ids.size());
+  if (model_.embedding.positions && used + model_.embedding.first_position > model_.embedding.positions.rows())
+    throw errorf("the text is longer than the model's table of positions")
+        .found(fmt::format("{} tokens", used))
+        .expected(fmt::format("at most {}", model_.embedding.positions.rows() - model_.embedding.first_position));
 }
 
 std::vector<float> ReferenceSession::step(std::span<const int32_t> ids, LogitRows rows) {
   check_ids(ids);
   if (ids.empty()) return {};
-  if (rotary_.empty()) {
-    const int64_t used = position() + static_cast<int64_t>(ids.size());
-    for (const Rope& rope : model_.ropes)
-      rotary_.emplace_back(rope, std::max(options_.positions, used), options_.long_rope);
-  }
-  std::vector<float> logits;
-  for (size_t at = 0; at < ids.size(); at += kPiece) {
-    const auto part = ids.subspan(at, std::min(ids.size() - at, size_t{kPiece}));
-    const int64_t tokens = static_cast<int64_t>(part.size());
-    std::vector<float> x;
-    piece(part, x);
+  const bool causal = model_.causal();
+  if (!causal && scope_->before() > 0) throw Error("a text that is seen whole is computed in one step");
+  const size_t most = causal ? size_t{kPiece} : ids.size();
+  std::vector<float> result;
+  for (size_t at = 0; at < ids.size(); at += most) {
+    const auto part = ids.subspan(at, std::min(ids.size() - at, most));
+    scope_->cover(static_cast<int64_t>(part.size()), static_cast<int64_t>(ids.size() - at));
+    const std::vector<float> x = piece(part);
     const bool last = at + part.size() == ids.size();
     if (rows == LogitRows::none || (rows == LogitRows::last && !last)) continue;
-    const int64_t skipped = rows == LogitRows::last ? tokens - 1 : 0;
-    const std::vector<float> values = head(x.data() + elements(skipped, model_.hidden), tokens - skipped);
-    logits.insert(logits.end(), values.begin(), values.end());
+    const int64_t tokens = static_cast<int64_t>(part.size()), skipped = rows == LogitRows::last ? tokens - 1 : 0;
+    const std::vector<float> values =
+        compute_head(*scope_, std::span(x).subspan(elements(skipped, model_.hidden)), tokens - skipped);
+    result.insert(result.end(), values.begin(), values.end());
   }
-  return logits;
+  return result;
 }
 
-// Tokens through all layers and the final norm; x is [tokens, hidden] then.
-void ReferenceSession::piece(std::span<const int32_t> ids, std::vector<float>& x) {
-  const int64_t tokens = static_cast<int64_t>(ids.size()), hidden = model_.hidden;
-  x.resize(elements(tokens, hidden));
-  const float scale = static_cast<float>(model_.embedding_scale);
+std::vector<float> ReferenceSession::embed(std::span<const int32_t> ids) const {
+  const Embedding& e = model_.embedding;
+  const Weights& weights = reference_.weights_;
+  const auto hidden = static_cast<size_t>(model_.hidden);
+  std::vector<float> x(ids.size() * hidden), other(hidden);
+  const auto scale = static_cast<float>(e.scale);
   for (size_t t = 0; t < ids.size(); ++t) {
-    const std::span<float> row =
-        std::span(x).subspan(t * static_cast<size_t>(hidden), static_cast<size_t>(hidden));
-    reference_.weights_.row(model_.embedding, ids[t], row);
+    const std::span<float> row = std::span(x).subspan(t * hidden, hidden);
+    weights.row(e.tokens, ids[t], row);
     for (float& value : row) value *= scale;
+    const auto add = [&](const WeightRef& table, int64_t index) {
+      if (!table) return;
+      weights.row(table, index, other);
+      for (size_t i = 0; i < hidden; ++i) row[i] += other[i];
+    };
+    const int64_t at = scope_->before() + static_cast<int64_t>(t);
+    add(e.positions, at + e.first_position);
+    add(e.types, static_cast<size_t>(at) < options_.types.size() ? options_.types[static_cast<size_t>(at)] : 0);
   }
-  tap("embed_out", -1, x);
-  for (RotaryTable& table : rotary_) table.cover(position(), position() + tokens);
+  if (e.norm) scope_->normalise(*e.norm, x, model_.hidden);
+  return x;
+}
+
+void ReferenceSession::run_step(size_t layer, const ResidualStep& step, bool last, std::vector<float>& x,
+                                int64_t tokens) {
+  const auto at = static_cast<int64_t>(layer);
+  std::vector<float> h = x;
+  if (step.norm_in) scope_->normalise(*step.norm_in, h, model_.hidden);
+  std::vector<float> y = std::visit(
+      [&](const auto& block) { return compute_block(*scope_, layer, block, h, tokens, memories_[layer]); }, step.block);
+  scope_->tap(is_mixer(step.block) ? "attn_out" : "mlp_out", at, y);
+  if (step.norm_out) scope_->normalise(*step.norm_out, y, model_.hidden);
+  const auto vector = [&](const WeightRef& ref) {
+    return ref ? reference_.weights_.vector(ref) : std::vector<float>();
+  };
+  const std::vector<float> bias = vector(step.bias), gain = vector(step.gain), stream_bias = vector(step.stream_bias),
+                           stream_gain = vector(step.stream_gain);
+  const auto width = static_cast<size_t>(model_.hidden);
+  const auto balanced = [width](double value, const std::vector<float>& b, const std::vector<float>& g, size_t i) {
+    if (!b.empty()) value += static_cast<double>(b[i % width]);
+    return g.empty() ? value : value * static_cast<double>(g[i % width]);
+  };
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(balanced(static_cast<double>(x[i]), stream_bias, stream_gain, i) +
+                              balanced(static_cast<double>(y[i]) * step.scale, bias, gain, i));
+  if (step.norm_sum) scope_->normalise(*step.norm_sum, x, model_.hidden);
+  scope_->tap(last ? "layer_out" : "attn_residual", at, x);
+}
+
+// Tokens through all layers and the final norm: [tokens, hidden].
+std::vector<float> ReferenceSession::piece(std::span<const int32_t> ids) {
+  const auto tokens = static_cast<int64_t>(ids.size());
+  std::vector<float> x = embed(ids);
+  scope_->tap("embed_out", -1, x);
   for (size_t i = 0; i < model_.layers.size(); ++i) {
-    attention(i, x, tokens);
-    mlp(i, x, tokens);
-    tap("layer_out", static_cast<int64_t>(i), x);
+    const std::vector<ResidualStep>& steps = model_.layers[i].steps;
+    for (size_t j = 0; j < steps.size(); ++j) run_step(i, steps[j], j + 1 == steps.size(), x, tokens);
   }
-  normalise(model_.final_norm, x, hidden);
-  tap("final_norm", -1, x);
-  tokens_ += tokens;
-}
-
-std::vector<float> ReferenceSession::project(std::string_view name, size_t layer, const WeightRef& weight,
-                                             const WeightRef& bias, const std::vector<float>& x,
-                                             int64_t tokens) const {
-  const int64_t rows = weight.rows();
-  std::vector<float> y(elements(tokens, rows));
-  reference_.weights_.multiply(weight, x.data(), tokens, y.data());
-  if (bias) {
-    const std::vector<float> b = reference_.weights_.vector(bias);
-    for (size_t i = 0; i < y.size(); ++i) y[i] += b[i % b.size()];
-  }
-  if (options_.sums) {
-    float largest = reference_.weights_.largest_running_sum(weight, x.data(), tokens);
-    for (const float value : y) largest = std::max(largest, std::abs(value));
-    options_.sums(name, static_cast<int64_t>(layer), largest);
-  }
-  return y;
-}
-
-void ReferenceSession::tap(std::string_view name, int64_t layer, std::span<const float> values) const {
-  if (options_.tap) options_.tap(name, layer, values);
+  if (model_.final_norm) scope_->normalise(*model_.final_norm, x, model_.hidden);
+  scope_->tap("final_norm", -1, x);
+  scope_->advance(tokens);
+  return x;
 }
 
 }  // namespace anemone

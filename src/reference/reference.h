@@ -26,13 +26,21 @@ namespace anemone {
 // Values inside the model, as they come: what it is, of which layer (-1 outside of them), [tokens, width]
 // dense. A long text comes in several pieces.
 //     embed_out, layer_out, final_norm   the residual stream; attn_residual: in the middle of a layer
-//     attn_out, mlp_out                  what the blocks give, before a norm behind them and before they are added
+//     attn_out, mlp_out                  what the blocks give (attn_out: of any mixer), before a norm behind them, a scale,
+//                                        and before they are added
 //     q, k, v                            heads side by side; q and k normalised and rotated, not yet scaled
 //     gated                              what goes into down
+//     recurrent                          what a recurrent layer remembers after each token
 using ReferenceTap = std::function<void(std::string_view name, int64_t layer, std::span<const float> values)>;
 // The largest magnitude that a running sum of a product reached, terms taken in the order of the columns: of
 // q, k, v, o, gate, up, down (bias included) and of the scaled scores.
 using ReferenceSums = std::function<void(std::string_view name, int64_t layer, float largest)>;
+
+// What a layer remembers of the tokens so far.
+struct LayerMemory {
+  std::vector<float> k, v;     // [tokens, kv_heads, head_dim], keys normalised and rotated
+  std::vector<float> columns;  // of a recurrent layer: its state, the newest column last
+};
 
 struct ReferenceOptions {
   int64_t first_position = 0;  // of the first token
@@ -40,6 +48,7 @@ struct ReferenceOptions {
   // first step.
   int64_t positions = 0;
   LongRope long_rope = LongRope::by_length;
+  std::vector<int32_t> types;  // of the tokens, where the model has token types; empty: all 0
   ReferenceTap tap;
   ReferenceSums sums;  // costs about as much again as the step itself
 };
@@ -64,46 +73,32 @@ class Reference {
   Weights weights_;
 };
 
+class ReferenceScope;
+
 // One text on a Reference, which must outlive it.
 class ReferenceSession {
  public:
   explicit ReferenceSession(const Reference& reference, ReferenceOptions options = {});
+  ~ReferenceSession();
 
-  // Appends tokens and returns their logits: [tokens, vocab], [vocab] of the last one, or nothing.
+  // Appends tokens and returns what the head gives of them: for logits [tokens, vocab], [vocab] of the last one, or
+  // nothing. Where tokens see what comes behind them, a text is one step, and what compute_head says comes back.
   std::vector<float> step(std::span<const int32_t> ids, LogitRows rows = LogitRows::all);
   // Where the next token goes.
-  int64_t position() const { return options_.first_position + tokens_; }
-  // What a layer remembers: [tokens, kv_heads, head_dim], keys normalised and rotated.
-  std::span<const float> keys(size_t layer) const { return caches_.at(layer).k; }
-  std::span<const float> values(size_t layer) const { return caches_.at(layer).v; }
+  int64_t position() const;
+  const LayerMemory& memory(size_t layer) const { return memories_.at(layer); }
 
  private:
-  struct Cache {
-    std::vector<float> k, v;  // [tokens, kv_heads, head_dim]
-  };
-
   void check_ids(std::span<const int32_t> ids) const;
-  void piece(std::span<const int32_t> ids, std::vector<float>& x);
-  void attention(size_t layer, std::vector<float>& x, int64_t tokens);
-  void attend(const Layer& layer, const Cache& cache, const float* q, int64_t token, int64_t head,
-              float* out) const;
-  float largest_score_sum(const Layer& layer, const Cache& cache, const std::vector<float>& q,
-                          int64_t tokens) const;
-  void mlp(size_t layer, std::vector<float>& x, int64_t tokens);
-  std::vector<float> project(std::string_view name, size_t layer, const WeightRef& weight,
-                             const WeightRef& bias, const std::vector<float>& x, int64_t tokens) const;
-  void head_norm_and_rope(const Layer& layer, const WeightRef& norm, std::span<float> heads_of_tokens,
-                          int64_t heads, int64_t tokens);
-  void normalise(const WeightRef& weight, std::span<float> values, int64_t width) const;
-  void tap(std::string_view name, int64_t layer, std::span<const float> values) const;
-  std::vector<float> head(const float* x, int64_t tokens) const;
+  std::vector<float> embed(std::span<const int32_t> ids) const;
+  void run_step(size_t layer, const ResidualStep& step, bool last, std::vector<float>& x, int64_t tokens);
+  std::vector<float> piece(std::span<const int32_t> ids);
 
   const Reference& reference_;
   const Model& model_;
   ReferenceOptions options_;
-  std::vector<RotaryTable> rotary_;
-  std::vector<Cache> caches_;
-  int64_t tokens_ = 0;
+  std::unique_ptr<ReferenceScope> scope_;
+  std::vector<LayerMemory> memories_;
 };
 
 }  // namespace anemone

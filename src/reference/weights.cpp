@@ -20,27 +20,22 @@ float dot(const float* a, const float* b, int64_t count) {
   return static_cast<float>(sum);
 }
 
-// Rows [begin, end) of the weight, in the order of the model.
-void read(const TensorReader& tensor, const WeightRef& ref, int64_t begin, int64_t end,
-          std::span<float> out) {
-  if (ref.interleaved_head == 0) return tensor.read_rows(ref.row_begin + begin, ref.row_begin + end, out);
-  const size_t columns = static_cast<size_t>(ref.columns);
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t stored = ref.tensor_row(r);
-    tensor.read_rows(stored, stored + 1, out.subspan(static_cast<size_t>(r - begin) * columns, columns));
-  }
-}
-
 }  // namespace
 
 std::vector<float> Weights::vector(const WeightRef& ref) const {
   std::vector<float> values(static_cast<size_t>(ref.rows()));
-  read(checkpoint_.tensor(ref.tensor), ref, 0, ref.rows(), values);
+  read_rows(checkpoint_, ref, 0, ref.rows(), values);
+  return values;
+}
+
+std::vector<float> Weights::matrix(const WeightRef& ref) const {
+  std::vector<float> values(static_cast<size_t>(ref.rows() * ref.columns));
+  read_rows(checkpoint_, ref, 0, ref.rows(), values);
   return values;
 }
 
 void Weights::row(const WeightRef& ref, int64_t row, std::span<float> out) const {
-  read(checkpoint_.tensor(ref.tensor), ref, row, row + 1, out);
+  read_rows(checkpoint_, ref, row, row + 1, out);
 }
 
 void Weights::each_tile(const WeightRef& ref,
@@ -51,7 +46,7 @@ void Weights::each_tile(const WeightRef& ref,
     std::vector<float> tile(static_cast<size_t>(kTile * ref.columns));
     for (int64_t first = begin; first < end; first += kTile) {
       const int64_t last = std::min(first + kTile, end);
-      read(tensor, ref, first, last,
+      read_rows(tensor, ref, first, last,
            std::span(tile).first(static_cast<size_t>((last - first) * ref.columns)));
       visit(first, last, tile.data());
     }

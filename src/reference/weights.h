@@ -21,6 +21,8 @@ class Weights {
 
   // All of a vector (a norm, a bias), in the order of the model.
   std::vector<float> vector(const WeightRef& ref) const;
+  // All of a small matrix, row by row.
+  std::vector<float> matrix(const WeightRef& ref) const;
   // One row of a matrix, `columns` long.
   void row(const WeightRef& ref, int64_t row, std::span<float> out) const;
   // y[t][r] = sum over c of w[r][c] * x[t][c], for all rows of the weight; x and y are dense.

@@ -1,6 +1,6 @@
 // Bundle: a converted model, opened: immutable, shared by its sessions. It owns the packages, their
 // predictors and the threads.
-//     auto bundle = Bundle::open("bundle", {});
+//     auto bundle = Bundle::open("bundle", cpu_backend({}));
 //     Session session(bundle);
 //     std::vector<float> logits = session.forward(ids);               // [tokens, vocab]
 #pragma once
@@ -14,63 +14,55 @@
 #include <vector>
 
 #include "anemone/predictor.h"
-#include "base/mapped_file.h"
-#include "base/thread_pool.h"
-#include "mil/constant.h"
-#include "runtime/bundle_info.h"
+#include "bundle/bundle_info.h"
+#include "bundle/embedding.h"
+#include "predict/backend.h"
 
 namespace anemone {
 
-// Looks on while sessions run: what goes into a stage's functions and what comes out.
+// Looks on while sessions run.
 struct BundleWatch {
   // Values inside a function that its calls give beside the outputs; empty: none.
   std::function<std::vector<std::string>(size_t stage, const std::string& function)> taps;
-  std::function<void(size_t stage, const std::string& function, const std::map<std::string, Array>& inputs,
-                     const Prediction& result)>
-      seen;
+  // Behind every run of a call; `tokens` of its columns are real.
+  std::function<void(size_t stage, const std::string& function, const Call& call, int64_t tokens)> seen;
 };
 
 class Bundle {
  public:
   // Error when a file of the bundle is missing or has another size than bundle.json says.
-  static std::shared_ptr<const Bundle> open(const std::filesystem::path& path, const PredictOptions& options,
-                                            BundleWatch watch = {});
+  static std::shared_ptr<const Bundle> open(const std::filesystem::path& path,
+                                            std::shared_ptr<const Backend> backend, BundleWatch watch = {});
 
   const BundleInfo& info() const { return info_; }
   const std::filesystem::path& path() const { return path_; }
+  const Backend& backend() const { return *backend_; }
+  const EmbeddingReader& embedding() const { return *embedding_; }
+  const Package& package(size_t stage) const { return *packages_[stage]; }
   // The predictor of one function of one stage; made when first asked for.
   const Predictor& predictor(size_t stage, const std::string& function) const;
-  // Row `id` of the embedding, scaled, as the first stage takes it.
-  void embed(int64_t id, float* out) const;
+  // Tells the watch of a run.
+  void saw(size_t stage, const std::string& function, const Call& call, int64_t tokens) const;
   // Compiled lengths, ascending.
   const std::vector<int64_t>& tiers() const { return tiers_; }
+  // The functions of the first stage: what one call can take.
+  const std::vector<StageFunction>& functions() const { return info_.stages.front().functions; }
+  // The function of a stage for so many columns over that context (0: whatever it is); Error when there is none.
+  const StageFunction& function(size_t stage, int64_t width, int64_t context) const;
   // The most tokens that one call takes.
   int64_t most_tokens() const;
   // Bytes of weights and of the embedding, mapped from files.
   uint64_t weight_bytes() const;
   // Working memory of the predictors made so far.
-  uint64_t arena_bytes() const;
-  Arithmetic arithmetic() const { return options_.arithmetic; }
+  uint64_t working_bytes() const;
 
  private:
-  // Rows of the embedding inside a head's weights.
-  struct Rows {
-    Blob data, scales;
-    int64_t first = 0, count = 0;
-  };
-
-  void open_embedding();
-  void open_parts();
-  void read_part(int64_t id, float* out) const;
-
   std::filesystem::path path_;
   BundleInfo info_;
-  PredictOptions options_;
+  std::shared_ptr<const Backend> backend_;
   BundleWatch watch_;
-  std::shared_ptr<ThreadPool> pool_;
   std::vector<int64_t> tiers_;
-  std::shared_ptr<const MappedFile> embedding_, embedding_scales_;
-  std::vector<Rows> parts_;                               // instead of both
+  std::unique_ptr<const EmbeddingReader> embedding_;
   std::vector<std::shared_ptr<const Package>> packages_;  // by stage
   mutable std::mutex mutex_;
   mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;

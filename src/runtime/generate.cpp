@@ -32,7 +32,7 @@ class Loop {
         sampler_(options.sampling),
         stop_text_(options.stops),
         ids_(prompt.begin(), prompt.end()),
-        close_call_(close_call(session.bundle()->arithmetic())) {
+        close_call_(close_call(session.bundle()->backend().arithmetic())) {
     if (tokenizer) stream_.emplace(tokenizer, true);
     const auto& own = session.bundle()->info().eos;
     ends_.assign(own.begin(), own.end());

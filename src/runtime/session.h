@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "runtime/bundle.h"
+#include "runtime/stage_pass.h"
 
 namespace anemone {
 
@@ -35,10 +36,10 @@ class Cancelled : public Error {
   Cancelled() : Error("cancelled") {}
 };
 
-// Bytes, as the engine on the CPU holds them.
+// Bytes, as the backend holds them.
 struct MemoryUse {
   uint64_t weights = 0;  // mapped from the bundle's files, shared by all of its sessions
-  uint64_t cache = 0;    // keys and values of this session
+  uint64_t cache = 0;    // what this session remembers: keys, values, recurrent states and their snapshots
   uint64_t arena = 0;    // working memory, shared by sessions that take turns
 };
 
@@ -57,7 +58,8 @@ class Session {
 
   // A session of its own with the same past.
   Session fork() const;
-  // Forgets all tokens from `position` on. What comes next is as in a session that never saw them.
+  // Forgets all tokens from `position` on. What comes next is as in a session that never saw them. A recurrent state
+  // cannot be cut back: it is taken from the nearest snapshot before, and the tokens since then are computed again.
   void rewind(int64_t position);
   // How many of these tokens are the session's past already, in the same order from the start.
   int64_t common_prefix(std::span<const int32_t> ids) const;
@@ -78,27 +80,37 @@ class Session {
 
  private:
   struct Chunk {
-    const StageFunction* function = nullptr;  // of the layer stages, by name also in the others
+    const StageFunction* function = nullptr;  // of the first stage
     int64_t tokens = 0;                       // real ones
     int64_t width = 0;                        // what the function takes; the rest is padding
   };
-  struct HeadInput {
-    Array y;
-    int64_t width = 0, first = 0;  // its columns, and the first whose logits are wanted
+  // What recurrent layers remembered when so many tokens had been seen.
+  struct Snapshot {
+    int64_t position = 0;
+    std::vector<std::vector<Kept>> stages;
   };
-  using Arrays = std::map<std::string, Array>;
+  using Done = std::function<void(StagePass& pass, const Chunk& chunk, bool last)>;
+  using TakeHead = std::function<void(const StageFunction& function, const Call& call)>;
 
   Chunk choose(int64_t left) const;
-  void move_to_tier(int64_t context);
   void check(std::span<const int32_t> ids) const;
-  Arrays common_inputs(const Chunk& chunk) const;
-  Array run_layers(std::span<const int32_t> ids, const Chunk& chunk);
-  void run_stage(size_t stage, const Chunk& chunk, Arrays& inputs, Array& x);
-  HeadInput last_column(const Array& y, const Chunk& chunk) const;
-  void run_head(const HeadInput& in, const std::function<void(const HeadPiece&, const Prediction&)>& take);
-  void advance(std::span<const int32_t> ids,
-               const std::function<void(const Array& y, const Chunk& chunk, bool last)>& done);
-  void keep_rows(size_t stage, const Prediction& result, const Chunk& chunk);
+  // Feeds tokens chunk by chunk, moving to a longer tier where this one is full; `done` hears of each.
+  void advance(std::span<const int32_t> ids, const Done& done);
+  void run_layers(StagePass& pass, const Chunk& chunk);
+  // Calls `take` for each call that gives what the head computes. With last_only, heads that can are given the last
+  // column alone; head_column says where it is in what they give.
+  void run_head(StagePass& pass, const Chunk& chunk, bool last_only, const TakeHead& take);
+  bool head_takes_one() const;
+  int64_t head_column(const Chunk& chunk) const;
+
+  // session_past.cpp
+  const StageFunction& layer_function(size_t stage) const;  // any of the tier in use
+  void prepare_kept(size_t stage, const StageFunction& function);
+  void keep_outputs(size_t stage, const StageFunction& function, const Call& call, const Chunk& chunk);
+  void move_to_tier(int64_t context);
+  void take_snapshot();
+  void restore(const Snapshot& snapshot);
+  void forget_recurrent();
 
   std::shared_ptr<const Bundle> bundle_;
   SessionOptions options_;
@@ -106,9 +118,10 @@ class Session {
   int64_t position_ = 0;
   std::vector<int32_t> ids_;
   Progress progress_;
-  std::vector<std::unique_ptr<State>> states_;        // by stage
-  std::vector<std::map<std::string, Array>> caches_;  // kv io: by stage, k_cache_i and v_cache_i
-  Prediction whole_;  // of a stage that holds layers and head: what the last call gave
+  std::vector<std::unique_ptr<State>> states_;  // by stage
+  std::vector<std::vector<Kept>> kept_;         // by stage, where the host keeps caches
+  std::vector<const Call*> head_calls_;         // of the pass that runs: stages that hold layers and head
+  std::vector<Snapshot> snapshots_;             // ascending; only with recurrent states
   std::optional<NumericFault> fault_;
 };
 

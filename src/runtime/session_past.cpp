@@ -1,10 +1,37 @@
-// What a session remembers: forked, rewound, made shorter, measured.
+// What a session remembers: caches and recurrent states, forked, rewound, moved to a longer tier, measured.
 #include <algorithm>
+#include <cstring>
 
-#include "engine/cpu_predictor.h"
 #include "runtime/session.h"
 
 namespace anemone {
+namespace {
+
+// Recurrent states are kept for the last so many calls, and before them once in so many positions: a rewind computes
+// at most that many tokens again.
+constexpr size_t kRecentSnapshots = 16;
+constexpr int64_t kSnapshotDistance = 64;
+
+bool is_cache(const Role& role) { return role.kind == Role::Kind::keys || role.kind == Role::Kind::values; }
+
+// Copies the first rows of a cache [n, heads, S, width] into one of another length.
+Array resized(const Array& from, int64_t context) {
+  std::vector<int64_t> shape = from.shape();
+  const int64_t outer = shape[0] * shape[1], old = shape[2], width = shape[3];
+  shape[2] = context;
+  Array to(DType::fp32, shape);
+  for (int64_t i = 0; i < outer; ++i)
+    std::memcpy(to.values<float>().data() + i * context * width, from.values<float>().data() + i * old * width,
+                static_cast<size_t>(std::min(old, context) * width) * sizeof(float));
+  return to;
+}
+
+const Port* find_role(const std::vector<Port>& ports, const Role& role) {
+  const auto it = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.role == role; });
+  return it == ports.end() ? nullptr : &*it;
+}
+
+}  // namespace
 
 int64_t Session::capacity() const { return options_.function.empty() ? bundle_->tiers().back() : tier_; }
 
@@ -22,35 +49,151 @@ void Session::check(std::span<const int32_t> ids) const {
           .expected(fmt::format("0 to {}", bundle_->info().vocab - 1));
 }
 
+const StageFunction& Session::layer_function(size_t stage) const {
+  for (const StageFunction& f : bundle_->info().stages[stage].functions)
+    if (f.context == tier_) return f;
+  throw errorf("a stage has no function for the context {}", tier_).at(bundle_->path().string());
+}
+
+// Where the host keeps caches: zeros at first.
+void Session::prepare_kept(size_t stage, const StageFunction& function) {
+  if (!kept_[stage].empty()) return;
+  for (const Port& port : function.interface.inputs) {
+    if (!is_cache(port.role) && port.role.kind != Role::Kind::recurrent) continue;
+    for (const TensorInfo& input : bundle_->predictor(stage, function.name).signature().inputs)
+      if (input.name == port.name) kept_[stage].push_back({port.role, Array(DType::fp32, input.shape)});
+  }
+}
+
+// The new rows go into the host's cache.
+void Session::keep_outputs(size_t stage, const StageFunction& function, const Call& call, const Chunk& chunk) {
+  for (const Port& port : function.interface.outputs) {
+    Role wanted = port.role;
+    if (port.role.kind == Role::Kind::new_keys)
+      wanted.kind = Role::Kind::keys;
+    else if (port.role.kind == Role::Kind::new_values)
+      wanted.kind = Role::Kind::values;
+    else if (port.role.kind == Role::Kind::new_recurrent)
+      wanted.kind = Role::Kind::recurrent;
+    else
+      continue;
+    const auto kept = std::find_if(kept_[stage].begin(), kept_[stage].end(),
+                                   [&](const Kept& k) { return k.role == wanted; });
+    if (kept == kept_[stage].end()) throw errorf("the output '{}' belongs to no input", port.name);
+    const Array rows = call.output(port.name).copy();
+    if (wanted.kind == Role::Kind::recurrent) {
+      kept->array = rows;
+      continue;
+    }
+    const int64_t heads = kept->array.shape()[1], context = kept->array.shape()[2], width = kept->array.shape()[3],
+                  dim = rows.shape()[3];
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t t = 0; t < chunk.tokens; ++t)
+        std::memcpy(kept->array.values<float>().data() + (h * context + position_ + t) * width,
+                    rows.values<float>().data() + (h * chunk.width + t) * dim, static_cast<size_t>(dim) * sizeof(float));
+  }
+}
+
+void Session::move_to_tier(int64_t context) {
+  const auto& stages = bundle_->info().stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (Kept& kept : kept_[s])
+      if (is_cache(kept.role)) kept.array = resized(kept.array, context);
+    if (!states_[s]) continue;
+    const StageFunction& old = layer_function(s);
+    const auto next = std::find_if(stages[s].functions.begin(), stages[s].functions.end(),
+                                   [&](const StageFunction& f) { return f.context == context; });
+    std::unique_ptr<State> state = bundle_->predictor(s, next->name).make_state();
+    for (const Port& port : next->interface.states)
+      if (const Port* from = find_role(old.interface.states, port.role)) {
+        const Array value = states_[s]->get(from->name);
+        state->set(port.name, is_cache(port.role) ? resized(value, context) : value);
+      }
+    states_[s] = std::move(state);
+  }
+  tier_ = context;
+}
+
 Session Session::fork() const {
   Session out(bundle_, options_);
   out.tier_ = tier_;
   out.position_ = position_;
   out.ids_ = ids_;
-  out.caches_ = caches_;
+  out.kept_ = kept_;
+  out.snapshots_ = snapshots_;
   out.fault_ = fault_;
-  const auto& stages = bundle_->info().stages;
-  for (size_t s = 0; s < states_.size(); ++s) {
-    if (!states_[s]) continue;
-    const auto& functions = stages[s].functions;
-    const auto same = std::find_if(functions.begin(), functions.end(),
-                                   [&](const StageFunction& f) { return f.context == tier_; });
-    out.states_[s] = bundle_->predictor(s, same->name).make_state();
-    for (const std::string& name : states_[s]->names()) out.states_[s]->set(name, states_[s]->get(name));
-  }
+  for (size_t s = 0; s < states_.size(); ++s)
+    if (states_[s]) out.states_[s] = states_[s]->clone();
   return out;
+}
+
+void Session::take_snapshot() {
+  if (!bundle_->info().recurrent()) return;
+  Snapshot snapshot{position_, std::vector<std::vector<Kept>>(states_.size())};
+  for (size_t s = 0; s < states_.size(); ++s) {
+    for (const Kept& kept : kept_[s])
+      if (kept.role.kind == Role::Kind::recurrent) snapshot.stages[s].push_back(kept);
+    if (!states_[s]) continue;
+    for (const Port& port : layer_function(s).interface.states)
+      if (port.role.kind == Role::Kind::recurrent)
+        snapshot.stages[s].push_back({port.role, states_[s]->get(port.name)});
+  }
+  snapshots_.push_back(std::move(snapshot));
+  // Of the older ones, the first of each stretch stays.
+  if (snapshots_.size() <= kRecentSnapshots) return;
+  const auto old = snapshots_.end() - static_cast<ptrdiff_t>(kRecentSnapshots) - 1;
+  if (old != snapshots_.begin() && (old - 1)->position / kSnapshotDistance == old->position / kSnapshotDistance)
+    snapshots_.erase(old);
+}
+
+void Session::restore(const Snapshot& snapshot) {
+  for (size_t s = 0; s < states_.size(); ++s)
+    for (const Kept& saved : snapshot.stages[s]) {
+      for (Kept& kept : kept_[s])
+        if (kept.role == saved.role) kept.array = saved.array;
+      if (!states_[s]) continue;
+      if (const Port* port = find_role(layer_function(s).interface.states, saved.role))
+        states_[s]->set(port->name, saved.array);
+    }
+}
+
+// Back to the start: zeros.
+void Session::forget_recurrent() {
+  for (size_t s = 0; s < states_.size(); ++s) {
+    for (Kept& kept : kept_[s])
+      if (kept.role.kind == Role::Kind::recurrent) kept.array = Array(DType::fp32, kept.array.shape());
+    if (!states_[s]) continue;
+    for (const Port& port : layer_function(s).interface.states)
+      if (port.role.kind == Role::Kind::recurrent)
+        states_[s]->set(port.name, Array(DType::fp32, states_[s]->get(port.name).shape()));
+  }
 }
 
 void Session::rewind(int64_t position) {
   if (position < 0 || position > position_)
     throw errorf("cannot rewind to {}", position).expected(fmt::format("0 to {}", position_));
+  if (position == position_) return;
+  std::vector<int32_t> again;  // tokens to compute once more, for what recurrent layers remember of them
+  int64_t from = position;
+  const bool recurrent = bundle_->info().recurrent();
+  if (recurrent) {
+    while (!snapshots_.empty() && snapshots_.back().position > position) snapshots_.pop_back();
+    from = snapshots_.empty() ? 0 : snapshots_.back().position;
+    again.assign(ids_.begin() + from, ids_.begin() + position);
+  }
   // Rows behind the position are masked out, and written before they are seen again.
-  position_ = position;
-  ids_.resize(static_cast<size_t>(position));
+  position_ = from;
+  ids_.resize(static_cast<size_t>(from));
   // Back to the tier where a session with this past would be: the same functions, the same sums.
   const auto& tiers = bundle_->tiers();
-  const int64_t home = *std::lower_bound(tiers.begin(), tiers.end(), position);
+  const int64_t home = *std::lower_bound(tiers.begin(), tiers.end(), from);
   if (options_.function.empty() && home != tier_) move_to_tier(home);
+  if (!recurrent) return;
+  if (snapshots_.empty())
+    forget_recurrent();
+  else
+    restore(snapshots_.back());
+  if (!again.empty()) advance(again, [](StagePass&, const Chunk&, bool) {});
 }
 
 int64_t Session::common_prefix(std::span<const int32_t> ids) const {
@@ -63,18 +206,20 @@ void Session::slide(int64_t first, int64_t recent) {
     throw errorf("cannot keep {} and {} tokens of {}", first, recent, position_);
   const std::vector<int32_t> tail(ids_.end() - recent, ids_.end());
   rewind(first);
-  advance(tail, [](const Array&, const Chunk&, bool) {});
+  advance(tail, [](StagePass&, const Chunk&, bool) {});
 }
 
 MemoryUse Session::memory() const {
   MemoryUse use;
   use.weights = bundle_->weight_bytes();
-  use.arena = bundle_->arena_bytes();
-  for (size_t s = 0; s < states_.size(); ++s) {
-    for (const auto& [name, cache] : caches_[s]) use.cache += cache.bytes().size();
-    if (states_[s]) use.cache += state_bytes(*states_[s]);
-  }
-  use.arena = bundle_->arena_bytes();
+  use.arena = bundle_->working_bytes();
+  const auto add = [&](const std::vector<Kept>& kept) {
+    for (const Kept& k : kept) use.cache += k.array.bytes().size();
+  };
+  for (const auto& kept : kept_) add(kept);
+  for (const auto& state : states_) use.cache += state ? state->bytes() : 0;
+  for (const Snapshot& snapshot : snapshots_)
+    for (const auto& kept : snapshot.stages) add(kept);
   return use;
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kIdNames[] = {"input_ids", "ids", "tokens"};
 constexpr const char* kInner[] = {"embed_out", "final_norm"};
-constexpr const char* kInnerOfLayer[] = {"layer_out_", "attn_out_", "mlp_out_", "q_", "k_", "v_"};
+constexpr const char* kInnerOfLayer[] = {"layer_out_", "attn_out_", "mlp_out_", "q_",
+                                         "k_",         "v_",        "recurrent_"};
 
 // The number behind a prefix, or -1.
 int64_t number_after(const std::string& name, std::string_view prefix) {
@@ -212,15 +213,15 @@ Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> pro
     throw errorf("the bundle gives only the best token, not logits: there is no golden to capture")
         .at(bundle.string())
         .hint("convert without --argmax-output");
-  const Form form = stepper.form_for(total);
-  Caches caches = stepper.empty_caches(form);
+  const CallShape shape = stepper.shape_for(total);
+  Caches caches = stepper.empty_caches(shape);
   std::map<std::string, Golden::Rows> inner;
   int64_t position = 0;
   Golden g = feed(prompt, options.steps, info.vocab, [&](std::span<const int32_t> ids) {
     std::vector<float> logits;
     while (!ids.empty()) {
-      const int64_t tokens = std::min<int64_t>(static_cast<int64_t>(ids.size()), form.most_tokens);
-      const StepResult step = stepper.step(form, ids.first(static_cast<size_t>(tokens)), position, caches);
+      const int64_t tokens = std::min<int64_t>(static_cast<int64_t>(ids.size()), shape.most_tokens);
+      const StepResult step = stepper.step(shape, ids.first(static_cast<size_t>(tokens)), position, caches);
       logits.insert(logits.end(), step.logits.begin(), step.logits.end());
       for (const auto& [name, values] : step.inner)
         if (is_inner(name)) append(inner[name], values, tokens);

@@ -58,7 +58,7 @@ std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
   std::vector<int32_t> ids = c.options.ids;
   if (ids.empty()) {
     const Ordinary ordinary(c.model.vocab, c.model.hidden,
-                            [&](int64_t id, std::span<float> row) { c.bundle->embed(id, row.data()); });
+                            [&](int64_t id, std::span<float> row) { c.bundle->embedding().read({.id = id}, row); });
     std::vector<int64_t> special = c.model.eos;
     for (const auto& id : {c.model.bos, c.model.pad})
       if (id) special.push_back(*id);
@@ -149,7 +149,7 @@ void Climber::say(const std::string& what) const {
 }
 
 StepperOptions Climber::stepper_options(Arithmetic arithmetic, bool taps) const {
-  return {.arithmetic = arithmetic, .threads = options.threads, .positions = tokens, .taps = taps};
+  return {.arithmetic = arithmetic, .threads = options.threads, .positions = tokens, .taps = taps, .backend = options.backend};
 }
 
 std::string Climber::logit_problem(const FigureRow& row) const {
@@ -202,11 +202,10 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
     throw errorf("give a source or a golden, one of the two");
   if (options.steps < 1) throw errorf("--steps must be at least 1");
   if (options.arithmetics.empty()) throw errorf("no arithmetic to verify in");
-  PredictOptions predict;
-  predict.threads = options.threads;
-  Climber c{.options = options, .path = path, .bundle = Bundle::open(path, predict)};
+  Climber c{
+      .options = options, .path = path, .bundle = Bundle::open(path, options.backend({.threads = options.threads}))};
   for (const Stage& stage : c.bundle->info().stages)
-    if (stage.last_layer > stage.first_layer) {
+    if (stage.has_layers()) {
       c.first_layer = stage.first_layer;
       break;
     }

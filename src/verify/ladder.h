@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "anemone/predictor.h"
+#include "engine/cpu_backend.h"
 #include "reference/ranges.h"
 #include "verify/figures.h"
 #include "verify/golden.h"
@@ -50,6 +50,7 @@ struct VerifyOptions {
   double min_cosine = kMinCosine;
   std::vector<Arithmetic> arithmetics = {Arithmetic::fp32, Arithmetic::fp16};
   int threads = 0;
+  MakeBackend backend = cpu_backend;  // what runs the packages
   // What is being done, for people; false cancels (an Error).
   std::function<bool(const std::string& what)> progress;
 };

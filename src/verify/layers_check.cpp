@@ -29,37 +29,51 @@ constexpr Part kParts[] = {
 int64_t token_to_look_at(const Climber& c) {
   const BundleInfo& info = c.bundle->info();
   const Ordinary ordinary(info.vocab, info.hidden,
-                          [&](int64_t id, std::span<float> row) { c.bundle->embed(id, row.data()); });
+                          [&](int64_t id, std::span<float> row) { c.bundle->embedding().read({.id = id}, row); });
   for (int64_t t = c.truth.prompt - 1; t > 0 && t > c.truth.prompt - 9; --t)
     if (ordinary(c.truth.ids[static_cast<size_t>(t)]) && c.truth.logits.has(t)) return t;
   return c.truth.prompt - 1;
 }
 
-// Whether the truth knows the keys and values of the tokens [0, count).
-bool knows_cache(const Climber& c, int64_t layers, int64_t count) {
-  for (int64_t i = 0; i < layers; ++i)
-    for (const char* side : {"k", "v"}) {
-      const Golden::Rows* rows = c.truth.find(side, i);
-      if (!rows || !rows->has(0) || !rows->has(count - 1)) return false;
-    }
+// Whether the truth knows what the layers remember of the tokens [0, count).
+bool knows_cache(const Climber& c, const Caches& caches, int64_t count) {
+  for (size_t i = 0; i < caches.layers.size(); ++i) {
+    const auto knows = [&](const char* name, int64_t first) {
+      const Golden::Rows* rows = c.truth.find(name, static_cast<int64_t>(i));
+      return rows && rows->has(first) && rows->has(count - 1);
+    };
+    if (!caches.layers[i].k.empty() && !(knows("k", 0) && knows("v", 0))) return false;
+    if (!caches.layers[i].recurrent.empty() && !knows("recurrent", count - 1)) return false;
+  }
   return true;
 }
 
+// Keys and values of the tokens [0, count), and what recurrent layers remember before the last of them.
 void fill_cache(const Climber& c, int64_t count, Caches& caches) {
-  const int64_t dim = c.bundle->info().head_dim;
-  for (size_t i = 0; i < caches.layers.size(); ++i)
+  for (size_t i = 0; i < caches.layers.size(); ++i) {
+    LayerCache& layer = caches.layers[i];
+    const auto index = static_cast<int64_t>(i);
+    if (!layer.recurrent.empty()) {
+      std::fill(layer.recurrent.begin(), layer.recurrent.end(), 0.0f);
+      if (count > 1) {
+        const std::span<const float> row = c.truth.find("recurrent", index)->row(count - 2);
+        std::copy_n(row.begin(), std::min(row.size(), layer.recurrent.size()), layer.recurrent.begin());
+      }
+    }
+    if (layer.k.empty()) continue;
     for (const char* side : {"k", "v"})
       for (int64_t t = 0; t < count; ++t) {
-        const std::span<const float> row = c.truth.find(side, static_cast<int64_t>(i))->row(t);
-        if (static_cast<int64_t>(row.size()) != caches.kv_heads * dim)
+        const std::span<const float> row = c.truth.find(side, index)->row(t);
+        const int64_t dim = static_cast<int64_t>(row.size()) / layer.kv_heads;
+        if (dim > layer.width || dim * layer.kv_heads != static_cast<int64_t>(row.size()))
           throw errorf("'{}_{}' of the golden has rows of another size", side, i)
               .found(fmt::format("{}", row.size()))
-              .expected(fmt::format("{}", caches.kv_heads * dim));
-        LayerCache& layer = caches.layers[i];
-        for (int64_t h = 0; h < caches.kv_heads; ++h)
+              .expected(fmt::format("{} heads of at most {}", layer.kv_heads, layer.width));
+        for (int64_t h = 0; h < layer.kv_heads; ++h)
           std::copy_n(row.begin() + h * dim, dim,
-                      caches.row(side[0] == 'k' ? layer.k : layer.v, h, t).begin());
+                      caches.row(layer, side[0] == 'k' ? layer.k : layer.v, h, t).begin());
       }
+  }
   caches.changed = true;
 }
 
@@ -67,11 +81,11 @@ void fill_cache(const Climber& c, int64_t count, Caches& caches) {
 void feed(const Climber& c, const Stepper& stepper, int64_t context, int64_t count, Caches& caches,
           std::map<std::string, double>& largest) {
   for (int64_t at = 0; at < count;) {
-    const Form* best = nullptr;
-    for (const Form& form : stepper.forms())
-      if (form.context == context &&
-          (!best || (form.least_tokens <= count - at && at + form.most_tokens <= context)))
-        best = &form;
+    const CallShape* best = nullptr;
+    for (const CallShape& shape : stepper.shapes())
+      if (shape.context == context &&
+          (!best || (shape.least_tokens <= count - at && at + shape.most_tokens <= context)))
+        best = &shape;
     const int64_t tokens = std::min(best->most_tokens, count - at);
     const StepResult r = stepper.step(
         *best, std::span(c.truth.ids).subspan(static_cast<size_t>(at), static_cast<size_t>(tokens)), at,
@@ -187,16 +201,16 @@ Rung check_stateless(Climber& c) {
   for (const Arithmetic a : c.options.arithmetics) {
     c.say(fmt::format("one token, layer by layer, {} arithmetic", arithmetic_name(a)));
     const Stepper stepper(c.path, c.stepper_options(a, true));
-    const Form& form = stepper.form_for(c.tokens);
+    const CallShape& shape = stepper.shape_for(c.tokens);
     layers = stepper.layers();
-    Caches caches = stepper.empty_caches(form);
-    known = knows_cache(c, layers, token + 1);
+    Caches caches = stepper.empty_caches(shape);
+    known = knows_cache(c, caches, token + 1);
     std::map<std::string, double> largest;
     const bool measuring = c.report.magnitudes.empty();
-    if (!known || measuring) feed(c, stepper, form.context, known ? c.truth.prompt : token, caches, largest);
+    if (!known || measuring) feed(c, stepper, shape.context, known ? c.truth.prompt : token, caches, largest);
     if (known) fill_cache(c, token + 1, caches);
     const StepResult r =
-        stepper.step(form, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
+        stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     for (const auto& [name, value] : r.magnitude) largest[name] = std::max(largest[name], value);
     if (measuring) measure(c, layers, largest, rung);
     std::string problem = compare_layers(c, r, token, layers, a);

@@ -37,10 +37,9 @@ std::span<const int32_t> greedy_of(const Climber& c) {
 
 // What the runtime makes of the prompt, always taking the best token.
 std::vector<int32_t> make_text(Climber& c, Arithmetic arithmetic, Rung& rung) {
-  PredictOptions predict;
-  predict.arithmetic = arithmetic;
-  predict.threads = c.options.threads;
-  Session session(Bundle::open(c.path, predict), {.positions = c.tokens});
+  Session session(
+      Bundle::open(c.path, c.options.backend({.arithmetic = arithmetic, .threads = c.options.threads})),
+      {.positions = c.tokens});
   const bool picks = c.bundle->info().argmax;
   std::span<const int32_t> fresh = std::span(c.truth.ids).first(static_cast<size_t>(c.truth.prompt));
   std::vector<int32_t> made;
@@ -163,10 +162,10 @@ Rung check_reference(Climber& c) {
     rung.verdict = Verdict::warned;
     rung.notes.push_back("so short a prompt hardly exercises attention, and a first token alone misleads");
   }
-  for (const MaskInfo& m : c.bundle->info().masks)
-    if (m.window >= c.tokens)
-      rung.notes.push_back(fmt::format("the window of {} is not reached by {} tokens; a longer --text would",
-                                       m.window, c.tokens));
+  for (const Reach& m : c.bundle->info().masks)
+    if (m.size >= c.tokens)
+      rung.notes.push_back(fmt::format("the window of {} is not reached by {} tokens; a longer --text would", m.size,
+                                       c.tokens));
   return rung;
 }
 

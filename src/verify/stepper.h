@@ -1,9 +1,9 @@
 // Stepper: runs a bundle's packages one call at a time, with the cache laid open: what a call finds there, what
 // it leaves, and the values inside the shards.
 //     Stepper stepper("bundle", {.taps = true});
-//     Form form = stepper.form_for(64);
-//     Caches caches = stepper.empty_caches(form);
-//     StepResult r = stepper.step(form, ids, 0, caches);       // r.logits, r.inner["layer_out_3"], …
+//     CallShape shape = stepper.shape_for(64);
+//     Caches caches = stepper.empty_caches(shape);
+//     StepResult r = stepper.step(shape, ids, 0, caches);       // r.logits, r.inner["layer_out_3"], …
 // It builds the inputs from bundle.json by itself, as docs/bundle.md says, and shares nothing with the
 // runtime's Session: the two are held against each other.
 #pragma once
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "anemone/predictor.h"
-#include "base/thread_pool.h"
+#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 
 namespace anemone {
@@ -29,28 +29,33 @@ struct StepperOptions {
   int threads = 0;
   int64_t positions = 0;  // in use in all, for longrope; 0: the bundle's longest context
   bool taps = false;      // fetch the values inside
+  MakeBackend backend = cpu_backend;
 };
 
-// One way to call the layers: a function name, shared by all shards of layers.
-struct Form {
-  std::string function;
+// One way to call the layers: so many tokens over a cache of that length, in all stages alike.
+struct CallShape {
+  std::string function;  // its name in the first stage
   int64_t least_tokens = 1, most_tokens = 1;
   int64_t context = 0;
 };
 
-// Keys and values of one layer, [kv_heads, context, width] each.
+// What one layer remembers.
 struct LayerCache {
-  std::vector<float> k, v;
+  int64_t kv_heads = 0, width = 0;
+  std::vector<float> k, v;        // [kv_heads, context, width] each
+  std::vector<float> recurrent;   // of a recurrent layer, as its state holds it
 };
 // A text's cache, open to be read and changed between calls. It belongs to one tier.
 struct Caches {
-  int64_t kv_heads = 0, context = 0, width = 0;
+  int64_t context = 0;
   std::vector<LayerCache> layers;
   std::vector<std::unique_ptr<State>> states;  // by stage; what the calls work on
   bool changed = true;  // `layers` was changed by hand, so the states must be set from it
 
-  std::span<float> row(std::vector<float>& side, int64_t head, int64_t position) const;
-  std::span<const float> row(const std::vector<float>& side, int64_t head, int64_t position) const;
+  // `side` is k or v of `layer`.
+  std::span<float> row(const LayerCache& layer, std::vector<float>& side, int64_t head, int64_t position) const;
+  std::span<const float> row(const LayerCache& layer, const std::vector<float>& side, int64_t head,
+                             int64_t position) const;
 };
 
 struct StepResult {
@@ -71,46 +76,47 @@ class Stepper {
   const std::filesystem::path& path() const { return bundle_->path(); }
   int64_t first_layer() const { return first_layer_; }
   int64_t layers() const { return layers_; }
-  const std::vector<Form>& forms() const { return forms_; }  // by context, then by tokens
-  // The form of fewest tokens in the shortest tier that holds so many positions. Error when none does.
-  const Form& form_for(int64_t positions) const;
+  const std::vector<CallShape>& shapes() const { return shapes_; }  // by context, then by tokens
+  // The one of fewest tokens in the shortest tier that holds so many positions. Error when none does.
+  const CallShape& shape_for(int64_t positions) const;
 
-  Caches empty_caches(const Form& form) const;
-  // Runs tokens (at most form.most_tokens) from `position` on. Fewer than form.least_tokens are padded.
-  StepResult step(const Form& form, std::span<const int32_t> ids, int64_t position, Caches& caches) const;
+  Caches empty_caches(const CallShape& shape) const;
+  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded.
+  StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position, Caches& caches) const;
 
  private:
   using Arrays = std::map<std::string, Array>;
-  struct Call {
-    const Form& form;
+  struct Pass {
+    const CallShape& shape;
     std::span<const int32_t> ids;
     int64_t position, tokens, width;  // width: what the function takes, padding included
   };
 
-  // A value inside a shard: its name there, and in a golden.
-  struct Tap {
-    std::string value, golden;
-    double scale = 1;  // how much larger it stands in the shard
-  };
-
   const Predictor& predictor(size_t stage, const std::string& function) const;
   std::vector<Tap> taps_of(size_t stage, const std::string& function) const;
-  Arrays common_inputs(const Call& call) const;
-  Array embedded(const Call& call) const;
-  void run_layers(size_t stage, const Call& call, const Arrays& common, Array& x, Caches& caches,
-                  Prediction& last, StepResult& out) const;
-  void run_head(const Call& call, const Array& y, const Prediction& last, StepResult& out) const;
-  void take_piece(const Call& call, const HeadPiece& piece, const Prediction& result, int64_t number,
+  Array input_for(const Role& role, const TensorInfo& info, const Pass& pass, const Array& stream,
+                  const Caches& caches) const;
+  Array embedded(const Pass& pass) const;
+  Array mask_for(const Reach& reach, const Pass& pass) const;
+  Array rotation(const RopeTable& rope, bool cosine, const Pass& pass) const;
+  std::span<float> remembered(const Role& role, size_t index, Caches& caches) const;
+  std::span<const float> remembered(const Role& role, size_t index, const Caches& caches) const;
+  Prediction run_stage(size_t stage, const Pass& pass, Array& stream, Caches& caches, StepResult& out) const;
+  void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,
+                    Caches& caches) const;
+  void take_logits(const StageFunction& function, size_t stage, const Prediction& result, const Pass& pass,
+                   StepResult& out) const;
+  void take_best(const StageFunction& function, const Prediction& result, const Pass& pass,
+                 std::vector<float>& best_value, StepResult& out) const;
+  void take_inner(size_t stage, const std::string& function, const Prediction& result, const Pass& pass,
                   StepResult& out) const;
-  void take_inner(const Call& call, size_t stage, const Prediction& result, StepResult& out) const;
-  void set_states(size_t stage, const std::string& function, Caches& caches) const;
-  void get_states(size_t stage, Caches& caches) const;
+  void set_states(size_t stage, const StageFunction& function, Caches& caches) const;
+  void get_states(size_t stage, const StageFunction& function, Caches& caches) const;
 
   std::shared_ptr<const Bundle> bundle_;
   StepperOptions options_;
-  std::shared_ptr<ThreadPool> pool_;
-  std::vector<std::shared_ptr<const Package>> packages_;  // by stage
-  std::vector<Form> forms_;
+  std::shared_ptr<const Backend> backend_;
+  std::vector<CallShape> shapes_;
   int64_t first_layer_ = 0, layers_ = 0;
   mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
 };

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "convert/weights.h"
-#include "lower/decoder.h"
+#include "lower/functions.h"
 #include "mil/stored.h"
 #include "package/package.h"
 #include "verify/package_weights.h"
@@ -75,23 +75,30 @@ struct Expected {
   std::vector<Number> numbers;
 };
 
-Expected expected_of(const Stage& stage, const Model& model, const BundleInfo& info, int64_t last) {
+Expected expected_of(const Stage& stage, const Model& model, const BundleInfo& info) {
+  int64_t first = info.stages.front().first_layer, last = 0;
+  for (const Stage& other : info.stages) last = std::max(last, other.last_layer);
   Recorder recorder;
   Program scratch;
-  if (stage.last_layer > stage.first_layer) {
+  if (stage.has_layers()) {
     lower::LayersSpec spec;
     spec.first = static_cast<size_t>(stage.first_layer);
     spec.last = static_cast<size_t>(stage.last_layer);
     spec.context = stage.functions.at(0).context;
     spec.residual_scale = info.residual_scale;
-    spec.final_norm = stage.last_layer == last;
+    spec.first_stage = stage.first_layer == first;
+    spec.last_stage = stage.last_layer == last;
     lower::build_layers(scratch, "layers", model, recorder, spec);
   }
-  if (!stage.pieces.empty()) {
+  if (stage.has_head()) {
     lower::HeadSpec spec;
-    spec.first_row = stage.pieces.front().first_row;
-    spec.last_row = stage.pieces.back().first_row + stage.pieces.back().rows;
-    spec.piece_rows = stage.pieces.front().rows;
+    spec.first_row = model.vocab;
+    for (const Port& port : stage.functions.at(0).interface.outputs) {
+      if (port.role.last <= port.role.first) continue;
+      if (port.role.first < spec.first_row) spec.piece_rows = port.role.last - port.role.first;
+      spec.first_row = std::min(spec.first_row, port.role.first);
+      spec.last_row = std::max(spec.last_row, port.role.last);
+    }
     lower::build_head(scratch, "head", model, recorder, spec);
   }
   Expected out{std::move(recorder.asked), {}};
@@ -183,7 +190,7 @@ class Checker {
           .found(fmt::format("{}", last))
           .expected(fmt::format("at most {}", model_.layers.size()));
     for (size_t i = 0; i < info.stages.size(); ++i) {
-      stage(info.stages[i], last);
+      stage(info.stages[i]);
       if (progress_ && !progress_(static_cast<double>(i + 1) / static_cast<double>(info.stages.size())))
         throw errorf("cancelled");
     }
@@ -194,9 +201,9 @@ class Checker {
   }
 
  private:
-  void stage(const Stage& stage, int64_t last) {
+  void stage(const Stage& stage) {
     const auto package = open_package(bundle_.path() / stage.package);
-    const Expected expected = expected_of(stage, model_, bundle_.info(), last);
+    const Expected expected = expected_of(stage, model_, bundle_.info());
     std::set<std::string> done;
     for (const StageFunction& f : stage.functions) {
       const Function* function = package->program.find_function(f.name);
@@ -261,12 +268,11 @@ class Checker {
     const bool half = w.form == "fp16";
     judge(w, over_rows(rows, pool_, [&](int64_t begin, int64_t end, Sums& sums) {
             std::vector<float> want(static_cast<size_t>((end - begin) * columns)), have(want.size());
-            read_weight_rows(tensor, a.ref, begin, end, want);
+            read_rows(tensor, a.ref, begin, end, want);
             stored.read(begin * columns, end * columns, have.data());
             for (size_t i = 0; i < want.size(); ++i)
               sums.add((static_cast<double>(want[i]) + a.offset) * a.factor, have[i], half);
-            if (a.ref.interleaved_head == 0)
-              tensor.release_rows(a.ref.row_begin + begin, a.ref.row_begin + end);
+            release_rows(tensor, a.ref, begin, end);
           }));
   }
 
@@ -274,23 +280,23 @@ class Checker {
     const BundleInfo& info = bundle_.info();
     WeightFigures w;
     w.name = "embedding";
-    w.package = info.embedding_file;
-    w.form = info.embedding_dtype;
-    const TensorReader& tensor = checkpoint_.tensor(model_.embedding.tensor);
-    w.tensor = tensor_name(tensor, model_.embedding);
+    w.package = info.tokens.file;
+    w.form = info.tokens.dtype;
+    const TensorReader& tensor = checkpoint_.tensor(model_.embedding.tokens.tensor);
+    w.tensor = tensor_name(tensor, model_.embedding.tokens);
     w.count = info.vocab * info.hidden;
     if (info.vocab != model_.vocab || info.hidden != model_.hidden)
       throw errorf("the bundle was made from another model")
           .at(bundle_.path().string())
           .found(fmt::format("vocabulary {}, hidden {}", info.vocab, info.hidden))
           .expected(fmt::format("vocabulary {}, hidden {}", model_.vocab, model_.hidden));
-    const double factor = model_.embedding_scale * info.residual_scale;
+    const double factor = model_.embedding.scale * info.residual_scale;
     judge(w, over_rows(info.vocab, pool_, [&](int64_t begin, int64_t end, Sums& sums) {
             std::vector<float> want(static_cast<size_t>((end - begin) * info.hidden));
             std::vector<float> have(static_cast<size_t>(info.hidden));
-            read_weight_rows(tensor, model_.embedding, begin, end, want);
+            read_rows(tensor, model_.embedding.tokens, begin, end, want);
             for (int64_t r = begin; r < end; ++r) {
-              bundle_.embed(r, have.data());
+              bundle_.embedding().read({.id = r}, have);
               for (int64_t c = 0; c < info.hidden; ++c)
                 sums.add(
                     static_cast<double>(want[static_cast<size_t>((r - begin) * info.hidden + c)]) * factor,

@@ -7,7 +7,7 @@
 #include "compress/compress.h"
 #include "compress/search.h"
 #include "convert/convert.h"
-#include "convert/files.h"
+#include "bundle/files.h"
 #include "runtime/bundle.h"
 #include "runtime/prompt.h"
 #include "support/data.h"

@@ -9,7 +9,7 @@
 #include "anemone/predictor.h"
 #include "base/half.h"
 #include "compress/find.h"
-#include "lower/blocks.h"
+#include "lower/ops.h"
 #include "mil/builder.h"
 #include "mil/verify.h"
 #include "package/package.h"

@@ -18,13 +18,14 @@ double softcap(const Hparams& hp, const Key& key, double otherwise) {
 
 Model describe(const Checkpoint& c) {
   const Hparams hp(c);
-  DecoderForm form = gemma_form();
-  form.default_context = 8192;
-  Model m = describe_decoder(c, form);
+  DecoderTraits traits = gemma_traits();
+  traits.default_context = 8192;
+  Model m = describe_decoder(c, traits);
   set_gemma_scales(hp, m);
   set_gemma_windows(hp, m, 2);
-  m.attention_softcap = softcap(hp, {"attn_logit_softcapping", "attn_logit_softcapping"}, 50);
-  m.logit_softcap = softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"}, 30);
+  const double cap = softcap(hp, {"attn_logit_softcapping", "attn_logit_softcapping"}, 50);
+  each_attention(m, [&](Attention& a, size_t) { a.softcap = cap; });
+  std::get<VocabularyHead>(m.head).softcap = softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"}, 30);
   return m;
 }
 

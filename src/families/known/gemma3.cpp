@@ -16,26 +16,27 @@ Model describe(const Checkpoint& c) {
   const Hparams hp(c);
   if (hp.find_flag({"use_bidirectional_attention", ""}).value_or(false))
     throw Error("attention in both directions is not supported").at(hp.file());
-  DecoderForm form = gemma_form();
-  form.head_norm = HeadNorm::before_rope;
-  form.default_rope_base = hp.is_gguf() ? 10000 : 1000000;
-  form.default_heads = 8;
-  form.default_kv_heads = 4;
-  form.default_vocab = 262208;
-  form.default_context = 131072;
-  Model m = describe_decoder(c, form);
+  DecoderTraits traits = gemma_traits();
+  traits.head_norm = HeadNorm::before_rope;
+  traits.default_rope_base = hp.is_gguf() ? 10000 : 1000000;
+  traits.default_heads = 8;
+  traits.default_kv_heads = 4;
+  traits.default_vocab = 262208;
+  traits.default_context = 131072;
+  Model m = describe_decoder(c, traits);
   set_gemma_scales(hp, m);
   // "attn_logit_softcapping" stands in its config.json, but no implementation applies it.
-  m.logit_softcap = gemma_softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"});
+  std::get<VocabularyHead>(m.head).softcap =
+      gemma_softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"});
   if (hp.is_gguf() && !hp.find_integer(keys::kWindow)) return m;  // written unless all layers are full
-  m.ropes.push_back(read_rope(hp, {.head_dim = m.head_dim,
+  m.ropes.push_back(read_rope(hp, {.head_dim = first_attention(m)->head_dim,
                                    .context = m.context,
                                    .base = 10000,
                                    .base_key = {"rope_local_base_freq", "rope.freq_base_swa"},
                                    .layer_type = "sliding_attention",
                                    .scaled = false}));
   const std::vector<bool> windowed = set_gemma_windows(hp, m, 6);
-  for (size_t i = 0; i < windowed.size(); ++i) m.layers[i].rope = windowed[i] ? 1 : 0;
+  each_attention(m, [&](Attention& a, size_t i) { a.rope = windowed[i] ? 1 : 0; });
   return m;
 }
 

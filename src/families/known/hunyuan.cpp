@@ -11,16 +11,16 @@ namespace {
 constexpr std::string_view kNames[] = {"hunyuan-dense", "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM"};
 
 Model describe(const Checkpoint& c) {
-  DecoderForm form;
-  form.q_norm = "self_attn.query_layernorm";
-  form.k_norm = "self_attn.key_layernorm";
+  DecoderTraits traits;
+  traits.names.q_norm = "self_attn.query_layernorm";
+  traits.names.k_norm = "self_attn.key_layernorm";
   // Implementations differ in whether "use_qk_norm": false has a say. A file that has the norms means them.
   const bool said = Hparams(c).find_flag({"use_qk_norm", ""}).value_or(true);
-  const bool there = c.find(fmt::format("model.layers.0.{}.weight", form.q_norm)) != nullptr;
-  form.head_norm = said || there ? HeadNorm::after_rope : HeadNorm::none;
-  form.default_eps = 1e-5;
-  form.default_context = 2048;
-  return describe_decoder(c, form);
+  const bool there = c.find(fmt::format("model.layers.0.{}.weight", traits.names.q_norm)) != nullptr;
+  traits.head_norm = said || there ? HeadNorm::after_rope : HeadNorm::none;
+  traits.default_eps = 1e-5;
+  traits.default_context = 2048;
+  return describe_decoder(c, traits);
 }
 
 }  // namespace

@@ -24,11 +24,11 @@ int64_t window(const Hparams& hp) {
 
 Model describe(const Checkpoint& c) {
   const Hparams hp(c);
-  DecoderForm form;
-  form.interleaved_gguf = true;
-  form.default_eps = 1e-6;
-  form.default_context = is_mistral(hp) ? 131072 : 2048;
-  Model m = describe_decoder(c, form);
+  DecoderTraits traits;
+  traits.interleaved_gguf = true;
+  traits.default_eps = 1e-6;
+  traits.default_context = is_mistral(hp) ? 131072 : 2048;
+  Model m = describe_decoder(c, traits);
   if (hp.find_flag({"rope_interleaved", ""}).value_or(false))
     throw Error("rotation of neighbouring dimensions is not supported")
         .at(hp.file())

@@ -9,12 +9,12 @@ namespace {
 constexpr std::string_view kNames[] = {"phi3", "Phi3ForCausalLM"};
 
 Model describe(const Checkpoint& c) {
-  DecoderForm form;
-  form.qkv_bias = form.o_bias = form.mlp_bias = Presence::absent;
-  form.fused_qkv = form.fused_gate_up = true;
-  form.default_eps = 1e-5;
-  form.default_context = form.default_original_context = 4096;
-  Model m = describe_decoder(c, form);
+  DecoderTraits traits;
+  traits.qkv_bias = traits.o_bias = traits.mlp_bias = Presence::absent;
+  traits.fused_qkv = traits.fused_gate_up = true;
+  traits.default_eps = 1e-5;
+  traits.default_context = traits.default_original_context = 4096;
+  Model m = describe_decoder(c, traits);
   const int64_t window = Hparams(c).find_integer(keys::kWindow, 0).value_or(0);
   set_windows(m, window, std::vector<bool>(m.layers.size(), true));
   return m;

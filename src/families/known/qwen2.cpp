@@ -9,12 +9,12 @@ namespace {
 constexpr std::string_view kNames[] = {"qwen2", "Qwen2ForCausalLM"};
 
 Model describe(const Checkpoint& c) {
-  DecoderForm form;
-  form.qkv_bias = Presence::required;
-  form.o_bias = form.mlp_bias = Presence::absent;
-  form.default_eps = 1e-6;
-  form.default_context = 32768;
-  Model m = describe_decoder(c, form);
+  DecoderTraits traits;
+  traits.qkv_bias = Presence::required;
+  traits.o_bias = traits.mlp_bias = Presence::absent;
+  traits.default_eps = 1e-6;
+  traits.default_context = 32768;
+  Model m = describe_decoder(c, traits);
   set_qwen_windows(Hparams(c), m);
   return m;
 }

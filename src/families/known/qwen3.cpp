@@ -9,13 +9,13 @@ namespace {
 constexpr std::string_view kNames[] = {"qwen3", "Qwen3ForCausalLM"};
 
 Model describe(const Checkpoint& c) {
-  DecoderForm form;
-  form.mlp_bias = Presence::absent;
-  form.head_norm = HeadNorm::before_rope;
-  form.default_eps = 1e-6;
-  form.default_context = 32768;
-  form.default_head_dim = 128;
-  Model m = describe_decoder(c, form);
+  DecoderTraits traits;
+  traits.mlp_bias = Presence::absent;
+  traits.head_norm = HeadNorm::before_rope;
+  traits.default_eps = 1e-6;
+  traits.default_context = 32768;
+  traits.default_head_dim = 128;
+  Model m = describe_decoder(c, traits);
   set_qwen_windows(Hparams(c), m);
   return m;
 }

@@ -1,0 +1,354 @@
+#include "bundle/bundle_info.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_text.h"
+#include "base/mapped_file.h"
+#include "bundle/version1.h"
+
+namespace anemone {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::pair<BundleKind, std::string_view> kKinds[] = {{BundleKind::generate, "generate"},
+                                                              {BundleKind::embed, "embed"},
+                                                              {BundleKind::classify, "classify"}};
+constexpr std::pair<Reach::Kind, std::string_view> kReaches[] = {{Reach::Kind::causal, "causal"},
+                                                                 {Reach::Kind::window, "window"},
+                                                                 {Reach::Kind::full, "full"},
+                                                                 {Reach::Kind::band, "band"}};
+constexpr std::pair<Pooling, std::string_view> kPoolings[] = {{Pooling::mean, "mean"}, {Pooling::first, "first"}};
+
+template <class T, size_t N>
+std::string_view name_in(const std::pair<T, std::string_view> (&table)[N], T value) {
+  for (const auto& [entry, name] : table)
+    if (entry == value) return name;
+  return "";
+}
+
+template <class T, size_t N>
+T value_in(const std::pair<T, std::string_view> (&table)[N], const std::string& text, const char* what) {
+  std::string known;
+  for (const auto& [entry, name] : table) {
+    if (name == text) return entry;
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  throw errorf("unknown {} '{}'", what, text).expected(known);
+}
+
+Json to_json(const RopeTable& r) {
+  Json out = {{"attention_factor", r.attention_factor}, {"frequencies", r.frequencies}};
+  if (!r.long_frequencies.empty()) {
+    out["original_context"] = r.original_context;
+    out["long_frequencies"] = r.long_frequencies;
+  }
+  return out;
+}
+
+RopeTable rope_from(const Json& j) {
+  RopeTable r;
+  r.attention_factor = j.at("attention_factor");
+  r.frequencies = j.at("frequencies").get<std::vector<double>>();
+  if (j.contains("long_frequencies")) {
+    r.long_frequencies = j.at("long_frequencies").get<std::vector<double>>();
+    r.original_context = j.at("original_context");
+  }
+  return r;
+}
+
+Json to_json(const Port& port) {
+  Json out = {{"name", port.name}, {"role", role_name(port.role.kind)}};
+  const Role& role = port.role;
+  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin) out["rope"] = role.index;
+  if (role.kind == Role::Kind::mask) out["mask"] = role.index;
+  if (!role.layers.empty()) out["layers"] = role.layers;
+  if (role.last > role.first) out["rows"] = {role.first, role.last};
+  return out;
+}
+
+Port port_from(const Json& j) {
+  Port port{j.at("name"), {.kind = role_from_name(j.at("role").get<std::string>())}};
+  Role& role = port.role;
+  if (j.contains("rope")) role.index = j.at("rope");
+  if (j.contains("mask")) role.index = j.at("mask");
+  if (j.contains("layers")) role.layers = j.at("layers").get<std::vector<int64_t>>();
+  if (j.contains("rows")) {
+    role.first = j.at("rows").at(0);
+    role.last = j.at("rows").at(1);
+  }
+  return port;
+}
+
+Json to_json(const std::vector<Port>& ports) {
+  Json out = Json::array();
+  for (const Port& port : ports) out.push_back(to_json(port));
+  return out;
+}
+
+std::vector<Port> ports_from(const Json& j) {
+  std::vector<Port> out;
+  for (const Json& port : j) out.push_back(port_from(port));
+  return out;
+}
+
+Json to_json(const Stage& s) {
+  Json out = {{"package", s.package}};
+  if (s.has_layers()) out["layers"] = {s.first_layer, s.last_layer};
+  out["functions"] = Json::array();
+  for (const StageFunction& f : s.functions) {
+    Json entry = {{"name", f.name}, {"tokens", {f.least_tokens, f.most_tokens}}};
+    if (f.context) entry["context"] = f.context;
+    entry["inputs"] = to_json(f.interface.inputs);
+    if (!f.interface.states.empty()) entry["states"] = to_json(f.interface.states);
+    entry["outputs"] = to_json(f.interface.outputs);
+    out["functions"].push_back(std::move(entry));
+  }
+  for (const Tap& tap : s.taps) {
+    Json entry = {{"value", tap.value}, {"name", tap.name}};
+    if (tap.layer >= 0) entry["layer"] = tap.layer;
+    if (tap.scale != 1) entry["scale"] = tap.scale;
+    out["taps"].push_back(std::move(entry));
+  }
+  return out;
+}
+
+Stage stage_from(const Json& j) {
+  Stage s;
+  s.package = j.at("package");
+  if (j.contains("layers")) {
+    s.first_layer = j.at("layers").at(0);
+    s.last_layer = j.at("layers").at(1);
+  }
+  for (const Json& f : j.at("functions")) {
+    StageFunction function;
+    function.name = f.at("name");
+    function.least_tokens = f.at("tokens").at(0);
+    function.most_tokens = f.at("tokens").at(1);
+    function.context = f.value("context", int64_t{0});
+    function.interface.inputs = ports_from(f.at("inputs"));
+    if (f.contains("states")) function.interface.states = ports_from(f.at("states"));
+    function.interface.outputs = ports_from(f.at("outputs"));
+    s.functions.push_back(std::move(function));
+  }
+  if (j.contains("taps"))
+    for (const Json& tap : j.at("taps"))
+      s.taps.push_back({tap.at("value"), tap.at("name"), tap.value("layer", int64_t{-1}), tap.value("scale", 1.0)});
+  return s;
+}
+
+Json to_json(const EmbeddingTable& t) {
+  Json out = {{"dtype", t.dtype}, {"rows", t.rows}};
+  if (!t.file.empty()) out["file"] = t.file;
+  if (!t.scales.empty()) out["scales"] = t.scales;
+  return out;
+}
+
+EmbeddingTable table_from(const Json& j) {
+  return {j.value("file", ""), j.at("dtype"), j.value("scales", ""), j.at("rows")};
+}
+
+Json embedding_json(const BundleInfo& b) {
+  Json out = {{"scale", b.embedding_scale}, {"tokens", to_json(b.tokens)}};
+  for (const EmbeddingPart& p : b.embedding_parts) {
+    Json part = {{"file", p.file}, {"offset", p.offset}};
+    if (p.scales) part["scales"] = p.scales;
+    part["first_row"] = p.first_row;
+    part["rows"] = p.rows;
+    out["tokens"]["parts"].push_back(part);
+  }
+  if (b.positions) {
+    out["positions"] = to_json(b.positions);
+    out["positions"]["first"] = b.first_position;
+  }
+  if (b.types) out["types"] = to_json(b.types);
+  return out;
+}
+
+void read_embedding(const Json& j, BundleInfo& b) {
+  b.embedding_scale = j.at("scale");
+  const Json& tokens = j.at("tokens");
+  b.tokens = table_from(tokens);
+  if (tokens.contains("parts"))
+    for (const Json& part : tokens.at("parts"))
+      b.embedding_parts.push_back({part.at("file"), part.at("offset"), part.value("scales", uint64_t{0}),
+                                   part.at("first_row"), part.at("rows")});
+  if (j.contains("positions")) {
+    b.positions = table_from(j.at("positions"));
+    b.first_position = j.at("positions").at("first");
+  }
+  if (j.contains("types")) b.types = table_from(j.at("types"));
+}
+
+void read_result(const Json& j, BundleInfo& b) {
+  if (j.contains("pooling")) b.pooling = value_in(kPoolings, j.at("pooling").get<std::string>(), "pooling");
+  b.normalize = j.value("normalize", false);
+  if (j.contains("labels")) b.labels = j.at("labels").get<std::vector<std::string>>();
+}
+
+BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
+  if (j.value("format", "") != "anemone-bundle")
+    throw errorf("is not a bundle's description").expected("\"format\": \"anemone-bundle\"");
+  const int version = j.at("version");
+  if (version == 1) return read_version1(j, folder);
+  if (version != kBundleVersion)
+    throw errorf("the bundle was written by another version of anemone")
+        .found(fmt::format("version {}", version))
+        .expected(fmt::format("1 or {}", kBundleVersion))
+        .hint("convert the model again");
+  BundleInfo b;
+  b.kind = value_in(kKinds, j.at("kind").get<std::string>(), "kind of bundle");
+  read_common(j, b);
+  read_embedding(j.at("embedding"), b);
+  for (const Json& r : j.at("ropes")) b.ropes.push_back(rope_from(r));
+  for (const Json& m : j.at("masks"))
+    b.masks.push_back({value_in(kReaches, m.at("reach").get<std::string>(), "reach"), m.value("size", int64_t{0})});
+  if (j.contains("result")) read_result(j.at("result"), b);
+  for (const Json& s : j.at("stages")) b.stages.push_back(stage_from(s));
+  return b;
+}
+
+const Port* find_port(const std::vector<Port>& ports, Role::Kind kind) {
+  for (const Port& port : ports)
+    if (port.role.kind == kind) return &port;
+  return nullptr;
+}
+
+Json common_json(const BundleInfo& b) {
+  Json j = {{"format", "anemone-bundle"}, {"version", kBundleVersion}, {"kind", kind_name(b.kind)}, {"tool", b.tool}};
+  j["source"] = {{"file", b.source},
+                 {"name", b.name},
+                 {"architecture", b.architecture},
+                 {"author", b.author},
+                 {"license", b.license}};
+  j["model"] = {{"family", b.family},     {"hidden", b.hidden},     {"layers", b.layers}, {"heads", b.heads},
+                {"kv_heads", b.kv_heads}, {"head_dim", b.head_dim}, {"vocab", b.vocab},   {"context", b.model_context}};
+  j["choices"] = {{"precision", b.precision}, {"kv", b.kv},         {"kv_write", b.kv_write},
+                  {"target", b.target},       {"argmax", b.argmax}, {"residual_scale", b.residual_scale}};
+  return j;
+}
+
+}  // namespace
+
+std::string_view kind_name(BundleKind kind) { return name_in(kKinds, kind); }
+
+const Port* StageFunction::find_input(Role::Kind kind) const { return find_port(interface.inputs, kind); }
+const Port* StageFunction::find_output(Role::Kind kind) const { return find_port(interface.outputs, kind); }
+
+bool Stage::has_head() const {
+  for (const StageFunction& f : functions)
+    for (const Role::Kind kind : {Role::Kind::logits, Role::Kind::best, Role::Kind::pooled, Role::Kind::classes})
+      if (f.find_output(kind)) return true;
+  return false;
+}
+
+std::vector<int64_t> BundleInfo::tiers() const {
+  std::set<int64_t> out;
+  for (const Stage& stage : stages)
+    for (const StageFunction& f : stage.functions)
+      if (stage.has_layers()) out.insert(f.context ? f.context : f.most_tokens);
+  return {out.begin(), out.end()};
+}
+
+bool BundleInfo::recurrent() const {
+  for (const Stage& stage : stages)
+    for (const StageFunction& f : stage.functions)
+      if (find_port(f.interface.states, Role::Kind::recurrent) || f.find_input(Role::Kind::recurrent)) return true;
+  return false;
+}
+
+// What both versions say in the same way.
+void read_common(const Json& j, BundleInfo& b) {
+  b.tool = j.at("tool");
+  const Json& source = j.at("source");
+  b.source = source.at("file");
+  b.name = source.at("name");
+  b.architecture = source.at("architecture");
+  b.author = source.at("author");
+  b.license = source.at("license");
+  const Json& model = j.at("model");
+  b.family = model.at("family");
+  b.hidden = model.at("hidden");
+  b.layers = model.at("layers");
+  b.heads = model.at("heads");
+  b.kv_heads = model.at("kv_heads");
+  b.head_dim = model.at("head_dim");
+  b.vocab = model.at("vocab");
+  b.model_context = model.at("context");
+  const Json& choices = j.at("choices");
+  b.precision = choices.at("precision");
+  b.kv = choices.at("kv");
+  b.kv_write = choices.at("kv_write");
+  b.target = choices.at("target");
+  b.argmax = choices.at("argmax");
+  b.residual_scale = choices.at("residual_scale");
+  const Json& tokens = j.at("tokens");
+  if (tokens.contains("bos")) b.bos = tokens.at("bos").get<int64_t>();
+  if (tokens.contains("pad")) b.pad = tokens.at("pad").get<int64_t>();
+  b.eos = tokens.at("eos").get<std::vector<int64_t>>();
+  b.tokenizer = tokens.value("tokenizer", "");
+  for (const Json& f : j.at("files")) b.files.push_back({f.at("path"), f.at("bytes"), f.at("xxh3")});
+}
+
+std::string BundleInfo::json() const {
+  Json j = common_json(*this);
+  j["embedding"] = embedding_json(*this);
+  j["ropes"] = Json::array();
+  for (const RopeTable& r : ropes) j["ropes"].push_back(to_json(r));
+  j["masks"] = Json::array();
+  for (const Reach& m : masks) {
+    Json entry = {{"reach", name_in(kReaches, m.kind)}};
+    if (m.size) entry["size"] = m.size;
+    j["masks"].push_back(entry);
+  }
+  if (pooling) j["result"]["pooling"] = name_in(kPoolings, *pooling);
+  if (normalize) j["result"]["normalize"] = true;
+  if (!labels.empty()) j["result"]["labels"] = labels;
+  j["tokens"] = {{"eos", eos}};
+  if (bos) j["tokens"]["bos"] = *bos;
+  if (pad) j["tokens"]["pad"] = *pad;
+  if (!tokenizer.empty()) j["tokens"]["tokenizer"] = tokenizer;
+  j["stages"] = Json::array();
+  for (const Stage& s : stages) j["stages"].push_back(to_json(s));
+  j["files"] = Json::array();
+  for (const BundleFile& f : files)
+    j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
+  return json_lines(j) + "\n";
+}
+
+BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {
+  const std::filesystem::path path = bundle / kBundleFile;
+  try {
+    const auto file = MappedFile::open(path);
+    return parse(Json::parse(file->text()), bundle);
+  } catch (Error& e) {
+    if (e.where().empty()) e.at(path.string());
+    throw;
+  } catch (const nlohmann::json::exception& e) {
+    throw Error("is not a bundle's description").at(path.string()).found(e.what());
+  }
+}
+
+bool is_bundle(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path / kBundleFile, ignored);
+}
+
+void expect_kind(const BundleInfo& info, const std::filesystem::path& path,
+                 std::initializer_list<BundleKind> kinds) {
+  if (std::find(kinds.begin(), kinds.end(), info.kind) != kinds.end()) return;
+  const char* verb = info.kind == BundleKind::generate ? "anemone run" : info.kind == BundleKind::embed ? "anemone embed" : "anemone classify";
+  const char* what = info.kind == BundleKind::generate ? "writes text"
+                     : info.kind == BundleKind::embed  ? "gives a vector for a text"
+                                                       : "gives classes for a text";
+  throw errorf("this bundle {}, and that is not what you asked for", what)
+      .at(path.string())
+      .found(fmt::format("a bundle of kind '{}'", kind_name(info.kind)))
+      .hint(fmt::format("{} takes it", verb));
+}
+
+}  // namespace anemone

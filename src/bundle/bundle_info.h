@@ -1,0 +1,128 @@
+// BundleInfo: bundle.json, what `convert` writes and the runtime reads: everything that is needed to run a bundle, and
+// nothing that must be guessed. docs/bundle.md gives the bytes of every input for one step.
+//     BundleInfo info = BundleInfo::read("bundle");
+//     for (const Stage& stage : info.stages)
+//       for (const StageFunction& f : stage.functions) …                // f.interface: inputs, outputs, states by role
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "families/model.h"
+#include "lower/interface.h"
+
+namespace anemone {
+
+inline constexpr int kBundleVersion = 2;
+inline constexpr const char* kBundleFile = "bundle.json";
+
+// What a bundle is for.
+enum class BundleKind {
+  generate,  // text goes on: logits of the next token
+  embed,     // a vector for a text
+  classify,  // classes of a text or of each of its tokens
+};
+std::string_view kind_name(BundleKind kind);
+
+// cos and sin of position * frequency, times attention_factor. With `long_frequencies` a session that will
+// use more than original_context positions takes those instead, from its first token on.
+struct RopeTable {
+  std::vector<double> frequencies, long_frequencies;
+  int64_t original_context = 0;
+  double attention_factor = 1;
+};
+
+// One function of a package: the tokens it takes at once, the length it was compiled for, what it takes and gives.
+struct StageFunction {
+  std::string name;
+  int64_t least_tokens = 1, most_tokens = 1;
+  int64_t context = 0;  // rows of the cache; 0 where there is none
+  FunctionInterface interface;  // its taps are those of the stage
+
+  const Port* find_input(Role::Kind kind) const;
+  const Port* find_output(Role::Kind kind) const;
+};
+
+// Packages are called in the order of their stages.
+struct Stage {
+  std::string package;  // folder name inside the bundle
+  std::vector<StageFunction> functions;
+  int64_t first_layer = 0, last_layer = 0;  // layers [first, last)
+  std::vector<Tap> taps;                    // values inside that goldens know; the same in all functions
+
+  bool has_layers() const { return last_layer > first_layer; }
+  // It gives more than the stream.
+  bool has_head() const;
+};
+
+// A table of vectors that the host adds up to what goes into the first stage.
+struct EmbeddingTable {
+  std::string file;    // rows of `hidden` numbers
+  std::string dtype;   // "fp16" or "int8"
+  std::string scales;  // int8: file of fp32 scales, one per row
+  int64_t rows = 0;
+
+  explicit operator bool() const { return !file.empty(); }
+};
+
+// Rows of the embedding that lie in a head's weight file: the head of a tied model is its embedding.
+struct EmbeddingPart {
+  std::string file;     // inside the bundle
+  uint64_t offset = 0;  // of the first row's data
+  uint64_t scales = 0;  // int8: of the fp16 scales, one per row
+  int64_t first_row = 0, rows = 0;
+};
+
+struct BundleFile {
+  std::string path;
+  uint64_t bytes = 0;
+  std::string xxh3;  // 16 hex digits, of the file's content
+};
+
+struct BundleInfo {
+  BundleKind kind = BundleKind::generate;
+  std::string tool;  // "anemone 0.1.0"
+  std::string family, name, architecture, source, author, license;
+  int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
+  int64_t model_context = 0;  // what the model was made for
+  std::string precision, kv, kv_write, target;
+  bool argmax = false;
+  double residual_scale = 1;
+
+  EmbeddingTable tokens;                       // or the parts
+  std::vector<EmbeddingPart> embedding_parts;  // of dtype tokens.dtype
+  double embedding_scale = 1;  // of a row of tokens: the model's own factor times the residual scale
+  EmbeddingTable positions, types;  // times the residual scale
+  int64_t first_position = 0;       // row of `positions` for position 0
+
+  std::vector<RopeTable> ropes;
+  std::vector<Reach> masks;
+  std::optional<Pooling> pooling;   // how pooled vectors are made
+  bool normalize = false;           // pooled vectors are brought to length 1
+  std::vector<std::string> labels;  // of the classes
+  std::optional<int64_t> bos;
+  std::vector<int64_t> eos;
+  std::optional<int64_t> pad;
+  std::string tokenizer;  // file name; empty when the checkpoint had none
+  std::vector<Stage> stages;
+  std::vector<BundleFile> files;
+
+  // Compiled lengths of the cache, ascending; of bundles without one, the numbers of tokens.
+  std::vector<int64_t> tiers() const;
+  // True where some layer remembers more than rows of the cache.
+  bool recurrent() const;
+
+  static BundleInfo read(const std::filesystem::path& bundle);
+  std::string json() const;
+};
+
+// The folder at `path` is a bundle.
+bool is_bundle(const std::filesystem::path& path);
+// Error that says which verb fits, unless the bundle is of one of these kinds.
+void expect_kind(const BundleInfo& info, const std::filesystem::path& path, std::initializer_list<BundleKind> kinds);
+
+}  // namespace anemone

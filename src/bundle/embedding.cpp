@@ -1,0 +1,167 @@
+#include "bundle/embedding.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "base/thread_pool.h"
+#include "bundle/files.h"
+#include "checkpoint/checkpoint.h"
+#include "families/weight_ref.h"
+#include "kernels/convert.h"
+#include "kernels/quantize.h"
+#include "package/blob.h"
+
+namespace anemone {
+namespace {
+
+constexpr int64_t kTileRows = 64;
+
+void decode_int8(const std::byte* integers, int64_t row, float scale, std::span<float> out) {
+  const auto* from = reinterpret_cast<const int8_t*>(integers) + row * static_cast<int64_t>(out.size());
+  for (size_t i = 0; i < out.size(); ++i) out[i] = scale * static_cast<float>(from[i]);
+}
+
+}  // namespace
+
+EmbeddingReader::EmbeddingReader(const std::filesystem::path& bundle, const BundleInfo& info)
+    : path_(bundle),
+      hidden_(info.hidden),
+      vocab_(info.vocab),
+      first_position_(info.first_position),
+      scale_(static_cast<float>(info.embedding_scale)),
+      stream_(static_cast<float>(info.residual_scale)) {
+  if (info.embedding_parts.empty())
+    tokens_ = open(info.tokens);
+  else
+    open_parts(info);
+  if (info.positions) positions_ = open(info.positions);
+  if (info.types) types_ = open(info.types);
+}
+
+EmbeddingReader::Table EmbeddingReader::open(const EmbeddingTable& table) const {
+  Table out{MappedFile::open(path_inside(path_, path_, table.file)), nullptr, table.rows, table.dtype == "int8"};
+  const uint64_t need = static_cast<uint64_t>(table.rows * hidden_) * (out.int8 ? 1 : 2);
+  if (out.data->size() != need)
+    throw errorf("the embedding has the wrong size")
+        .at(out.data->path())
+        .found(fmt::format("{} bytes", out.data->size()))
+        .expected(fmt::format("{}", need));
+  if (out.int8) out.scales = MappedFile::open(path_inside(path_, path_, table.scales));
+  return out;
+}
+
+// The records in front of the rows tell whether they are still what bundle.json says.
+void EmbeddingReader::open_parts(const BundleInfo& info) {
+  int8_parts_ = info.tokens.dtype == "int8";
+  int64_t next = 0;
+  for (const EmbeddingPart& p : info.embedding_parts) {
+    try {
+      if (p.first_row != next || p.rows < 1 || p.rows > vocab_ - next)
+        throw errorf("rows {} to {} do not follow on {}", p.first_row, p.first_row + p.rows, next);
+      next += p.rows;
+      const BlobFile file(path_inside(path_, path_, p.file));
+      const Type rows = Type::tensor(int8_parts_ ? DType::int8 : DType::fp16, {p.rows, hidden_});
+      Part part{file.blob(p.file, p.offset - kBlobAlignment, rows), {}, p.first_row, p.rows};
+      if (int8_parts_)
+        part.scales = file.blob(p.file, p.scales - kBlobAlignment, Type::tensor(DType::fp16, {p.rows}));
+      parts_.push_back(std::move(part));
+    } catch (Error& e) {
+      throw errorf("the embedding is not where bundle.json says: {}", e.what())
+          .at(path_.string())
+          .hint("a head that was changed no longer holds it: convert with --embedding fp16");
+    }
+  }
+  if (next != vocab_) throw errorf("the embedding has {} of {} rows", next, vocab_).at(path_.string());
+}
+
+void EmbeddingReader::read_part(int64_t id, std::span<float> out) const {
+  const auto after = std::upper_bound(parts_.begin(), parts_.end(), id,
+                                      [](int64_t row, const Part& part) { return row < part.first; });
+  const Part& part = *(after - 1);
+  const int64_t row = id - part.first;
+  if (!int8_parts_) {
+    halves_to_floats(part.data.bytes().data() + row * hidden_ * 2, hidden_, out.data());
+    return;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, part.scales.bytes().data() + row * 2, 2);
+  decode_int8(part.data.bytes().data(), row, half_to_float(bits), out);
+}
+
+void EmbeddingReader::read_row(const Table& table, int64_t row, const char* what, std::span<float> out) const {
+  if (row < 0 || row >= table.rows)
+    throw errorf("the {} {} is not in the model's table", what, row)
+        .expected(fmt::format("0 to {}", table.rows - 1));
+  if (!table.int8) {
+    halves_to_floats(table.data->bytes().data() + row * hidden_ * 2, hidden_, out.data());
+    return;
+  }
+  float scale;
+  std::memcpy(&scale, table.scales->slice(static_cast<uint64_t>(row) * 4, 4, "a scale").data(), 4);
+  decode_int8(table.data->bytes().data(), row, scale, out);
+}
+
+void EmbeddingReader::read(const TokenPlace& token, std::span<float> out) const {
+  if (token.id < 0 || token.id >= vocab_)
+    throw errorf("the token {} is not in the vocabulary", token.id).expected(fmt::format("0 to {}", vocab_ - 1));
+  if (parts_.empty())
+    read_row(tokens_, token.id, "token", out);
+  else
+    read_part(token.id, out);
+  if (scale_ != 1)
+    for (float& v : out) v *= scale_;
+  if (!positions_.data && !types_.data) return;
+  std::vector<float> more(out.size());
+  const auto add = [&](const Table& table, int64_t row, const char* what) {
+    if (!table.data) return;
+    read_row(table, row, what, more);
+    for (size_t i = 0; i < out.size(); ++i) out[i] += more[i] * stream_;
+  };
+  add(positions_, token.position + first_position_, "position");
+  add(types_, token.type, "token type");
+}
+
+uint64_t EmbeddingReader::bytes() const {
+  uint64_t total = 0;
+  for (const Table* t : {&tokens_, &positions_, &types_})
+    total += (t->data ? t->data->size() : 0) + (t->scales ? t->scales->size() : 0);
+  return total;
+}
+
+void write_embedding_table(const Checkpoint& checkpoint, const WeightRef& ref, const std::filesystem::path& folder,
+                           const EmbeddingTable& table, ThreadPool& pool) {
+  const WritableFile file(folder / table.file);
+  const bool int8 = table.dtype == "int8";
+  std::vector<float> scales(int8 ? static_cast<size_t>(ref.rows()) : 0);
+  const int64_t columns = ref.columns, element = int8 ? 1 : 2;
+  pool.parallel_for(ref.rows(), kTileRows, [&](int64_t begin, int64_t end) {
+    std::vector<float> tile;
+    std::vector<std::byte> packed;
+    for (int64_t r = begin; r < end; r += kTileRows) {
+      const int64_t stop = std::min(end, r + kTileRows);
+      tile.resize(static_cast<size_t>((stop - r) * columns));
+      packed.resize(tile.size() * static_cast<size_t>(element));
+      read_rows(checkpoint, ref, r, stop, tile);
+      const float most = largest_magnitude(tile.data(), static_cast<int64_t>(tile.size()));
+      if (!(most <= kHalfMax))
+        throw errorf("a value of '{}' leaves the range of fp16", ref.tensor).found(fmt::format("{}", most));
+      if (!int8) {
+        floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()), reinterpret_cast<uint16_t*>(packed.data()));
+      } else {
+        for (int64_t i = r; i < stop; ++i) {
+          const float* row = tile.data() + (i - r) * columns;
+          float& scale = scales[static_cast<size_t>(i)];
+          scale = int8_scale(largest_magnitude(row, columns), false);
+          quantize_int8(row, columns, 1 / scale, reinterpret_cast<int8_t*>(packed.data()) + (i - r) * columns);
+        }
+      }
+      file.write(static_cast<uint64_t>(r * columns * element), packed.data(), packed.size());
+    }
+    release_rows(checkpoint.tensor(ref.tensor), ref, begin, end);
+  });
+  if (int8) WritableFile(folder / table.scales).write(0, scales.data(), scales.size() * sizeof(float));
+}
+
+}  // namespace anemone

@@ -1,0 +1,33 @@
+// BundleWriter: puts a bundle together, file by file, and finishes it with bundle.json.
+//     BundleWriter writer(staged.path(), pool);
+//     WriteReport r = writer.add(artifact);                    // artifact.stage.package is its name now
+//     r.find("main", "head_0_weight", "data")->offset;         // where a weight lies
+//     writer.finish(info);
+#pragma once
+
+#include <filesystem>
+
+#include "bundle/artifact.h"
+#include "package/package.h"
+
+namespace anemone {
+
+class ThreadPool;
+
+class BundleWriter {
+ public:
+  // `folder` exists and is empty.
+  BundleWriter(std::filesystem::path folder, ThreadPool& pool) : folder_(std::move(folder)), pool_(pool) {}
+
+  const std::filesystem::path& folder() const { return folder_; }
+  // Writes a stage as a Core ML package.
+  WriteReport add(Artifact& artifact);
+  // Hashes what is there and writes bundle.json; `info` gets the list of files.
+  void finish(BundleInfo& info);
+
+ private:
+  std::filesystem::path folder_;
+  ThreadPool& pool_;
+};
+
+}  // namespace anemone

@@ -1,0 +1,212 @@
+#include "convert/request.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace anemone {
+namespace {
+
+using lower::KvKind;
+using lower::TokenCount;
+
+constexpr int64_t kMostContext = 1 << 20;  // far above what a cache on the device can hold
+constexpr int64_t kBuckets[] = {64, 256, 512};  // lengths of texts that are seen whole
+
+class Request {
+ public:
+  Request(const Model& model, const ConvertOptions& options) : model_(model), o_(options) {
+    r_.kind = kind_of(model);
+    r_.target = parse_target(options.target);
+    // iPhones refuse more than two states.
+    r_.kv = options.kv.value_or(r_.target.phone() ? KvKind::packed : KvKind::state);
+  }
+
+  ConvertRequest make() {
+    choose_layers();
+    if (model_.generates() && model_.causal())
+      choose_generation();
+    else
+      choose_text();
+    check_twice();
+    for (const TokenCount& t : r_.tokens) check_count(t);
+    if (const double s = o_.residual_scale.value_or(1); !(s >= 0x1p-16 && s <= 0x1p16))
+      throw errorf("a residual scale must be 2^-16 to 2^16").found(fmt::format("{}", s));
+    return std::move(r_);
+  }
+
+ private:
+  void choose_layers() {
+    r_.first_layer = o_.first_layer;
+    r_.last_layer = o_.last_layer ? o_.last_layer : model_.layers.size();
+    if (r_.first_layer >= r_.last_layer || r_.last_layer > model_.layers.size())
+      throw errorf("the model has no layers {} to {}", r_.first_layer, static_cast<int64_t>(r_.last_layer) - 1)
+          .expected(fmt::format("0 to {}", model_.layers.size() - 1));
+  }
+
+  // A text that grows: a cache of each length, a function for each number of tokens.
+  void choose_generation() {
+    r_.contexts = o_.context.empty() ? std::vector<int64_t>{2048} : o_.context;
+    r_.tokens = o_.tokens.empty() ? std::vector<TokenCount>{{1, 1}} : o_.tokens;
+    std::sort(r_.contexts.begin(), r_.contexts.end());
+    check_head_rows();
+    check_ranges();
+    if (o_.embedding_in_head) check_tied();
+    for (const int64_t context : r_.contexts) {
+      if (context < 2 || context > kMostContext)
+        throw errorf("the context must be 2 to {}", kMostContext).found(fmt::format("{}", context));
+      for (const TokenCount& t : r_.tokens)
+        if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
+    }
+    if (r_.kv == KvKind::packed) check_packed();
+    check_model_context();
+  }
+
+  // A text that is seen whole: a function for each length that it is padded to.
+  void choose_text() {
+    if (model_.generates())
+      throw errorf("the model sees a whole text and gives logits of its vocabulary, which no bundle does")
+          .hint("take a checkpoint with a pooled or a classification head");
+    refuse(!o_.context.empty(), "--context", "there is no cache: --tokens says how long a text may be");
+    refuse(o_.kv.has_value() || o_.kv_write == lower::KvWrite::slice, "--kv and --kv-write", "there is no cache");
+    refuse(o_.argmax, "--argmax-output", "there is no next token to pick");
+    refuse(o_.embedding_in_head, "--embedding head", "the head is no embedding");
+    r_.contexts = {0};
+    r_.tokens = o_.tokens;
+    if (r_.tokens.empty())
+      for (const int64_t n : kBuckets)
+        if (n <= longest_text() || r_.tokens.empty()) r_.tokens.push_back({std::min(n, longest_text()), std::min(n, longest_text())});
+    std::sort(r_.tokens.begin(), r_.tokens.end(),
+              [](const TokenCount& a, const TokenCount& b) { return a.most < b.most; });
+    for (const TokenCount& t : r_.tokens) {
+      if (!t.fixed())
+        throw errorf("a text that is seen whole needs fixed lengths")
+            .found(fmt::format("--tokens {}-{}", t.least, t.most))
+            .hint("give the lengths that texts are padded to, such as --tokens 64,256");
+      if (t.most > longest_text())
+        throw errorf("the model takes at most {} tokens", longest_text()).found(fmt::format("--tokens {}", t.most));
+    }
+  }
+
+  int64_t longest_text() const {
+    if (!model_.embedding.positions) return model_.context;
+    return std::min(model_.context, model_.embedding.positions.rows() - model_.embedding.first_position);
+  }
+
+  static void refuse(bool given, const char* flag, const char* why) {
+    if (given) throw errorf("{} does not go with a model that sees a text whole", flag).hint(why);
+  }
+
+  static void check_count(const TokenCount& t) {
+    if (t.least < 1) throw errorf("a token count is at least 1");
+    if (t.most < t.least)
+      throw errorf("a range of tokens goes from fewer to more").found(fmt::format("{}-{}", t.least, t.most));
+  }
+
+  void check_ranges() const {
+    const bool several = r_.contexts.size() * r_.tokens.size() > 1;
+    for (const TokenCount& t : r_.tokens) {
+      if (t.fixed()) continue;
+      if (several)
+        throw errorf("a range of tokens does not go together with several functions in one package")
+            .hint("the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such "
+                  "as --tokens 1,64");
+      if (is_recurrent())
+        throw errorf("a range of tokens does not go with layers that remember more than a cache")
+            .hint("give fixed counts, such as --tokens 1,4");
+      if (o_.kv_write == lower::KvWrite::slice)
+        throw errorf("--kv-write slice needs a fixed number of tokens").hint("use --kv-write mask with a range");
+    }
+  }
+
+  bool is_recurrent() const {
+    return std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& layer) {
+      return std::any_of(layer.steps.begin(), layer.steps.end(), [](const ResidualStep& step) {
+        return std::holds_alternative<ShortConv>(step.block);
+      });
+    });
+  }
+
+  // One state holds all layers, so they must be alike.
+  void check_packed() const {
+    const Attention* first = nullptr;
+    for (size_t i = r_.first_layer; i < r_.last_layer; ++i) {
+      const Attention* a = find_attention(model_.layers[i]);
+      if (!a) continue;
+      if (!first) first = a;
+      if (a->kv_heads != first->kv_heads || lower::cache_width(*a) != lower::cache_width(*first))
+        throw errorf("packed states need layers with the same key heads")
+            .found(fmt::format("{} of {} and {} of {}", first->kv_heads, first->head_dim, a->kv_heads, a->head_dim))
+            .hint("use --kv state");
+    }
+  }
+
+  // Beyond the length that a model was made for most only get worse; with a dynamic rope the keys in the cache
+  // would have to be rotated anew with every token.
+  void check_model_context() {
+    const int64_t longest = r_.contexts.back();
+    for (const Rope& rope : model_.ropes)
+      if (rope.scaling == RopeScaling::dynamic && longest > rope.original_context)
+        throw errorf("the model's dynamic rope scaling changes with every token beyond {} positions",
+                     rope.original_context)
+            .found(fmt::format("a context of {}", longest))
+            .hint(fmt::format("--context {} or less", rope.original_context));
+    if (longest > model_.context)
+      r_.notes.push_back(fmt::format("the model was made for {} positions at most, and the context is {}",
+                                     model_.context, longest));
+  }
+
+  void check_head_rows() const {
+    constexpr int64_t kMostPieces = 1024;  // each is an output, and a program of more takes minutes to write
+    if (o_.head_rows < 1) throw errorf("a convolution of the head has at least one row");
+    const int64_t pieces = (model_.vocab + o_.head_rows - 1) / o_.head_rows;
+    if (pieces > kMostPieces)
+      throw errorf("a head of {} rows in convolutions of {} would have {} of them", model_.vocab, o_.head_rows, pieces)
+          .expected(fmt::format("at most {}", kMostPieces))
+          .hint(fmt::format("--head-rows {} or more", (model_.vocab + kMostPieces - 1) / kMostPieces));
+  }
+
+  void check_tied() const {
+    const VocabularyHead& head = model_.vocabulary_head();
+    if (!head.tied || head.weight.interleaved_head || head.scale != 1)
+      throw errorf("--embedding head needs a model whose head is its embedding")
+          .hint("this one has a table of its own: --embedding fp16 or int8");
+    if (o_.precision == Precision::int8_tensor)
+      throw errorf("--embedding head goes with --precision int8 and fp16")
+          .hint("one scale for a whole piece of the head is too coarse for an embedding");
+  }
+
+  // Functions are named by these.
+  void check_twice() const {
+    std::set<int64_t> contexts, tokens;
+    for (const int64_t context : r_.contexts)
+      if (!contexts.insert(context).second) throw errorf("the context {} is given twice", context);
+    for (const TokenCount& t : r_.tokens)
+      if (!tokens.insert(t.most).second) throw errorf("the token count {} is given twice", t.most);
+  }
+
+  const Model& model_;
+  const ConvertOptions& o_;
+  ConvertRequest r_;
+};
+
+}  // namespace
+
+std::string ConvertRequest::function_name(int64_t context, const TokenCount& count) const {
+  std::string name;
+  if (contexts.size() > 1) name = fmt::format("c{}", context);
+  if (tokens.size() > 1) name += fmt::format("{}t{}", name.empty() ? "" : "_", count.most);
+  return name.empty() ? "main" : name;
+}
+
+BundleKind kind_of(const Model& model) {
+  if (std::holds_alternative<PooledHead>(model.head)) return BundleKind::embed;
+  return std::holds_alternative<ClassHead>(model.head) ? BundleKind::classify : BundleKind::generate;
+}
+
+ConvertRequest make_request(const Model& model, const ConvertOptions& options) {
+  return Request(model, options).make();
+}
+
+}  // namespace anemone

@@ -1,0 +1,36 @@
+// ConvertRequest: what is to be made of a model, with every choice made and checked. Everything that can be refused is
+// refused here, before anything is written.
+//     ConvertRequest r = make_request(checkpoint, model, options);     // Error that says what to change
+//     r.layers.first, r.kv, r.tokens …
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bundle/bundle_info.h"
+#include "checkpoint/checkpoint.h"
+#include "convert/convert.h"
+#include "convert/target.h"
+#include "families/model.h"
+#include "lower/functions.h"
+
+namespace anemone {
+
+struct ConvertRequest {
+  BundleKind kind = BundleKind::generate;
+  size_t first_layer = 0, last_layer = 0;  // [first, last)
+  std::vector<int64_t> contexts;           // ascending; {0} for a model without a cache
+  std::vector<lower::TokenCount> tokens;
+  lower::KvKind kv = lower::KvKind::state;
+  ConvertTarget target;
+  std::vector<std::string> notes;  // what the user should know, a sentence each
+
+  // "c256_t16": of the lengths and token counts that there are several of; "main" where there is one of each.
+  std::string function_name(int64_t context, const lower::TokenCount& tokens) const;
+};
+
+BundleKind kind_of(const Model& model);
+ConvertRequest make_request(const Model& model, const ConvertOptions& options);
+
+}  // namespace anemone

@@ -1,0 +1,32 @@
+// The MLPs: what happens to each token by itself.
+//     GatedMlp:  y = down (activation(gate h) * (up h))
+//     PlainMlp:  y = down activation(up h)
+#pragma once
+
+#include <cstdint>
+
+#include "families/blocks/norm.h"
+
+namespace anemone {
+
+class WeightVisitor;
+
+enum class Activation { silu, gelu_tanh, gelu };
+
+struct GatedMlp {
+  int64_t width = 0;
+  Activation activation = Activation::silu;
+  Projection gate, up, down;
+
+  void each_weight(WeightVisitor& visitor) const;
+};
+
+struct PlainMlp {
+  int64_t width = 0;
+  Activation activation = Activation::gelu;
+  Projection up, down;
+
+  void each_weight(WeightVisitor& visitor) const;
+};
+
+}  // namespace anemone

@@ -1,0 +1,30 @@
+// ShortConv: a mixer that looks at the last few tokens alone (LFM2).
+//     s_t = gate_in h_t * (value h_t)
+//     y_t = sum over j of taps[:, j] * s_(t - kernel + 1 + j)        each channel by itself; 0 before the text
+//     out = o (gate_out h_t * y_t)
+// What it remembers are the last kernel - 1 columns of s.
+#pragma once
+
+#include <cstdint>
+
+#include "families/blocks/norm.h"
+
+namespace anemone {
+
+class WeightVisitor;
+
+// A recurrent state: so many columns of so many numbers.
+struct RecurrentShape {
+  int64_t columns = 0, width = 0;
+};
+
+struct ShortConv {
+  int64_t width = 0, kernel = 0;
+  Projection gate_in, gate_out, value, o;
+  WeightRef taps;  // [width, kernel], the last one for the token itself
+
+  RecurrentShape recurrent() const { return {kernel - 1, width}; }
+  void each_weight(WeightVisitor& visitor) const;
+};
+
+}  // namespace anemone

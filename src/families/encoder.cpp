@@ -1,0 +1,157 @@
+#include "families/encoder.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "checkpoint/byte_reader.h"
+
+namespace anemone {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A sentence transformer may be cut shorter than its table of positions.
+int64_t longest(const Hparams& hp, int64_t otherwise) {
+  int64_t context = hp.find_integer(keys::kContext).value_or(otherwise);
+  if (const auto file = hp.checkpoint().companion("sentence_bert_config.json"); file && file->is_object())
+    if (const auto at = file->find("max_seq_length"); at != file->end() && at->is_number_unsigned())
+      context = std::min(context, std::max<int64_t>(1, at->get<int64_t>()));
+  return context;
+}
+
+std::optional<int64_t> token(const Hparams& hp, const Key& key, int64_t vocab) {
+  try {  // some files say -1 for "none"
+    const auto ids = hp.find_token_ids(key, vocab);
+    return ids.empty() ? std::nullopt : std::optional(ids.front());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+PooledHead gguf_pooling(const Hparams& hp) {
+  const Key key{"", "pooling_type"};
+  switch (hp.find_integer(key, 0).value_or(1)) {
+    case 0:
+    case 1: return {.pooling = Pooling::mean};
+    case 2: return {.pooling = Pooling::first};
+    default:
+      throw errorf("{} is not supported", hp.named(key))
+          .at(hp.file())
+          .found(fmt::format("{}", *hp.find_integer(key, 0)))
+          .expected("0 (none), 1 (mean) or 2 (the first token)");
+  }
+}
+
+Pooling pooling_of(const Json& config, const std::string& file) {
+  std::string others;
+  std::optional<Pooling> found;
+  for (const auto& [key, value] : config.items()) {
+    if (!key.starts_with("pooling_mode_") || !value.is_boolean() || !value.get<bool>()) continue;
+    const std::optional<Pooling> known = key == "pooling_mode_mean_tokens"  ? std::optional(Pooling::mean)
+                                         : key == "pooling_mode_cls_token" ? std::optional(Pooling::first)
+                                                                           : std::nullopt;
+    if (known && !found)
+      found = known;
+    else
+      others += (others.empty() ? "" : ", ") + printable(key);
+  }
+  if (!found || !others.empty())
+    throw Error("the pooling is not supported")
+        .at(file)
+        .found(others.empty() ? "none" : others)
+        .expected("pooling_mode_mean_tokens or pooling_mode_cls_token alone");
+  return *found;
+}
+
+}  // namespace
+
+Model begin_encoder(const Hparams& hp, int64_t default_context) {
+  const Checkpoint& c = hp.checkpoint();
+  Model m;
+  m.architecture = c.architecture();
+  m.name = c.source_name();
+  m.hidden = hp.integer(keys::kHidden, 2, 1 << 24);
+  m.context = longest(hp, default_context);
+  if (const auto said = hp.find_integer(keys::kVocab))
+    m.vocab = *said;
+  else if (const auto count = c.list_size("tokenizer.ggml.tokens"); count && *count >= 1 && *count < (1u << 31))
+    m.vocab = static_cast<int64_t>(*count);
+  else
+    throw hp.missing(keys::kVocab);
+  const int64_t layers = hp.integer(keys::kLayers, 1, 4096);
+  m.layers.resize(static_cast<size_t>(layers));
+  m.bos = token(hp, {"bos_token_id", "tokenizer.ggml.bos_token_id"}, m.vocab);
+  m.pad = token(hp, {"pad_token_id", "tokenizer.ggml.padding_token_id"}, m.vocab);
+  if (const auto eos = token(hp, {"eos_token_id", "tokenizer.ggml.eos_token_id"}, m.vocab)) m.eos = {*eos};
+  return m;
+}
+
+PooledHead pooled_head(const Hparams& hp) {
+  if (hp.is_gguf()) return gguf_pooling(hp);
+  PooledHead head;
+  const auto modules = hp.checkpoint().companion("modules.json");
+  if (!modules || !modules->is_array()) return head;
+  for (const Json& module : *modules) {
+    const std::string type = module.is_object() ? module.value("type", "") : "";
+    if (type.ends_with(".Normalize")) head.normalize = true;
+    if (!type.ends_with(".Pooling")) continue;
+    const std::string file = module.value("path", "1_Pooling") + "/config.json";
+    if (const auto config = hp.checkpoint().companion(file); config && config->is_object())
+      head.pooling = pooling_of(*config, (hp.checkpoint().folder() / file).string());
+  }
+  return head;
+}
+
+std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor) {
+  std::vector<std::string> out;
+  const Key key{"id2label", ""};
+  if (const auto labels = hp.find_object(key)) {
+    out.resize(labels->size());
+    for (const auto& [id, label] : labels->items()) {
+      const bool number = !id.empty() && id.size() < 7 && id.find_first_not_of("0123456789") == std::string::npos;
+      const size_t at = number ? std::stoull(id) : out.size();
+      if (at >= out.size() || !label.is_string() || !out[at].empty())
+        throw errorf("{} does not number its labels from 0 on", hp.named(key)).at(hp.file()).found(printable(id));
+      out[at] = label.get<std::string>();
+    }
+    return out;
+  }
+  const TensorReader* weight = hp.checkpoint().find(tensor);
+  for (int64_t i = 0; i < (weight ? weight->rows() : 2); ++i) out.push_back(fmt::format("LABEL_{}", i));
+  return out;
+}
+
+Activation encoder_activation(const Hparams& hp, const Key& key) {
+  const std::string name = hp.find_text(key).value_or("gelu");
+  if (name == "gelu") return Activation::gelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
+  if (name == "silu" || name == "swish") return Activation::silu;
+  throw Error("the activation is not supported")
+      .at(hp.file())
+      .found(printable(name))
+      .expected("gelu, gelu_new, gelu_pytorch_tanh or silu");
+}
+
+std::string find_prefix(const Checkpoint& checkpoint, std::initializer_list<const char*> prefixes,
+                        const std::string& tensor) {
+  for (const char* prefix : prefixes)
+    if (checkpoint.find(prefix + tensor)) return prefix;
+  return *prefixes.begin();
+}
+
+Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps) {
+  const bool old = checkpoint.find(name + ".gamma") != nullptr;
+  const std::string bias = name + (old ? ".beta" : ".bias");
+  Norm norm{.kind = Norm::Kind::layer, .gain = {name + (old ? ".gamma" : ".weight"), 0, width, 1}, .eps = eps};
+  if (checkpoint.find(bias)) norm.bias = {bias, 0, width, 1};
+  return norm;
+}
+
+Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns) {
+  Projection p{.weight = {name + ".weight", 0, rows, columns}};
+  if (checkpoint.find(name + ".bias")) p.bias = {name + ".bias", 0, rows, 1};
+  return p;
+}
+
+}  // namespace anemone

@@ -1,0 +1,44 @@
+// Granite 3 and 4, dense: Llama with four multipliers, on the embedding, the scores, what each block adds, and the
+// logits, which are divided. GGUF files keep the rows of q and k in pairs.
+#include "base/error.h"
+#include "families/decoder.h"
+#include "families/family.h"
+
+namespace anemone::families {
+namespace {
+
+constexpr std::string_view kNames[] = {"granite", "GraniteForCausalLM"};
+
+// In config.json a missing one is 1; in GGUF a missing one or a 0 is "off".
+std::optional<double> multiplier(const Hparams& hp, const Key& key) {
+  const std::optional<double> value = hp.find_number(key);
+  if (hp.is_gguf() && value == 0.0) return std::nullopt;
+  if (value && !(*value > 0))
+    throw errorf("{} must be positive", hp.named(key)).at(hp.file()).found(fmt::format("{}", *value));
+  if (!value && !hp.is_gguf()) return 1.0;
+  return value;
+}
+
+Model describe(const Checkpoint& c) {
+  const Hparams hp(c);
+  DecoderTraits traits;
+  traits.interleaved_gguf = true;
+  traits.default_eps = 1e-6;
+  traits.default_context = 2048;
+  Model m = describe_decoder(c, traits);
+  m.embedding.scale = multiplier(hp, {"embedding_multiplier", "embedding_scale"}).value_or(1);
+  // It takes the place of 1/sqrt(head size).
+  const auto scores = multiplier(hp, {"attention_multiplier", "attention.scale"});
+  each_attention(m, [&](Attention& a, size_t) { a.scale = scores.value_or(a.scale); });
+  const double residual = multiplier(hp, {"residual_multiplier", "residual_scale"}).value_or(1);
+  for (Layer& layer : m.layers)
+    for (ResidualStep& step : layer.steps) step.scale = residual;
+  std::get<VocabularyHead>(m.head).scale = 1 / multiplier(hp, {"logits_scaling", "logit_scale"}).value_or(1);
+  return m;
+}
+
+}  // namespace
+
+extern const Family granite{.name = "granite", .architectures = kNames, .describe = describe};
+
+}  // namespace anemone::families

@@ -1,0 +1,154 @@
+// ModernBERT: norms before the blocks, rotations instead of learned positions, most layers looking at a band of
+// neighbours alone. The embedding's norm serves as the first layer's.
+#include <cmath>
+
+#include "base/error.h"
+#include "families/decoder.h"
+#include "families/encoder.h"
+#include "families/family.h"
+#include "families/rope_params.h"
+
+namespace anemone::families {
+namespace {
+
+constexpr std::string_view kNames[] = {"modern-bert", "ModernBertModel", "ModernBertForTokenClassification",
+                                       "ModernBertForSequenceClassification"};
+
+class Describer {
+ public:
+  explicit Describer(const Checkpoint& c) : c_(c), hp_(c), gguf_(hp_.is_gguf()) {}
+
+  Model describe() {
+    m_ = begin_encoder(hp_, 8192);
+    heads_ = hp_.integer(keys::kHeads, 1, 65536);
+    if (m_.hidden % heads_ != 0)
+      throw Error("the heads do not divide the hidden size")
+          .at(hp_.file())
+          .found(fmt::format("{} heads ({}), hidden size {} ({})", heads_, hp_.named(keys::kHeads), m_.hidden,
+                             hp_.named(keys::kHidden)));
+    width_ = hp_.integer(keys::kIntermediate, 2, 1 << 26);
+    eps_ = hp_.find_number({"norm_eps", "attention.layer_norm_epsilon"}).value_or(1e-5);
+    activation_ = encoder_activation(hp_, {"hidden_activation", "hidden_activation"});
+    prefix_ = gguf_ ? "" : find_prefix(c_, {"", "model."}, "embeddings.tok_embeddings.weight");
+    m_.embedding.tokens = {gguf_ ? "token_embd.weight" : prefix_ + "embeddings.tok_embeddings.weight", 0, m_.vocab,
+                           m_.hidden};
+    m_.embedding.norm = norm(gguf_ ? "token_embd_norm" : "embeddings.norm");
+    read_ropes();
+    const std::vector<bool> local = local_layers();
+    for (size_t i = 0; i < m_.layers.size(); ++i)
+      m_.layers[i].steps = {attention_step(i, local[i]), mlp_step(i)};
+    m_.final_norm = norm(gguf_ ? "output_norm" : "final_norm");
+    name_head();
+    return std::move(m_);
+  }
+
+ private:
+  std::string layer(size_t i, const char* config, const char* gguf) const {
+    return gguf_ ? fmt::format("blk.{}.{}", i, gguf) : fmt::format("{}layers.{}.{}", prefix_, i, config);
+  }
+  Norm norm(const std::string& name) const { return layer_norm_of(c_, prefix_ + name, m_.hidden, eps_); }
+
+  void read_ropes() {
+    const int64_t dim = m_.hidden / heads_;
+    m_.ropes = {read_rope(hp_, {.head_dim = dim,
+                                .context = m_.context,
+                                .base = 160000,
+                                .base_key = {"global_rope_theta", "rope.freq_base"},
+                                .scaled = false}),
+                read_rope(hp_, {.head_dim = dim,
+                                .context = m_.context,
+                                .base = 10000,
+                                .base_key = {"local_rope_theta", "rope.freq_base_swa"},
+                                .layer_type = "sliding_attention",
+                                .scaled = false})};
+  }
+
+  std::vector<bool> local_layers() const {
+    if (const auto types = find_windowed_layers(hp_, m_.layers.size())) return *types;
+    const int64_t every =
+        hp_.find_integer({"global_attn_every_n_layers", "attention.sliding_window_pattern"}).value_or(3);
+    std::vector<bool> out(m_.layers.size());
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int64_t>(i) % every != 0;
+    return out;
+  }
+
+  ResidualStep attention_step(size_t i, bool local) const {
+    Attention a;
+    a.heads = a.kv_heads = heads_;
+    a.head_dim = m_.hidden / heads_;
+    a.scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
+    // The key has the width of the whole band, both sides together.
+    const int64_t band = hp_.find_integer({"local_attention", "attention.sliding_window"}).value_or(128);
+    a.reach = local ? Reach{Reach::Kind::band, band / 2} : Reach{Reach::Kind::full, 0};
+    a.rope = local ? 1 : 0;
+    const std::string fused = layer(i, "attn.Wqkv", "attn_qkv");
+    const int64_t h = m_.hidden;
+    int64_t row = 0;
+    for (Projection* p : {&a.q, &a.k, &a.v}) {
+      p->weight = {fused + ".weight", row, row + h, h};
+      if (c_.find(fused + ".bias")) p->bias = {fused + ".bias", row, row + h, 1};
+      row += h;
+    }
+    a.o = linear_of(c_, layer(i, "attn.Wo", "attn_output"), h, h);
+    ResidualStep step;
+    if (i > 0) step.norm_in = layer_norm_of(c_, layer(i, "attn_norm", "attn_norm"), h, eps_);
+    step.block = std::move(a);
+    return step;
+  }
+
+  ResidualStep mlp_step(size_t i) const {
+    const std::string fused = layer(i, "mlp.Wi", "ffn_up");
+    GatedMlp mlp;
+    mlp.width = width_;
+    mlp.activation = activation_;
+    mlp.gate.weight = {fused + ".weight", 0, width_, m_.hidden};  // the first half is activated
+    mlp.up.weight = {fused + ".weight", width_, 2 * width_, m_.hidden};
+    if (c_.find(fused + ".bias")) {
+      mlp.gate.bias = {fused + ".bias", 0, width_, 1};
+      mlp.up.bias = {fused + ".bias", width_, 2 * width_, 1};
+    }
+    mlp.down = linear_of(c_, layer(i, "mlp.Wo", "ffn_down"), m_.hidden, width_);
+    ResidualStep step;
+    step.norm_in = layer_norm_of(c_, layer(i, "mlp_norm", "ffn_norm"), m_.hidden, eps_);
+    step.block = std::move(mlp);
+    return step;
+  }
+
+  void name_head() {
+    const std::string& architecture = c_.architecture();
+    const bool text = architecture.ends_with("ForSequenceClassification");
+    if (!text && !architecture.ends_with("ForTokenClassification")) {
+      m_.head = pooled_head(hp_);
+      return;
+    }
+    ClassHead head;
+    head.labels = class_labels(hp_, "classifier.weight");
+    head.dense = linear_of(c_, "head.dense", m_.hidden, m_.hidden);
+    head.activation = ClassHead::Dense::gelu;
+    const std::string said = hp_.find_text({"classifier_activation", ""}).value_or("gelu");
+    if (said != "gelu") throw Error("the classifier's activation is not supported").at(hp_.file()).found(said);
+    head.norm = layer_norm_of(c_, "head.norm", m_.hidden, eps_);
+    head.classifier = linear_of(c_, "classifier", static_cast<int64_t>(head.labels.size()), m_.hidden);
+    if (text)
+      head.pooling = hp_.find_text({"classifier_pooling", ""}).value_or("cls") == "mean" ? Pooling::mean
+                                                                                         : Pooling::first;
+    m_.head = std::move(head);
+  }
+
+  const Checkpoint& c_;
+  Hparams hp_;
+  bool gguf_;
+  std::string prefix_;
+  int64_t heads_ = 0, width_ = 0;
+  double eps_ = 0;
+  Activation activation_ = Activation::gelu;
+  Model m_;
+};
+
+Model describe(const Checkpoint& c) { return Describer(c).describe(); }
+
+}  // namespace
+
+extern const Family modernbert{.name = "modernbert", .architectures = kNames, .describe = describe};
+
+}  // namespace anemone::families

@@ -1,0 +1,50 @@
+#include "families/model.h"
+
+#include <algorithm>
+
+namespace anemone {
+
+bool is_mixer(const ModelBlock& block) {
+  return !std::holds_alternative<GatedMlp>(block) && !std::holds_alternative<PlainMlp>(block);
+}
+
+bool Model::causal() const {
+  return std::all_of(layers.begin(), layers.end(), [](const Layer& layer) {
+    const Attention* a = find_attention(layer);
+    return !a || a->reach.causal();
+  });
+}
+
+const Attention* find_attention(const Layer& layer) {
+  for (const ResidualStep& step : layer.steps)
+    if (const auto* a = std::get_if<Attention>(&step.block)) return a;
+  return nullptr;
+}
+
+Attention* find_attention(Layer& layer) {
+  return const_cast<Attention*>(find_attention(static_cast<const Layer&>(layer)));
+}
+
+const Attention* first_attention(const Model& model) {
+  for (const Layer& layer : model.layers)
+    if (const Attention* a = find_attention(layer)) return a;
+  return nullptr;
+}
+
+ModelSizes sizes_of(const Model& model) {
+  ModelSizes out;
+  if (const Attention* a = first_attention(model)) {
+    out.heads = a->heads;
+    out.kv_heads = a->kv_heads;
+    out.head_dim = a->head_dim;
+  }
+  for (const Layer& layer : model.layers)
+    for (const ResidualStep& step : layer.steps) {
+      if (out.intermediate) break;
+      if (const auto* mlp = std::get_if<GatedMlp>(&step.block)) out.intermediate = mlp->width;
+      if (const auto* mlp = std::get_if<PlainMlp>(&step.block)) out.intermediate = mlp->width;
+    }
+  return out;
+}
+
+}  // namespace anemone

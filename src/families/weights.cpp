@@ -1,0 +1,101 @@
+#include "families/weights.h"
+
+#include "base/error.h"
+#include "families/hparams.h"
+
+namespace anemone {
+namespace {
+
+void visit_step(const ResidualStep& step, WeightVisitor& v) {
+  const bool mlp = !is_mixer(step.block);
+  if (step.norm_in)
+    v.norm(mlp ? "MLP norm" : "attention norm", mlp ? "bias of the MLP norm" : "bias of the attention norm",
+           *step.norm_in, v.hidden());
+  std::visit([&](const auto& block) { block.each_weight(v); }, step.block);
+  for (const std::optional<Norm>* norm : {&step.norm_out, &step.norm_sum})
+    if (*norm)
+      v.norm(mlp ? "norm behind the MLP" : "norm behind attention",
+             mlp ? "bias of the norm behind the MLP" : "bias of the norm behind attention", **norm, v.hidden());
+  v.vector("bias of the stream", step.stream_bias, v.hidden());
+  v.vector("gain of the stream", step.stream_gain, v.hidden());
+  v.vector("bias of what is added", step.bias, v.hidden());
+  v.vector("gain of what is added", step.gain, v.hidden());
+}
+
+void visit_embedding(const Model& model, WeightVisitor& v) {
+  const Embedding& e = model.embedding;
+  const Extent vocab{{{model.vocab, "vocabulary {}", &keys::kVocab}}};
+  v.matrix("embedding", e.tokens, vocab, v.hidden());
+  v.matrix("position embedding", e.positions, {{{e.positions.rows(), "{} positions", &keys::kContext}}},
+           v.hidden());
+  v.matrix("type embedding", e.types, {{{e.types.rows(), "{} token types", &keys::kTypes}}}, v.hidden());
+  if (e.norm) v.norm("norm of the embedding", "bias of the embedding's norm", *e.norm, v.hidden());
+}
+
+struct HeadWeights {
+  const Model& model;
+  WeightVisitor& v;
+
+  void operator()(const VocabularyHead& head) const {
+    const Extent vocab{{{model.vocab, "vocabulary {}", &keys::kVocab}}};
+    if (!head.tied) v.matrix("LM head", head.weight, vocab, v.hidden());
+    v.vector("LM head's bias", head.bias, vocab);
+  }
+  void operator()(const PooledHead&) const {}
+  void operator()(const ClassHead& head) const {
+    const Extent classes{{{head.classifier.weight.rows(), "{} classes", nullptr}}};
+    v.projection("dense layer of the classifier", "bias of the classifier's dense layer", head.dense, v.hidden(),
+                 v.hidden());
+    if (head.norm) v.norm("norm of the classifier", "bias of the classifier's norm", *head.norm, v.hidden());
+    v.projection("classifier", "classifier's bias", head.classifier, classes, v.hidden());
+  }
+};
+
+}  // namespace
+
+int64_t Extent::value() const {
+  int64_t product = 1;
+  for (const Factor& f : factors) product *= f.value;
+  return product;
+}
+
+Extent WeightVisitor::hidden() const { return {{{model_.hidden, "hidden size {}", &keys::kHidden}}}; }
+
+void WeightVisitor::matrix(std::string_view role, const WeightRef& ref, Extent rows, Extent columns) {
+  if (ref) visit_({role, ref, std::move(rows), std::move(columns), layer_, true});
+}
+
+void WeightVisitor::table(std::string_view role, const WeightRef& ref, Extent rows, Extent columns) {
+  if (ref) visit_({role, ref, std::move(rows), std::move(columns), layer_, false});
+}
+
+void WeightVisitor::vector(std::string_view role, const WeightRef& ref, Extent size) {
+  if (ref) visit_({role, ref, std::move(size), {}, layer_, false});
+}
+
+void WeightVisitor::projection(std::string_view role, std::string_view bias_role, const Projection& p,
+                               const Extent& rows, const Extent& columns) {
+  matrix(role, p.weight, rows, columns);
+  vector(bias_role, p.bias, rows);
+}
+
+void WeightVisitor::norm(std::string_view role, std::string_view bias_role, const Norm& norm,
+                         const Extent& size) {
+  vector(role, norm.gain, size);
+  vector(bias_role, norm.bias, size);
+}
+
+void each_weight(const Model& model, size_t layer, const WeightVisitor::Visit& visit) {
+  WeightVisitor v(model, static_cast<int64_t>(layer), visit);
+  for (const ResidualStep& step : model.layers.at(layer).steps) visit_step(step, v);
+}
+
+void each_weight(const Model& model, const WeightVisitor::Visit& visit) {
+  WeightVisitor v(model, -1, visit);
+  visit_embedding(model, v);
+  for (size_t i = 0; i < model.layers.size(); ++i) each_weight(model, i, visit);
+  if (model.final_norm) v.norm("final norm", "bias of the final norm", *model.final_norm, v.hidden());
+  std::visit(HeadWeights{model, v}, model.head);
+}
+
+}  // namespace anemone

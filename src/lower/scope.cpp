@@ -1,0 +1,128 @@
+#include "lower/scope.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "lower/ops.h"
+
+namespace anemone::lower {
+namespace {
+
+std::string numbered(const char* name, size_t index) {
+  return index == 0 ? name : fmt::format("{}_{}", name, index);
+}
+
+// "mask" for the one that hides nothing but the future or nothing at all; "mask_local", "mask_local_1" … for others.
+std::string mask_name(const std::vector<Reach>& reaches, size_t index) {
+  if (reaches[index].size == 0) return "mask";
+  size_t before = 0;
+  for (size_t i = 0; i < index; ++i) before += reaches[i].size != 0;
+  return numbered("mask_local", before);
+}
+
+}  // namespace
+
+Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec, FunctionInterface& interface)
+    : f_(f),
+      model_(model),
+      weights_(weights),
+      spec_(spec),
+      interface_(interface),
+      cos_(model.ropes.size()),
+      sin_(model.ropes.size()),
+      reaches_(masks_of(model)),
+      masks_(reaches_.size()) {
+  const Dim tokens = spec.tokens.dim();
+  x_ = input("x", Type::tensor(kHalf, {1, model.hidden, tokens, 1}), {.kind = Role::Kind::stream});
+  std::set<size_t> ropes, masks;
+  for (size_t i = spec.first; i < spec.last; ++i)
+    if (const Attention* a = find_attention(model.layers[i])) {
+      if (a->rope) ropes.insert(*a->rope);
+      masks.insert(static_cast<size_t>(std::find(reaches_.begin(), reaches_.end(), a->reach) - reaches_.begin()));
+    }
+  for (const size_t r : ropes) {
+    const Type type = Type::tensor(kHalf, {1, 1, tokens, model.ropes[r].dims / 2});
+    cos_[r] = input(numbered("cos", r), type, {.kind = Role::Kind::cos, .index = r});
+    sin_[r] = input(numbered("sin", r), type, {.kind = Role::Kind::sin, .index = r});
+  }
+  for (const size_t m : masks) {
+    // Of a text that is seen whole, only the padding at its end is hidden: the same for every token.
+    const Dim rows = reaches_[m].kind == Reach::Kind::full ? Dim(1) : tokens;
+    masks_[m] = input(mask_name(reaches_, m), Type::tensor(kHalf, {1, 1, rows, columns()}),
+                      {.kind = Role::Kind::mask, .index = m});
+  }
+  if (!model.causal()) return;
+  if (!masks.empty() && spec.write == KvWrite::mask)
+    write_ = input("write", Type::tensor(kHalf, {1, 1, spec.context, tokens}), {.kind = Role::Kind::write});
+  else if (!masks.empty())
+    position_ = input("position", Type::tensor(DType::int32, {1}), {.kind = Role::Kind::position});
+  cache_.declare(f, model, spec, interface);
+  for (size_t i = spec.first; i < spec.last; ++i)
+    for (const ResidualStep& step : model.layers[i].steps)
+      std::visit(
+          [&](const auto& block) {
+            if constexpr (requires { block.recurrent(); }) recurrent_.declare(f, i, block.recurrent(), spec, interface);
+          },
+          step.block);
+}
+
+Value* Scope::input(const std::string& name, Type type, Role role) {
+  interface_.inputs.push_back({name, std::move(role)});
+  return add_input(f_, name, std::move(type));
+}
+
+void Scope::begin(Builder& b) {
+  builder_ = &b;
+  cache_.begin(b, write_, position_);
+}
+
+void Scope::end() {
+  cache_.end(*builder_, interface_);
+  recurrent_.end(*builder_, interface_);
+}
+
+Value* Scope::mask(const Reach& reach) const {
+  return masks_[static_cast<size_t>(std::find(reaches_.begin(), reaches_.end(), reach) - reaches_.begin())];
+}
+
+int64_t Scope::columns() const { return model_.causal() ? spec_.context : spec_.tokens.most; }
+
+Value* Scope::norm(Value* x, const Norm& norm, double in, double out, const std::string& name) {
+  const int64_t width = norm.gain.rows();
+  Value* gain = weights_.vector(*builder_, norm.gain, {1, width, 1, 1}, norm.offset, out, name + "_gain");
+  NormSpec spec{.axis = 1, .gain = gain, .bias = nullptr, .eps = norm.eps * in * in};
+  if (norm.kind == Norm::Kind::rms) return rms_norm(*builder_, x, spec, name);
+  if (norm.bias) spec.bias = weights_.vector(*builder_, norm.bias, {1, width, 1, 1}, 0, out, name + "_bias");
+  return layer_norm(*builder_, x, spec, name);
+}
+
+Value* Scope::head_norm(Value* x, const Norm& norm, const std::string& name) {
+  Value* gain =
+      weights_.vector(*builder_, norm.gain, {1, 1, 1, norm.gain.rows()}, norm.offset, 1, name + "_gain");
+  return rms_norm(*builder_, x, {.axis = 3, .gain = gain, .bias = nullptr, .eps = norm.eps}, name);
+}
+
+Value* Scope::project(Value* x, const Projection& p, double factor, const std::string& name) {
+  Value* w = weights_.projection(*builder_, p.weight, factor, name + "_weight");
+  Value* bias =
+      p.bias ? weights_.vector(*builder_, p.bias, {p.weight.rows()}, 0, factor, name + "_bias") : nullptr;
+  return conv1x1(*builder_, x, w, bias, name);
+}
+
+Value* Scope::activate(Value* x, Activation activation, const std::string& name) {
+  switch (activation) {
+    case Activation::silu:  // as sigmoid and product: the fused form has left the device
+      return mul(*builder_, x, builder_->op("sigmoid", {{"x", x}}, name + "_sigmoid"), name);
+    case Activation::gelu_tanh:
+      return builder_->op("gelu", {{"x", x}, {"mode", Constant::text("TANH_APPROXIMATION")}}, name);
+    case Activation::gelu: return builder_->op("gelu", {{"x", x}, {"mode", Constant::text("EXACT")}}, name);
+  }
+  return x;
+}
+
+void Scope::tap(const Value* value, const char* golden, int64_t layer, double scale) {
+  interface_.taps.push_back({value->name, golden, layer, scale});
+}
+
+}  // namespace anemone::lower

@@ -1,0 +1,39 @@
+// The MLPs, as written in families/blocks/mlp.h.
+#include <cmath>
+#include <numbers>
+
+#include "reference/scope.h"
+
+namespace anemone {
+
+double softcapped(double value, double cap) { return cap > 0 ? cap * std::tanh(value / cap) : value; }
+
+double activated(double z, Activation activation) {
+  switch (activation) {
+    case Activation::silu: return z / (1 + std::exp(-z));
+    case Activation::gelu: return 0.5 * z * (1 + std::erf(z / std::numbers::sqrt2));
+    case Activation::gelu_tanh:
+      return 0.5 * z * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z)));
+  }
+  return z;
+}
+
+std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const GatedMlp& mlp,
+                                 const std::vector<float>& h, int64_t tokens, LayerMemory&) {
+  std::vector<float> gate = scope.project("gate", layer, mlp.gate, h, tokens);
+  const std::vector<float> up = scope.project("up", layer, mlp.up, h, tokens);
+  for (size_t i = 0; i < gate.size(); ++i)
+    gate[i] = static_cast<float>(activated(static_cast<double>(gate[i]), mlp.activation) * up[i]);
+  scope.tap("gated", static_cast<int64_t>(layer), gate);
+  return scope.project("down", layer, mlp.down, gate, tokens);
+}
+
+std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const PlainMlp& mlp,
+                                 const std::vector<float>& h, int64_t tokens, LayerMemory&) {
+  std::vector<float> up = scope.project("up", layer, mlp.up, h, tokens);
+  for (float& value : up) value = static_cast<float>(activated(static_cast<double>(value), mlp.activation));
+  scope.tap("gated", static_cast<int64_t>(layer), up);
+  return scope.project("down", layer, mlp.down, up, tokens);
+}
+
+}  // namespace anemone

@@ -1,0 +1,63 @@
+// What the blocks of a running reference share: weights, options, positions; and what a layer remembers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "families/model.h"
+#include "reference/reference.h"
+#include "reference/rope.h"
+#include "reference/weights.h"
+
+namespace anemone {
+
+class ReferenceScope {
+ public:
+  ReferenceScope(const Model& model, const Weights& weights, ThreadPool& pool, const ReferenceOptions& options)
+      : model_(model), weights_(weights), pool_(pool), options_(options) {}
+
+  const Model& model() const { return model_; }
+  const Weights& weights() const { return weights_; }
+  ThreadPool& pool() const { return pool_; }
+  const ReferenceOptions& options() const { return options_; }
+  // The tokens that came before those at hand, and the position of the first at hand.
+  int64_t before() const { return before_; }
+  int64_t position() const { return options_.first_position + before_; }
+  void advance(int64_t tokens) { before_ += tokens; }
+  // Sees to it that the next `tokens` positions can be rotated; `ahead` come in this step at most.
+  void cover(int64_t tokens, int64_t ahead);
+  const RotaryTable& rotary(size_t rope) const { return rotary_[rope]; }
+
+  // Each run of `width` values by itself, in place.
+  void normalise(const Norm& norm, std::span<float> values, int64_t width) const;
+  std::vector<float> project(std::string_view name, size_t layer, const Projection& p, const std::vector<float>& x,
+                             int64_t tokens) const;
+  void tap(std::string_view name, int64_t layer, std::span<const float> values) const {
+    if (options_.tap) options_.tap(name, layer, values);
+  }
+
+ private:
+  const Model& model_;
+  const Weights& weights_;
+  ThreadPool& pool_;
+  const ReferenceOptions& options_;
+  std::vector<RotaryTable> rotary_;
+  int64_t before_ = 0;
+};
+
+double activated(double z, Activation activation);
+double softcapped(double value, double cap);
+
+// What a block gives for tokens that see `h` [tokens, hidden]; it remembers what later ones need.
+std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const Attention& attention,
+                                 const std::vector<float>& h, int64_t tokens, LayerMemory& memory);
+std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const ShortConv& conv,
+                                 const std::vector<float>& h, int64_t tokens, LayerMemory& memory);
+std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const GatedMlp& mlp,
+                                 const std::vector<float>& h, int64_t tokens, LayerMemory& memory);
+std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const PlainMlp& mlp,
+                                 const std::vector<float>& h, int64_t tokens, LayerMemory& memory);
+
+}  // namespace anemone

@@ -1,0 +1,137 @@
+#include "runtime/fill.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "base/half.h"
+
+namespace anemone {
+namespace {
+
+// Elements of a view [1, A, B, 1] or [1, 1, A, B], whatever their type.
+class Writer {
+ public:
+  Writer(const TensorView& view, size_t first_axis)
+      : view_(view), rows_(view.strides[first_axis]), columns_(view.strides[first_axis + 1]) {
+    if (view.dtype != DType::fp32 && view.dtype != DType::fp16)
+      throw errorf("an input of type {} cannot be filled", dtype_name(view.dtype));
+  }
+
+  void put(int64_t row, int64_t column, float value) const {
+    const int64_t at = row * rows_ + column * columns_;
+    if (view_.dtype == DType::fp32)
+      static_cast<float*>(view_.data)[at] = value;
+    else
+      static_cast<uint16_t*>(view_.data)[at] = half_from_float(value);
+  }
+
+  void put_row(int64_t row, std::span<const float> values) const {
+    if (view_.dtype == DType::fp32 && columns_ == 1)
+      std::copy(values.begin(), values.end(), static_cast<float*>(view_.data) + row * rows_);
+    else
+      for (size_t i = 0; i < values.size(); ++i) put(row, static_cast<int64_t>(i), values[i]);
+  }
+
+ private:
+  const TensorView& view_;
+  int64_t rows_, columns_;
+};
+
+// Column t stands for this token of the pass.
+int64_t token_at(const Pass& pass, int64_t t) { return std::min(t, pass.tokens() - 1); }
+
+void fill_stream(const TensorView& view, const Pass& pass, const EmbeddingReader& embedding) {
+  std::vector<float> row(static_cast<size_t>(view.shape[1]));
+  const Writer out(view, 1);
+  for (int64_t t = 0; t < pass.width; ++t) {
+    if (const int64_t at = token_at(pass, t); at == t)
+      embedding.read({.id = pass.ids[static_cast<size_t>(at)],
+                      .position = pass.position + at,
+                      .type = pass.types.empty() ? 0 : pass.types[static_cast<size_t>(at)]},
+                     row);
+    for (size_t c = 0; c < row.size(); ++c) out.put(static_cast<int64_t>(c), t, row[c]);
+  }
+}
+
+void fill_rope(const TensorView& view, const RopeTable& rope, bool cosine, const Pass& pass) {
+  const auto& f = pass.long_rope && !rope.long_frequencies.empty() ? rope.long_frequencies : rope.frequencies;
+  std::vector<float> row(f.size());
+  const Writer out(view, 2);
+  for (int64_t t = 0; t < pass.width; ++t) {
+    const auto at = static_cast<double>(pass.position + token_at(pass, t));
+    for (size_t i = 0; i < f.size(); ++i)
+      row[i] = static_cast<float>((cosine ? std::cos(at * f[i]) : std::sin(at * f[i])) * rope.attention_factor);
+    out.put_row(t, row);
+  }
+}
+
+// Rows are tokens, columns are rows of the cache; where there is no cache, the tokens of the pass, and its padding is
+// hidden from all.
+void fill_mask(const TensorView& view, const Reach& reach, const Pass& pass) {
+  const int64_t rows = view.shape[2], columns = view.shape[3];
+  const int64_t hidden_from = reach.causal() ? columns : pass.tokens();
+  std::vector<float> row(static_cast<size_t>(columns));
+  const Writer out(view, 2);
+  for (int64_t t = 0; t < rows; ++t) {
+    const int64_t at = (reach.causal() ? pass.position : 0) + token_at(pass, t);
+    for (int64_t j = 0; j < columns; ++j)
+      row[static_cast<size_t>(j)] = j < hidden_from && reach.sees(at, j) ? 0.0f : kMaskedOut;
+    out.put_row(t, row);
+  }
+}
+
+void fill_zeros(const TensorView& view) {
+  const Writer out(view, 2);
+  for (int64_t r = 0; r < view.shape[2]; ++r)
+    for (int64_t c = 0; c < view.shape[3]; ++c) out.put(r, c, 0);
+}
+
+void fill_write(const TensorView& view, const Pass& pass) {
+  fill_zeros(view);
+  for (int64_t t = 0; t < pass.tokens(); ++t) Writer(view, 2).put(pass.position + t, t, 1);
+}
+
+// Of the old columns and the new tokens, in a row, the last real ones stay.
+void fill_advance(const TensorView& view, const Pass& pass) {
+  fill_zeros(view);
+  for (int64_t r = 0; r < view.shape[2]; ++r) Writer(view, 2).put(r, r + pass.tokens(), 1);
+}
+
+void fill_pool(const TensorView& view, const Pass& pass, const BundleInfo& info) {
+  const Pooling pooling = pass.pooling.value_or(info.pooling.value_or(Pooling::mean));
+  const Writer out(view, 2);
+  for (int64_t t = 0; t < pass.width; ++t) {
+    const bool counts = pooling == Pooling::first ? t == 0 : t < pass.tokens();
+    out.put(t, 0, !counts ? 0.0f : pooling == Pooling::first ? 1.0f : 1.0f / static_cast<float>(pass.tokens()));
+  }
+}
+
+}  // namespace
+
+void fill_input(const TensorView& view, const Role& role, const Pass& pass, const BundleInfo& info,
+                const EmbeddingReader& embedding) {
+  switch (role.kind) {
+    case Role::Kind::stream: return fill_stream(view, pass, embedding);
+    case Role::Kind::cos: return fill_rope(view, info.ropes.at(role.index), true, pass);
+    case Role::Kind::sin: return fill_rope(view, info.ropes.at(role.index), false, pass);
+    case Role::Kind::mask: return fill_mask(view, info.masks.at(role.index), pass);
+    case Role::Kind::write: return fill_write(view, pass);
+    case Role::Kind::advance: return fill_advance(view, pass);
+    case Role::Kind::pool: return fill_pool(view, pass, info);
+    case Role::Kind::position: view.values<int32_t>()[0] = static_cast<int32_t>(pass.position); return;
+    default: throw errorf("an input of the role '{}' is not the host's to make", role_name(role.kind));
+  }
+}
+
+void read_column(const TensorView& view, int64_t column, std::span<float> out) {
+  const int64_t rows = view.strides[1], at = column * view.strides[2];
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t offset = static_cast<int64_t>(i) * rows + at;
+    out[i] = view.dtype == DType::fp32 ? static_cast<const float*>(view.data)[offset]
+                                       : half_to_float(static_cast<const uint16_t*>(view.data)[offset]);
+  }
+}
+
+}  // namespace anemone
