@@ -1,13 +1,12 @@
-// Checkpoint: what comes in, whatever the file format: named tensors that decode by row ranges, and the
-// metadata.
+// Checkpoint: what comes in, whatever the file format: hyperparameters by key, tensors by name, what the publisher
+// says, and where the tokenizer is.
 //     Checkpoint c = Checkpoint::open("model.gguf");                     // or a folder with safetensors
-//     TensorReader w = c.tensor("blk.0.attn_q.weight");
+//     const TensorReader& w = c.tensor("blk.0.attn_q.weight");
 //     w.read_rows(0, 64, std::span<float>(tile));                        // rows [0, 64), as floats
-// Immutable once open: any number of threads may read. Nothing is decoded before it is asked for, and no more
-// of a file stays in memory than its readers keep.
+// A handle: copies share one reader of a format (file_format.h), which is immutable, so any number of threads may read.
+// Nothing is decoded before it is asked for, and no more of a file stays in memory than its readers keep.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,108 +17,69 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/gguf.h"
-#include "kernels/dequant_types.h"
 
 namespace anemone {
 
-class ThreadPool;
-
-enum class CheckpointFormat { gguf, safetensors };
-
-// One stored tensor: a view that holds on to its file.
-class TensorReader {
- public:
-  TensorReader(std::shared_ptr<const MappedFile> file, std::string name, BlockType type,
-               std::vector<int64_t> shape, uint64_t offset);
-
-  const std::string& name() const { return name_; }
-  BlockType type() const { return info_->type; }
-  const BlockInfo& info() const { return *info_; }
-  const std::vector<int64_t>& shape() const { return shape_; }  // row-major
-  // A row is all that shares the first index: an element of a vector, a line of a matrix, a matrix of a
-  // stack.
-  int64_t rows() const { return rows_; }
-  int64_t row_elements() const { return row_elements_; }
-
-  // Rows [begin, end) as floats, or as halves (the floats rounded to nearest even). `out` has the size of the
-  // rows; Error when the rows do not exist or the type is no floating-point one.
-  void read_rows(int64_t begin, int64_t end, std::span<float> out) const;
-  void read_rows(int64_t begin, int64_t end, std::span<uint16_t> out) const;
-  // All of it, on all cores, giving the pages of the file back on the way.
-  void read_all(ThreadPool& pool, std::span<float> out) const;
-  void read_all(ThreadPool& pool, std::span<uint16_t> out) const;
-  std::vector<float> read_floats(ThreadPool& pool) const;
-
-  // The bytes as stored, for those who understand them.
-  std::span<const std::byte> stored() const;
-  // Says that these rows are not needed soon: their pages go back to the system.
-  void release_rows(int64_t begin, int64_t end) const noexcept;
-
- private:
-  template <class Out>
-  void read(int64_t begin, int64_t end, std::span<Out> out) const;
-  template <class Out>
-  void read_parallel(ThreadPool& pool, std::span<Out> out) const;
-
-  std::shared_ptr<const MappedFile> file_;
-  std::string name_;
-  const BlockInfo* info_;
-  std::vector<int64_t> shape_;
-  uint64_t offset_;
-  int64_t rows_ = 1, row_elements_ = 1;
-};
+enum class CheckpointFormat { gguf, safetensors };  // of format(), below
 
 class Checkpoint {
  public:
-  // A GGUF file (any part of a split one), a .safetensors file or index, or a folder: with safetensors and
-  // config.json, else with one GGUF checkpoint. Throws Error when it is none of these or is damaged.
+  // What one of the formats claims: a GGUF file (any part of a split one), a .safetensors file or index, or a folder:
+  // with safetensors and config.json, else with one GGUF checkpoint. Throws Error when no format or more than one
+  // claims it, or when it is damaged.
   static Checkpoint open(const std::filesystem::path& path);
+  // Whether one of the formats claims the path: false for a folder with config.json but no weights.
+  static bool recognises(const std::filesystem::path& path);
   // The metadata alone, as if the tensors were there: a config.json, or a folder with one. For those who plan.
   static Checkpoint open_config(const std::filesystem::path& path);
   static Checkpoint from_config(nlohmann::ordered_json config, std::string name);
-  bool config_only() const { return config_only_; }
+  explicit Checkpoint(std::shared_ptr<const CheckpointReader> reader) : reader_(std::move(reader)) {}
 
-  CheckpointFormat format() const { return format_; }
-  std::string_view format_name() const { return format_ == CheckpointFormat::gguf ? "GGUF" : "safetensors"; }
-  const std::filesystem::path& path() const { return path_; }
+  std::string_view format_name() const { return reader_->format_name(); }  // for people: "GGUF"
+  Naming naming() const { return reader_->naming(); }                      // of keys and tensors
+  bool config_only() const { return reader_->facts().config_only; }
+  const std::filesystem::path& path() const { return reader_->facts().path; }
   // The folder that the files lie in, with tokenizer.json and the rest of a Hugging Face model.
-  std::filesystem::path folder() const;
+  const std::filesystem::path& folder() const { return reader_->facts().folder; }
+  // The file that the keys are in, for messages.
+  const std::string& metadata_file() const { return reader_->facts().metadata_file; }
 
   // "llama", or the first of config.json's "architectures" ("LlamaForCausalLM"); empty when not said.
-  const std::string& architecture() const { return architecture_; }
+  const std::string& architecture() const { return reader_->facts().architecture; }
+  // The architecture and then broader names of it ("llama" of "model_type"); those that are said.
+  std::vector<std::string> names() const;
   // What the publisher says, where it does: empty otherwise.
-  const std::string& source_name() const { return source_name_; }
-  const std::string& author() const { return author_; }
-  const std::string& licence() const { return licence_; }
+  const std::string& source_name() const { return reader_->facts().name; }
+  const std::string& author() const { return reader_->facts().author; }
+  const std::string& licence() const { return reader_->facts().licence; }
 
-  // The metadata of a GGUF file; Error for another format.
-  const GgufFile& gguf() const;
-  // config.json beside safetensors, keys in the order of the file; Error for another format.
-  const nlohmann::ordered_json& config() const;
+  // A value of the metadata by its key as the file spells it, of config.json by its outermost key: bool, integer,
+  // double, text, a list, or in config.json an object. Nothing where the key is absent, a JSON null where it is null.
+  // Families read values through Hparams, which checks them.
+  std::optional<nlohmann::ordered_json> value(std::string_view key) const;
+  // How many elements the list under a key has, without reading them; nothing where there is no list.
+  std::optional<uint64_t> list_size(std::string_view key) const { return reader_->list_size(key); }
+  // Another JSON file of the model, such as "generation_config.json" or "1_Pooling/config.json" in folder(); nothing
+  // where there is none.
+  std::optional<nlohmann::ordered_json> companion(const std::string& file) const;
+  // What Tokenizer::load takes, and the files that a bundle needs for it.
+  TokenizerSource tokenizer() const { return reader_->tokenizer(); }
 
   // All tensors in the order of the files; one by name, Error when it does not exist.
-  std::span<const TensorReader> tensors() const { return tensors_; }
+  std::span<const TensorReader> tensors() const { return reader_->tensors(); }
   const TensorReader& tensor(std::string_view name) const;
-  const TensorReader* find(std::string_view name) const;
+  const TensorReader* find(std::string_view name) const { return reader_->find(name); }
   uint64_t stored_bytes() const;  // of all tensors
 
- private:
-  Checkpoint() = default;
-  void open_gguf(const std::filesystem::path& path);
-  void open_safetensors(const std::filesystem::path& path);
-  void take_config(nlohmann::ordered_json config);
-  void index_names();
+  // Ask naming(), value() and tokenizer() instead: these know two formats and will go.
+  CheckpointFormat format() const;
+  const GgufFile& gguf() const;                  // Error for another format
+  const nlohmann::ordered_json& config() const;  // config.json; Error for another format
 
-  CheckpointFormat format_ = CheckpointFormat::gguf;
-  std::filesystem::path path_;
-  std::string architecture_, source_name_, author_, licence_;
-  bool config_only_ = false;
-  std::shared_ptr<const GgufFile> gguf_;
-  std::shared_ptr<const nlohmann::ordered_json> config_;
-  std::vector<TensorReader> tensors_;
-  std::vector<size_t> by_name_;
+ private:
+  std::shared_ptr<const CheckpointReader> reader_;
 };
 
 }  // namespace anemone

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,16 +13,6 @@
 
 namespace anemone {
 namespace {
-
-// What the checkpoint says of itself: the architecture, then the broader model type.
-std::vector<std::string> names_of(const Checkpoint& c) {
-  std::vector<std::string> names;
-  if (!c.architecture().empty()) names.push_back(c.architecture());
-  if (c.format() == CheckpointFormat::safetensors)
-    if (const auto at = c.config().find("model_type"); at != c.config().end() && at->is_string())
-      names.push_back(at->get<std::string>());
-  return names;
-}
 
 const Family* find_family(std::string_view architecture) {
   for (const Family* family : all_families())
@@ -47,7 +36,7 @@ Error unknown(const Checkpoint& c, const std::vector<std::string>& names) {
 }  // namespace
 
 Model describe(const Checkpoint& checkpoint) {
-  const std::vector<std::string> names = names_of(checkpoint);
+  const std::vector<std::string> names = checkpoint.names();
   // An architecture that is named but unknown is not taken for another one of the same type.
   const Family* family = names.empty() ? nullptr : find_family(names.front());
   if (!family) throw unknown(checkpoint, names);

@@ -12,36 +12,49 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string shown(const Json& value) {
+  if (value.is_number_float() && !std::isfinite(value.get<double>()))
+    return fmt::format("{}", value.get<double>());  // JSON has no name for it
   return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
-const Json* find_json(const Json& object, const char* key) {
+const Json* find_json(const Json& object, const std::string& key) {
   const auto at = object.find(key);
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
 
-Error wrong_kind(const char* key, const Json& value, const char* wanted, const std::string& file) {
-  return errorf("'{}' has a value of the wrong kind", key).at(file).found(shown(value)).expected(wanted);
-}
-
-// A whole number; some files write 4096.0.
-int64_t as_integer(const char* key, const Json& value, const std::string& file) {
+// A whole number. JSON does not tell its kinds of numbers apart, and some files write 4096.0; GGUF does.
+std::optional<int64_t> to_integer(const Json& value, Naming naming) {
   if (value.is_number_integer()) {
-    if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX})
-      throw wrong_kind(key, value, "a smaller number", file);
+    if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
     return value.get<int64_t>();
   }
-  if (value.is_number_float()) {
+  if (value.is_number_float() && naming != Naming::gguf) {
     const double number = value.get<double>();
     if (std::abs(number) < 0x1p53 && number == std::floor(number)) return static_cast<int64_t>(number);
   }
-  throw wrong_kind(key, value, "a whole number", file);
+  return std::nullopt;
 }
 
-double as_number(const char* key, const Json& value, const std::string& file) {
-  if (!value.is_number() || !std::isfinite(value.get<double>()))
-    throw wrong_kind(key, value, "a finite number", file);
+std::optional<double> to_number(const Json& value) {
+  if (!value.is_number() || !std::isfinite(value.get<double>())) return std::nullopt;
   return value.get<double>();
+}
+
+std::optional<bool> to_flag(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value == 0 || value == 1) return value == 1;
+  return std::nullopt;
+}
+
+std::optional<std::string> to_text(const Json& value) {
+  return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
+}
+
+constexpr const char* kInteger = "a whole number";
+constexpr const char* kNumber = "a finite number";
+
+Error wrong_json(const char* key, const Json& value, const char* wanted, const std::string& file) {
+  return errorf("'{}' has a value of the wrong kind", key).at(file).found(shown(value)).expected(wanted);
 }
 
 }  // namespace
@@ -49,99 +62,145 @@ double as_number(const char* key, const Json& value, const std::string& file) {
 std::optional<double> find_json_number(const Json& object, const char* key, const std::string& file) {
   const Json* value = find_json(object, key);
   if (!value) return std::nullopt;
-  return as_number(key, *value, file);
+  const std::optional<double> number = to_number(*value);
+  if (!number) throw wrong_json(key, *value, kNumber, file);
+  return number;
 }
 
 std::vector<double> json_numbers(const Json& object, const char* key, const std::string& file) {
   const Json* value = find_json(object, key);
   if (!value) return {};
-  if (!value->is_array()) throw wrong_kind(key, *value, "a list of numbers", file);
+  if (!value->is_array()) throw wrong_json(key, *value, "a list of numbers", file);
   std::vector<double> out;
-  for (const Json& element : *value) out.push_back(as_number(key, element, file));
+  for (const Json& element : *value) {
+    const std::optional<double> number = to_number(element);
+    if (!number) throw wrong_json(key, element, kNumber, file);
+    out.push_back(*number);
+  }
   return out;
 }
 
-Hparams::Hparams(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
-
-const Json& Hparams::config() const {
-  const Json& whole = checkpoint_.config();
-  const Json* text = find_json(whole, "text_config");
-  return text && text->is_object() ? *text : whole;
+Hparams::Hparams(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
+  switch (checkpoint.naming()) {
+    case Naming::gguf: return;
+    case Naming::hugging_face:
+      if (const std::optional<Json> text = checkpoint.value("text_config"); text && text->is_object())
+        text_ = std::make_shared<const Json>(*text);
+      return;
+  }
 }
 
-bool Hparams::has_text_part() const { return !is_gguf() && &config() != &checkpoint_.config(); }
+const Json& Hparams::config() const { return text_ ? *text_ : checkpoint_.config(); }
 
-std::string Hparams::gguf_key(const Key& key) const { return checkpoint_.architecture() + "." + key.gguf; }
+std::string Hparams::spelled(const Key& key) const {
+  switch (checkpoint_.naming()) {
+    case Naming::gguf: return *key.gguf ? checkpoint_.architecture() + "." + key.gguf : "";
+    case Naming::hugging_face: return key.config;
+  }
+  return "";
+}
 
 std::string Hparams::named(const Key& key) const {
-  if (is_gguf()) return fmt::format("'{}'", printable(gguf_key(key)));
-  return fmt::format("'{}' of config.json", key.config);
-}
-
-std::string Hparams::file() const {
-  return is_gguf() ? checkpoint_.path().string() : (checkpoint_.folder() / "config.json").string();
+  switch (checkpoint_.naming()) {
+    case Naming::gguf: return fmt::format("'{}.{}'", printable(checkpoint_.architecture()), key.gguf);
+    case Naming::hugging_face: return fmt::format("'{}' of config.json", key.config);
+  }
+  return "";
 }
 
 Error Hparams::missing(const Key& key) const {
   return errorf("{} is missing", named(key)).at(file()).hint("the model cannot be described without it");
 }
 
-std::optional<int64_t> Hparams::find_any_integer(const Key& key) const {
-  if (!is_gguf()) {
-    const Json* value = *key.config ? find_json(config(), key.config) : nullptr;
-    if (!value) return std::nullopt;
-    return as_integer(key.config, *value, file());
+Error Hparams::wrong_kind(const std::string& named, std::string found, const char* wanted) const {
+  return errorf("{} has a value of the wrong kind", named)
+      .at(file())
+      .found(std::move(found))
+      .expected(wanted);
+}
+
+std::optional<Json> Hparams::find(const std::string& key) const {
+  if (key.empty()) return std::nullopt;
+  if (text_) {
+    const Json* value = find_json(*text_, key);
+    return value ? std::optional<Json>(*value) : std::nullopt;
   }
-  if (!*key.gguf) return std::nullopt;
-  const std::vector<int64_t> values = checkpoint_.gguf().integers(gguf_key(key));
-  if (values.empty()) return std::nullopt;
-  for (size_t i = 1; i < values.size(); ++i)
-    if (values[i] != values[0])
-      throw errorf("{} differs from layer to layer, which is not supported", named(key))
-          .at(file())
-          .found(fmt::format("{} in layer 0, {} in layer {}", values[0], values[i], i));
-  return values[0];
+  std::optional<Json> value = checkpoint_.value(key);
+  if (value && value->is_null()) value.reset();
+  return value;
+}
+
+bool Hparams::says(const Key& key) const {
+  const std::string name = spelled(key);
+  if (name.empty()) return false;
+  return text_ ? text_->contains(name) : checkpoint_.value(name).has_value();
+}
+
+bool Hparams::is_list(const Key& key) const {
+  const std::string name = spelled(key);
+  if (name.empty()) return false;
+  if (!text_) return checkpoint_.list_size(name).has_value();
+  const Json* value = find_json(*text_, name);
+  return value && value->is_array();
+}
+
+int64_t Hparams::as_integer(const std::string& named, const Json& value) const {
+  const std::optional<int64_t> integer = to_integer(value, checkpoint_.naming());
+  if (!integer) throw wrong_kind(named, shown(value), kInteger);
+  return *integer;
+}
+
+void Hparams::expect_in_range(const Key& key, int64_t value, int64_t least, int64_t most) const {
+  if (value < least || value > most)
+    throw errorf("{} is out of range", named(key))
+        .at(file())
+        .found(std::to_string(value))
+        .expected(fmt::format("{} to {}", least, most));
 }
 
 std::optional<int64_t> Hparams::find_integer(const Key& key, int64_t least, int64_t most) const {
-  const std::optional<int64_t> value = find_any_integer(key);
-  if (value && (*value < least || *value > most))
-    throw errorf("{} is out of range", named(key))
-        .at(file())
-        .found(std::to_string(*value))
-        .expected(fmt::format("{} to {}", least, most));
-  return value;
+  const std::optional<Json> value = find(spelled(key));
+  if (!value) return std::nullopt;
+  const std::string name = named(key);
+  if (value->is_array() && value->empty()) throw wrong_kind(name, "an empty list", kInteger);
+  const int64_t first = as_integer(name, value->is_array() ? value->front() : *value);
+  if (value->is_array())
+    for (size_t i = 1; i < value->size(); ++i)
+      if (const int64_t other = as_integer(name, (*value)[i]); other != first)
+        throw errorf("{} differs from layer to layer, which is not supported", name)
+            .at(file())
+            .found(fmt::format("{} in layer 0, {} in layer {}", first, other, i));
+  expect_in_range(key, first, least, most);
+  return first;
 }
 
 std::optional<double> Hparams::find_number(const Key& key) const {
-  if (!is_gguf()) return *key.config ? find_json_number(config(), key.config, file()) : std::nullopt;
-  if (!*key.gguf) return std::nullopt;
-  const std::optional<double> value = checkpoint_.gguf().number(gguf_key(key));
-  if (value && !std::isfinite(*value)) throw errorf("{} is not finite", named(key)).at(file());
-  return value;
+  const std::optional<Json> value = find(spelled(key));
+  if (!value) return std::nullopt;
+  const std::optional<double> number = to_number(*value);
+  if (!number) throw wrong_kind(named(key), shown(*value), kNumber);
+  return number;
 }
 
 std::optional<bool> Hparams::find_flag(const Key& key) const {
-  if (is_gguf()) return *key.gguf ? checkpoint_.gguf().boolean(gguf_key(key)) : std::nullopt;
-  const Json* value = *key.config ? find_json(config(), key.config) : nullptr;
+  const std::optional<Json> value = find(spelled(key));
   if (!value) return std::nullopt;
-  if (!value->is_boolean()) throw wrong_kind(key.config, *value, "true or false", file());
+  if (!value->is_boolean()) throw wrong_kind(named(key), shown(*value), "true or false");
   return value->get<bool>();
 }
 
 std::optional<std::string> Hparams::find_text(const Key& key) const {
-  if (is_gguf()) {
-    if (!*key.gguf) return std::nullopt;
-    const auto text = checkpoint_.gguf().string(gguf_key(key));
-    return text ? std::optional<std::string>(*text) : std::nullopt;
-  }
-  const Json* value = *key.config ? find_json(config(), key.config) : nullptr;
+  const std::optional<Json> value = find(spelled(key));
   if (!value) return std::nullopt;
-  if (!value->is_string()) throw wrong_kind(key.config, *value, "a text", file());
+  if (!value->is_string()) throw wrong_kind(named(key), shown(*value), "a text");
   return value->get<std::string>();
 }
 
-bool Hparams::says(const Key& key) const { return config().contains(key.config); }
+std::optional<Json> Hparams::find_object(const Key& key) const {
+  std::optional<Json> value = find(spelled(key));
+  if (value && !value->is_object()) throw wrong_kind(named(key), shown(*value), "an object {…}");
+  return value;
+}
 
 int64_t Hparams::integer(const Key& key, int64_t least, int64_t most) const {
   const std::optional<int64_t> value = find_integer(key, least, most);
@@ -155,24 +214,84 @@ double Hparams::number(const Key& key) const {
   return *value;
 }
 
-std::vector<int64_t> Hparams::find_token_ids(const Key& key, int64_t vocab) const {
-  std::vector<int64_t> ids;
-  std::string name;
-  if (is_gguf()) {
-    name = key.gguf;  // these keys stand for themselves, without the architecture
-    if (*key.gguf) ids = checkpoint_.gguf().integers(key.gguf);
-  } else {
-    name = key.config;
-    const Json* value = find_json(config(), key.config);
-    if (!value) value = find_json(checkpoint_.config(), key.config);
-    if (value && value->is_array())
-      for (const Json& id : *value) ids.push_back(as_integer(key.config, id, file()));
-    else if (value)
-      ids.push_back(as_integer(key.config, *value, file()));
+template <class T, class Convert>
+std::optional<std::vector<T>> Hparams::find_list(const Key& key, std::optional<size_t> layers,
+                                                 bool one_for_all, const char* wanted,
+                                                 const Convert& convert) const {
+  const std::optional<Json> value = find(spelled(key));
+  if (!value) return std::nullopt;
+  const std::string name = named(key);
+  if (!value->is_array()) {
+    const std::optional<T> one = one_for_all ? convert(*value) : std::nullopt;
+    if (!one) throw wrong_kind(name, shown(*value), wanted);
+    return std::vector<T>(layers.value_or(1), *one);
   }
+  if (layers && value->size() != *layers)
+    throw errorf("{} has another number of layers than the model", name)
+        .at(file())
+        .found(std::to_string(value->size()))
+        .expected(fmt::format("{} ({})", *layers, named(keys::kLayers)));
+  std::vector<T> out;
+  for (const Json& element : *value) {
+    const std::optional<T> converted = convert(element);
+    if (!converted) throw wrong_kind(name, fmt::format("{} in place {}", shown(element), out.size()), wanted);
+    out.push_back(*converted);
+  }
+  return out;
+}
+
+std::optional<std::vector<int64_t>> Hparams::find_layer_integers(const Key& key, size_t layers, int64_t least,
+                                                                 int64_t most) const {
+  const auto convert = [&](const Json& value) { return to_integer(value, checkpoint_.naming()); };
+  const auto list = find_list<int64_t>(key, layers, true, "a list of whole numbers", convert);
+  for (const int64_t value : list.value_or(std::vector<int64_t>())) expect_in_range(key, value, least, most);
+  return list;
+}
+
+std::optional<std::vector<double>> Hparams::find_layer_numbers(const Key& key, size_t layers) const {
+  return find_list<double>(key, layers, true, "a list of finite numbers", to_number);
+}
+
+std::optional<std::vector<bool>> Hparams::find_layer_flags(const Key& key, size_t layers) const {
+  return find_list<bool>(key, layers, false, "a list of true and false, or 1 and 0", to_flag);
+}
+
+std::optional<std::vector<std::string>> Hparams::find_layer_texts(const Key& key, size_t layers) const {
+  return find_list<std::string>(key, layers, false, "a list of texts", to_text);
+}
+
+std::optional<std::vector<int64_t>> Hparams::find_integers(const Key& key, int64_t least,
+                                                           int64_t most) const {
+  const auto convert = [&](const Json& value) { return to_integer(value, checkpoint_.naming()); };
+  const auto list = find_list<int64_t>(key, std::nullopt, false, "a list of whole numbers", convert);
+  for (const int64_t value : list.value_or(std::vector<int64_t>())) expect_in_range(key, value, least, most);
+  return list;
+}
+
+std::optional<std::vector<double>> Hparams::find_numbers(const Key& key) const {
+  return find_list<double>(key, std::nullopt, false, "a list of finite numbers", to_number);
+}
+
+std::vector<int64_t> Hparams::find_token_ids(const Key& key, int64_t vocab) const {
+  std::string name;
+  switch (checkpoint_.naming()) {
+    case Naming::gguf: name = key.gguf; break;
+    case Naming::hugging_face: name = key.config; break;
+  }
+  std::optional<Json> value = find(name);
+  if (!value && text_) {  // it may stand beside the text part
+    value = checkpoint_.value(name);
+    if (value && value->is_null()) value.reset();
+  }
+  std::vector<int64_t> ids;
+  const std::string quoted = fmt::format("'{}'", name);
+  if (value && value->is_array())
+    for (const Json& id : *value) ids.push_back(as_integer(quoted, id));
+  else if (value)
+    ids.push_back(as_integer(quoted, *value));
   for (const int64_t id : ids)
     if (id < 0 || id >= vocab)
-      throw errorf("'{}' is no token of the vocabulary", name)
+      throw errorf("{} is no token of the vocabulary", quoted)
           .at(file())
           .found(std::to_string(id))
           .expected(fmt::format("0 to {}", vocab - 1));

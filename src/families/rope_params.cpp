@@ -66,18 +66,14 @@ void check(const Rope& rope, int64_t head_dim, const std::string& file) {
 class ConfigRope {
  public:
   ConfigRope(const Hparams& hp, const RopeQuery& query) : hp_(hp), query_(query), file_(hp.file()) {
-    const Json& config = hp.config();
-    const auto object = [&](const Json& in, const char* key) -> const Json* {
-      const auto at = in.find(key);
-      return at != in.end() && at->is_object() ? &*at : nullptr;
-    };
-    if (const Json* scaling = object(config, "rope_scaling"); scaling && query.scaled)
-      dicts_.push_back(scaling);
-    if (const Json* parameters = object(config, "rope_parameters")) {
-      if (const Json* part = object(*parameters, query.layer_type))
-        dicts_.push_back(part);
+    if (const auto scaling = hp.find_object({"rope_scaling", ""}); scaling && query.scaled)
+      dicts_.push_back(*scaling);
+    if (const auto parameters = hp.find_object({"rope_parameters", ""})) {
+      const auto part = parameters->find(query.layer_type);
+      if (part != parameters->end() && part->is_object())
+        dicts_.push_back(*part);
       else if (query.scaled)
-        dicts_.push_back(parameters);
+        dicts_.push_back(*parameters);
     }
   }
 
@@ -120,8 +116,8 @@ class ConfigRope {
  private:
   // The first dictionary that has the key, and not as null.
   const Json* find(const char* key) const {
-    for (const Json* dict : dicts_)
-      if (const auto at = dict->find(key); at != dict->end() && !at->is_null()) return dict;
+    for (const Json& dict : dicts_)
+      if (const auto at = dict.find(key); at != dict.end() && !at->is_null()) return &dict;
     return nullptr;
   }
   std::optional<double> number(const char* key) const {
@@ -148,9 +144,9 @@ class ConfigRope {
     return *value;
   }
   std::string scaling_type() const {
-    for (const Json* dict : dicts_)
+    for (const Json& dict : dicts_)
       for (const char* key : {"rope_type", "type"})
-        if (const auto at = dict->find(key); at != dict->end() && at->is_string())
+        if (const auto at = dict.find(key); at != dict.end() && at->is_string())
           return at->get<std::string>();
     return "default";
   }
@@ -209,7 +205,7 @@ class ConfigRope {
   const Hparams& hp_;
   const RopeQuery& query_;
   std::string file_;
-  std::vector<const Json*> dicts_;  // what the first of them says counts
+  std::vector<Json> dicts_;  // what the first of them says counts
   Rope rope_;
 };
 
@@ -302,7 +298,11 @@ Rope read_gguf_rope(const Hparams& hp, const RopeQuery& query) {
 }  // namespace
 
 Rope read_rope(const Hparams& hp, const RopeQuery& query) {
-  return hp.is_gguf() ? read_gguf_rope(hp, query) : ConfigRope(hp, query).read();
+  switch (hp.checkpoint().naming()) {
+    case Naming::gguf: return read_gguf_rope(hp, query);
+    case Naming::hugging_face: return ConfigRope(hp, query).read();
+  }
+  throw Error("does not say how positions are rotated in a way that is known").at(hp.file());
 }
 
 }  // namespace anemone

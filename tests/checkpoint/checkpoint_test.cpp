@@ -57,14 +57,14 @@ TEST_CASE("a folder with safetensors and config.json is a checkpoint") {
   folder.write("README.md", "---\ntags: [x]\nlicense: \"apache-2.0\"\n---\n# small\n");
   for (const auto& path : {folder.path(), folder.path() / "model.safetensors"}) {
     const Checkpoint c = Checkpoint::open(path);
-    CHECK(c.format() == CheckpointFormat::safetensors);
+    CHECK(c.format_name() == "safetensors");
+    CHECK(c.naming() == Naming::hugging_face);
     CHECK(c.architecture() == "LlamaForCausalLM");
     CHECK(c.source_name() == "org/small");
     CHECK(c.licence() == "apache-2.0");
-    CHECK(c.config().begin().key() == "zeta");
+    CHECK(c.value("zeta") == nlohmann::ordered_json(1));
     CHECK(c.folder() == folder.path());
     CHECK(c.stored_bytes() == 32);
-    CHECK_THROWS_WITH_AS(c.gguf(), doctest::Contains("has no GGUF metadata"), Error);
     const TensorReader& w = c.tensor("w");
     CHECK(w.rows() == 2);
     CHECK(w.row_elements() == 3);
@@ -72,6 +72,17 @@ TEST_CASE("a folder with safetensors and config.json is a checkpoint") {
     w.read_rows(1, 2, row);
     CHECK(row[0] == 3.0f);
     CHECK(row[2] == 5.0f);
+    w.read_elements(2, 5, row);
+    CHECK(row[0] == 2.0f);
+    CHECK(row[2] == 4.0f);
+    w.read_elements(6, 6, {});
+    CHECK_THROWS_WITH_AS(w.read_elements(4, 7, row), doctest::Contains("no elements 4 to 7; found [2, 3]"),
+                         Error);
+    CHECK_THROWS_WITH_AS(w.read_elements(-1, 2, row), doctest::Contains("no elements -1 to 2"), Error);
+    CHECK_THROWS_WITH_AS(w.read_elements(1, 3, row),
+                         doctest::Contains("found room for 3 elements, expected 2"), Error);
+    CHECK_THROWS_WITH_AS(c.tensor("i").read_elements(0, 1, std::span(row, 1)),
+                         doctest::Contains("cannot be read as floats; found I32"), Error);
     uint16_t halves[2];
     c.tensor("b").read_rows(0, 2, halves);
     CHECK(halves[0] == 0x3c00);
@@ -97,7 +108,7 @@ TEST_CASE("a folder with safetensors and config.json is a checkpoint") {
 TEST_CASE("a GGUF file, or a folder with one, is a checkpoint") {
   TempFolder folder;
   CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path() / "none"), doctest::Contains("does not exist"), Error);
-  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("neither safetensors nor GGUF"),
+  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("a folder without a checkpoint"),
                        Error);
   GgufBuilder b;
   b.value("general.architecture", "qwen3").value("general.name", "Small").value("general.license", "mit");
@@ -112,8 +123,9 @@ TEST_CASE("a GGUF file, or a folder with one, is a checkpoint") {
   CHECK(c.licence() == "mit");
   CHECK(c.author() == "We");
   CHECK(c.folder() == folder.path());
-  CHECK(c.gguf().string("general.name") == "Small");
-  CHECK_THROWS_WITH_AS(c.config(), doctest::Contains("has no config.json; found GGUF"), Error);
+  CHECK(c.value("general.name") == nlohmann::ordered_json("Small"));
+  const Checkpoint copy = c;  // a handle
+  CHECK(&copy.tensor("w") == &c.tensor("w"));
   folder.write("n.gguf", b.bytes());
   CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("found 2 GGUF files"), Error);
   folder.write("x.onnx", "\x08");
@@ -157,6 +169,13 @@ TEST_CASE("any row range of any shape equals the whole, alone or on all cores, w
       t.read_rows(begin, end, std::span(half_part));
       CHECK(same(part, std::span(whole).subspan(at, size)));
       CHECK(same(half_part, std::span(halves).subspan(at, size)));
+      // The same without regard to rows: from and to any element.
+      const auto from = static_cast<int64_t>(random() % (count + 1));
+      const auto to = from + static_cast<int64_t>(random() % (count - static_cast<size_t>(from) + 1));
+      std::vector<float> elements(static_cast<size_t>(to - from));
+      t.release_elements(from, to);
+      t.read_elements(from, to, elements);
+      CHECK(same(elements, std::span(whole).subspan(static_cast<size_t>(from), elements.size())));
     }
   }
 }

@@ -1,0 +1,102 @@
+// CheckpointReader: one open checkpoint as its format reads it. Everybody else holds a `Checkpoint` (checkpoint.h); the
+// formats derive from this class (checkpoint/formats, file_format.h).
+//     std::shared_ptr<const CheckpointReader> reader = gguf.open("model.gguf");
+//     reader->value("llama.block_count");                            // JSON 30
+//     reader->find("blk.0.attn_q.weight");                           // a TensorReader, or nullptr
+// Immutable once open: any number of threads may read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/tensor_reader.h"
+
+namespace anemone {
+
+class GgufFile;
+
+// How keys and tensors are called. Formats may share one: whatever stands beside a config.json has its names. Used in
+// switches without `default`, so that a new one is an error of the compiler wherever it matters.
+enum class Naming {
+  gguf,          // "llama.block_count", "blk.0.attn_q.weight"
+  hugging_face,  // "num_hidden_layers", "model.layers.0.self_attn.q_proj.weight"
+};
+
+// A file that a bundle needs for its words: a copy of another, or made from what the checkpoint holds.
+struct TokenizerFile {
+  std::string name;            // in the bundle
+  std::filesystem::path from;  // to be copied; empty: `made` is the content
+  std::string made;
+  uint64_t bytes = 0;  // of either
+};
+
+// Where the words of a checkpoint come from.
+struct TokenizerSource {
+  std::filesystem::path load;  // what Tokenizer::load takes
+  std::string main;  // the one of `files` that a bundle opens; empty: the checkpoint has no tokenizer
+  std::vector<TokenizerFile> files;  // all that belongs to it
+};
+
+// What a checkpoint says of itself.
+struct CheckpointFacts {
+  std::filesystem::path path;         // the file or folder that was opened
+  std::filesystem::path folder;       // where its files lie
+  std::string metadata_file;          // which the keys are in, for messages
+  std::string architecture;           // "llama", "LlamaForCausalLM"; empty where not said
+  std::string model_type;             // a broader name, where the format has one
+  std::string name, author, licence;  // what the publisher says, where it does
+  bool config_only = false;           // there are no tensors and no files beside: for those who plan
+};
+
+class CheckpointReader {
+ public:
+  virtual ~CheckpointReader() = default;
+  CheckpointReader(const CheckpointReader&) = delete;
+  CheckpointReader& operator=(const CheckpointReader&) = delete;
+
+  virtual std::string_view format_name() const = 0;  // for people: "GGUF"
+  virtual Naming naming() const = 0;
+
+  // The value under a key as the format spells it: bool, integer, double, text, a list of these, or where the format
+  // nests them an object. Nothing where the key is absent; a JSON null where the file says null.
+  virtual std::optional<nlohmann::ordered_json> value(std::string_view key) const = 0;
+  // How many elements the list under a key has, without reading them; nothing where there is no list.
+  virtual std::optional<uint64_t> list_size(std::string_view key) const = 0;
+  // Another JSON file of the model ("generation_config.json"); nothing where the format or the model has none.
+  virtual std::optional<nlohmann::ordered_json> companion(const std::string& file) const = 0;
+  virtual TokenizerSource tokenizer() const = 0;
+
+  const CheckpointFacts& facts() const { return facts_; }
+  // In the order of the files; one by its name, or nullptr.
+  std::span<const TensorReader> tensors() const { return tensors_; }
+  const TensorReader* find(std::string_view name) const;
+
+  // The files as they are, nullptr where the format has no such file. See Checkpoint::gguf() and config().
+  virtual const GgufFile* raw_gguf() const { return nullptr; }
+  virtual const nlohmann::ordered_json* raw_config() const { return nullptr; }
+
+ protected:
+  CheckpointReader(CheckpointFacts facts, std::vector<TensorReader> tensors);
+
+ private:
+  CheckpointFacts facts_;
+  std::vector<TensorReader> tensors_;
+  std::vector<size_t> by_name_;  // sorted
+};
+
+// A tensor table as the readers of files give it: TensorReaders over the parts that hold the bytes.
+template <class File>
+std::vector<TensorReader> tensor_readers(const File& file) {
+  std::vector<TensorReader> tensors;
+  for (const auto& t : file.tensors())
+    tensors.emplace_back(file.parts()[t.part], std::string(t.name), t.type, t.shape, t.offset);
+  return tensors;
+}
+
+}  // namespace anemone
