@@ -23,27 +23,9 @@
 #include <string>
 #include <vector>
 
+#include "families/weight_ref.h"
+
 namespace anemone {
-
-// Rows of one tensor of the checkpoint: a matrix [rows, columns], or a vector (columns = 1). A fused tensor
-// is shared by several of these.
-struct WeightRef {
-  std::string tensor;  // empty: the model has no such weight
-  int64_t row_begin = 0, row_end = 0;
-  int64_t columns = 0;
-  // 0: rows are in order. Otherwise the rows of each head of this size are stored as pairs (GGUF files of
-  // architecture `llama`): row 2i of a head is its row i, row 2i+1 is its row i + head/2. Consumers undo it.
-  int64_t interleaved_head = 0;
-
-  explicit operator bool() const { return !tensor.empty(); }
-  int64_t rows() const { return row_end - row_begin; }
-  // Where row `row` of the weight lies in the tensor.
-  int64_t tensor_row(int64_t row) const {
-    if (interleaved_head == 0) return row_begin + row;
-    const int64_t in_head = row % interleaved_head, half = interleaved_head / 2;
-    return row_begin + row - in_head + (in_head < half ? 2 * in_head : 2 * (in_head - half) + 1);
-  }
-};
 
 enum class RopeScaling {
   none,
