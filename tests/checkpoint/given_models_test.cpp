@@ -38,35 +38,40 @@ std::vector<fs::path> given_files(std::string_view extension) {
 // The names that Hugging Face models use for a GGUF tensor; several where families differ.
 std::vector<std::string> other_names(const std::string& gguf_name) {
   static const std::map<std::string, std::vector<std::string>> kNames = {
-      {"token_embd.weight", {"model.embed_tokens.weight"}},
-      {"output_norm.weight", {"model.norm.weight"}},
+      {"token_embd.weight", {"model.embed_tokens.weight", "embeddings.tok_embeddings.weight"}},
+      {"token_embd_norm.weight", {"model.embedding_norm.weight", "embeddings.norm.weight"}},
+      {"output_norm.weight", {"model.norm.weight", "final_norm.weight"}},
       {"output.weight", {"lm_head.weight"}},
-      {"attn_norm", {"input_layernorm"}},
-      {"ffn_norm", {"post_attention_layernorm"}},
+      {"attn_norm", {"input_layernorm", "operator_norm", "attn_norm"}},
+      {"ffn_norm", {"post_attention_layernorm", "ffn_norm", "mlp_norm"}},
       {"attn_q", {"self_attn.q_proj"}},
       {"attn_k", {"self_attn.k_proj"}},
       {"attn_v", {"self_attn.v_proj"}},
-      {"attn_qkv", {"self_attn.qkv_proj"}},
-      {"attn_output", {"self_attn.o_proj"}},
-      {"attn_q_norm", {"self_attn.q_norm", "self_attn.query_layernorm"}},
-      {"attn_k_norm", {"self_attn.k_norm", "self_attn.key_layernorm"}},
-      {"ffn_gate", {"mlp.gate_proj"}},
-      {"ffn_up", {"mlp.up_proj", "mlp.gate_up_proj"}},
-      {"ffn_down", {"mlp.down_proj"}},
+      {"attn_qkv", {"self_attn.qkv_proj", "attn.Wqkv"}},
+      {"attn_output", {"self_attn.o_proj", "self_attn.out_proj", "attn.Wo"}},
+      {"attn_q_norm", {"self_attn.q_norm", "self_attn.query_layernorm", "self_attn.q_layernorm"}},
+      {"attn_k_norm", {"self_attn.k_norm", "self_attn.key_layernorm", "self_attn.k_layernorm"}},
+      {"shortconv.in_proj", {"conv.in_proj"}},
+      {"shortconv.conv", {"conv.conv"}},
+      {"shortconv.out_proj", {"conv.out_proj"}},
+      {"ffn_gate", {"mlp.gate_proj", "feed_forward.w1"}},
+      {"ffn_up", {"mlp.up_proj", "mlp.gate_up_proj", "feed_forward.w3", "mlp.Wi"}},
+      {"ffn_down", {"mlp.down_proj", "feed_forward.w2", "mlp.Wo"}},
   };
   if (const auto at = kNames.find(gguf_name); at != kNames.end()) return at->second;
-  static const std::regex layered(R"(blk\.(\d+)\.(\w+)\.(weight|bias))");
+  static const std::regex layered(R"(blk\.(\d+)\.([\w.]+)\.(weight|bias))");
   std::smatch m;
   std::vector<std::string> names;
   if (std::regex_match(gguf_name, m, layered))
     if (const auto at = kNames.find(m[2]); at != kNames.end())
       for (const auto& name : at->second)
-        names.push_back("model.layers." + m[1].str() + "." + name + "." + m[3].str());
+        for (const char* prefix : {"model.layers.", "layers."})
+          names.push_back(prefix + m[1].str() + "." + name + "." + m[3].str());
   return names;
 }
 
-// Undoes the row order that arch "llama" has in GGUF files: row 2i of a head is row i, row 2i + 1 is i + dim
-// / 2.
+// Undoes the row order that q and k of some architectures have in GGUF files: row 2i of a head is row i, row 2i + 1 is
+// i + dim / 2.
 std::vector<float> unpermuted(const std::vector<float>& rows, int64_t heads, int64_t columns) {
   std::vector<float> out(rows.size());
   const int64_t dim = static_cast<int64_t>(rows.size()) / heads / columns;
@@ -89,10 +94,19 @@ std::vector<float> gguf_floats(const Checkpoint& c, const TensorReader& t, Threa
   std::vector<float> values = t.read_floats(pool);
   const bool q = t.name().find(".attn_q.") != std::string::npos,
              k = t.name().find(".attn_k.") != std::string::npos;
-  if (c.architecture() != "llama" || (!q && !k)) return values;
-  const auto heads =
-      c.value(q ? "llama.attention.head_count" : "llama.attention.head_count_kv")->get<int64_t>();
+  const std::string& architecture = c.architecture();
+  const bool paired = architecture == "llama" || architecture == "smollm3" || architecture == "granite";
+  if (!paired || (!q && !k)) return values;
+  const char* key = q ? ".attention.head_count" : ".attention.head_count_kv";
+  const auto heads = c.value(architecture + key)->get<int64_t>();
   return unpermuted(values, heads, t.row_elements());
+}
+
+// Without dimensions of 1: a convolution is [channels, taps] in GGUF and [channels, 1, taps] elsewhere.
+std::vector<int64_t> sizes(const TensorReader& t) {
+  std::vector<int64_t> shape = t.shape();
+  std::erase(shape, 1);
+  return shape;
 }
 
 // The largest difference that storing x in this type may make, in a block whose largest value is `most`.
@@ -159,11 +173,12 @@ TEST_CASE("a model as GGUF holds the weights that it has as safetensors") {
       const TensorReader* twin = counterpart(other, t.name());
       if (!twin) continue;
       if (t.type() != BlockType::f32 && t.type() != BlockType::f16 && t.type() != BlockType::q8_0) continue;
-      // Gemma's norms have other names and 1 added; its tables may lack the rows that have no token.
-      if (gguf.architecture().starts_with("gemma") && (t.shape().size() == 1 || t.shape() != twin->shape()))
-        continue;
+      // Norms of Gemma and Qwen3.5 have 1 added; Gemma's tables may lack the rows that have no token.
+      const bool gemma = gguf.architecture().starts_with("gemma");
+      if ((gemma || gguf.architecture() == "qwen35") && t.shape().size() == 1) continue;
+      if (gemma && t.shape() != twin->shape()) continue;
       CAPTURE(t.name());
-      REQUIRE(t.shape() == twin->shape());
+      REQUIRE(sizes(t) == sizes(*twin));
       CHECK(compare(gguf_floats(gguf, t, pool), twin->read_floats(pool), t.type()) == 0);
       ++compared;
     }
