@@ -1,6 +1,7 @@
-// DType and Array: plain n-dimensional data, as it goes into and comes out of a model.
+// DType, Array and TensorView: plain n-dimensional data, as it goes into and comes out of a model.
 //     anemone::Array x = anemone::Array::from<float>({1, 3}, {0.5f, 1.0f, 2.0f});
 //     float first = x.values<float>()[0];
+//     anemone::TensorView lent = anemone::TensorView::of(x);
 #pragma once
 
 #include <cstddef>
@@ -136,6 +137,38 @@ class Array {
   DType dtype_ = DType::none;
   std::vector<int64_t> shape_;
   std::vector<std::byte> data_;
+};
+
+// Elements that somebody else owns. Who gives a view away says how long it holds and who may write.
+struct TensorView {
+  DType dtype = DType::none;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // in elements, by dimension: Core ML pads rows
+  void* data = nullptr;
+
+  // Dense memory, row by row.
+  static TensorView row_major(DType dtype, std::vector<int64_t> shape, void* data);
+  // An array's elements, to be read.
+  static TensorView of(const Array& array);
+
+  int64_t size() const;  // elements
+  // The elements lie one behind the other, row by row. Strides of dimensions of one element do not matter.
+  bool dense() const;
+
+  // The elements in place; throws Error unless dtype is T's and they are dense.
+  template <class T>
+  std::span<T> values() const {
+    expect(dtype_of<T>());
+    return {static_cast<T*>(data), static_cast<size_t>(size())};
+  }
+  // As Array's, in the order of a dense array.
+  std::vector<float> to_float() const;
+  std::vector<int64_t> to_int() const;
+  // Owned: fp32 for a floating type, int32 for the others (throws Error where a value does not fit).
+  Array copy() const;
+
+ private:
+  void expect(DType wanted) const;
 };
 
 }  // namespace anemone

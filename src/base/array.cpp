@@ -1,5 +1,6 @@
 #include "anemone/array.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -67,6 +68,17 @@ int64_t int_at(DType dtype, const std::byte* p) {
   }
 }
 
+// Calls f with the place of every element, the last dimension fastest.
+template <class F>
+void for_each_element(const TensorView& view, F f) {
+  const auto bytes = static_cast<int64_t>(dtype_bits(view.dtype) / 8);
+  const auto* base = static_cast<const std::byte*>(view.data);
+  if (view.dense())
+    for (int64_t i = 0, count = view.size(); i < count; ++i) f(base + i * bytes);
+  else
+    for_each_offset(view.shape, view.strides, [&](int64_t offset) { f(base + offset * bytes); });
+}
+
 }  // namespace
 
 std::string_view dtype_name(DType dtype) { return kInfo[static_cast<int>(dtype)].name; }
@@ -105,31 +117,82 @@ void Array::expect(DType dtype) const {
         .expected(std::string(dtype_name(dtype)));
 }
 
-std::vector<float> Array::to_float() const {
-  std::vector<float> out(static_cast<size_t>(size()));
-  const size_t step = static_cast<size_t>(dtype_bits(dtype_) / 8);
-  const bool is_float = dtype_is_float(dtype_);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const std::byte* p = data_.data() + i * step;
-    out[i] = is_float ? static_cast<float>(float_at(dtype_, p)) : static_cast<float>(int_at(dtype_, p));
-  }
+std::vector<float> Array::to_float() const { return TensorView::of(*this).to_float(); }
+
+std::vector<int64_t> Array::to_int() const { return TensorView::of(*this).to_int(); }
+
+TensorView TensorView::row_major(DType dtype, std::vector<int64_t> shape, void* data) {
+  TensorView out{dtype, std::move(shape), {}, data};
+  out.strides.resize(out.shape.size());
+  int64_t stride = 1;
+  for (size_t i = out.shape.size(); i-- > 0; stride *= out.shape[i]) out.strides[i] = stride;
   return out;
 }
 
-std::vector<int64_t> Array::to_int() const {
-  std::vector<int64_t> out(static_cast<size_t>(size()));
-  const size_t step = static_cast<size_t>(dtype_bits(dtype_) / 8);
-  const bool is_float = dtype_is_float(dtype_);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const std::byte* p = data_.data() + i * step;
+TensorView TensorView::of(const Array& array) {
+  return row_major(array.dtype(), array.shape(), const_cast<std::byte*>(array.bytes().data()));
+}
+
+int64_t TensorView::size() const { return element_count(shape); }
+
+bool TensorView::dense() const {
+  if (size() == 0) return true;
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
+    if (shape[i] != 1 && strides[i] != stride) return false;
+  return true;
+}
+
+void TensorView::expect(DType wanted) const {
+  if (wanted != dtype)
+    throw Error("a tensor was read as another type")
+        .found(std::string(dtype_name(dtype)))
+        .expected(std::string(dtype_name(wanted)));
+  if (!dense())
+    throw Error("the elements of a tensor do not lie one behind the other")
+        .found(fmt::format("{} with strides {}", shape_text(shape), shape_text(strides)));
+}
+
+std::vector<float> TensorView::to_float() const {
+  std::vector<float> out;
+  out.reserve(static_cast<size_t>(size()));
+  const bool is_float = dtype_is_float(dtype);
+  for_each_element(*this, [&](const std::byte* p) {
+    out.push_back(is_float ? static_cast<float>(float_at(dtype, p)) : static_cast<float>(int_at(dtype, p)));
+  });
+  return out;
+}
+
+std::vector<int64_t> TensorView::to_int() const {
+  std::vector<int64_t> out;
+  out.reserve(static_cast<size_t>(size()));
+  const bool is_float = dtype_is_float(dtype);
+  for_each_element(*this, [&](const std::byte* p) {
     if (!is_float) {
-      out[i] = int_at(dtype_, p);
-      continue;
+      out.push_back(int_at(dtype, p));
+      return;
     }
-    const double value = float_at(dtype_, p);
+    const double value = float_at(dtype, p);
     if (!(std::abs(value) < 0x1p63) || value != std::trunc(value))
       throw Error("a value is not a whole number").found(fmt::format("{}", value));
-    out[i] = static_cast<int64_t>(value);
+    out.push_back(static_cast<int64_t>(value));
+  });
+  return out;
+}
+
+Array TensorView::copy() const {
+  Array out(dtype_is_float(dtype) ? DType::fp32 : DType::int32, shape);
+  if (dtype == out.dtype() && dense()) {
+    if (!out.bytes().empty()) std::memcpy(out.bytes().data(), data, out.bytes().size());
+  } else if (dtype_is_float(dtype)) {
+    std::ranges::copy(to_float(), out.values<float>().begin());
+  } else {
+    const std::vector<int64_t> values = to_int();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] < INT32_MIN || values[i] > INT32_MAX)
+        throw errorf("{} does not fit into an int32", values[i]);
+      out.values<int32_t>()[i] = static_cast<int32_t>(values[i]);
+    }
   }
   return out;
 }
