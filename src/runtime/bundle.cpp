@@ -6,14 +6,14 @@
 
 #include "base/error.h"
 #include "base/half.h"
-#include "engine/cpu_predictor.h"
+#include "engine/cpu_backend.h"
 #include "kernels/convert.h"
 #include "package/blob.h"
 
 namespace anemone {
 namespace {
 
-// Tells of every call.
+// Tells of every predict().
 class WatchedPredictor : public Predictor {
  public:
   using Seen = std::function<void(const std::map<std::string, Array>&, const Prediction&)>;
@@ -22,6 +22,10 @@ class WatchedPredictor : public Predictor {
 
   const Signature& signature() const override { return inner_->signature(); }
   std::unique_ptr<State> make_state() const override { return inner_->make_state(); }
+  std::unique_ptr<Call> make_call(const InputShapes& shapes) const override {
+    return inner_->make_call(shapes);
+  }
+  uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
   Prediction predict(const std::map<std::string, Array>& inputs, State* state) const override {
     Prediction result = inner_->predict(inputs, state);
     seen_(inputs, result);
@@ -40,9 +44,8 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path, co
   auto bundle = std::make_shared<Bundle>();
   bundle->path_ = path;
   bundle->info_ = BundleInfo::read(path);
-  bundle->options_ = options;
   bundle->watch_ = std::move(watch);
-  bundle->pool_ = std::make_shared<ThreadPool>(options.threads);
+  bundle->backend_ = cpu_backend(options);
   const BundleInfo& info = bundle->info_;
   for (const BundleFile& f : info.files) {
     const std::filesystem::path inner = std::filesystem::path(f.path).lexically_normal();
@@ -130,9 +133,8 @@ const Predictor& Bundle::predictor(size_t stage, const std::string& function) co
   std::lock_guard lock(mutex_);
   auto& slot = predictors_[{stage, function}];
   if (slot) return *slot;
-  PredictOptions options = options_;
-  if (watch_.taps) options.taps = watch_.taps(stage, function);
-  slot = make_cpu_predictor(packages_[stage], function, options, pool_);
+  slot = backend_->open(packages_[stage], function,
+                        watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>{});
   if (watch_.seen)
     slot = std::make_unique<WatchedPredictor>(
         std::move(slot),
@@ -159,7 +161,7 @@ uint64_t Bundle::weight_bytes() const {
 uint64_t Bundle::arena_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
-  for (const auto& [key, predictor] : predictors_) bytes += anemone::arena_bytes(*predictor);
+  for (const auto& [key, predictor] : predictors_) bytes += predictor->memory_bytes();
   return bytes;
 }
 

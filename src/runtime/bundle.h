@@ -15,8 +15,8 @@
 
 #include "anemone/predictor.h"
 #include "base/mapped_file.h"
-#include "base/thread_pool.h"
 #include "mil/constant.h"
+#include "predict/backend.h"
 #include "runtime/bundle_info.h"
 
 namespace anemone {
@@ -50,7 +50,7 @@ class Bundle {
   uint64_t weight_bytes() const;
   // Working memory of the predictors made so far.
   uint64_t arena_bytes() const;
-  Arithmetic arithmetic() const { return options_.arithmetic; }
+  Arithmetic arithmetic() const { return backend_->arithmetic(); }
 
  private:
   // Rows of the embedding inside a head's weights.
@@ -65,9 +65,8 @@ class Bundle {
 
   std::filesystem::path path_;
   BundleInfo info_;
-  PredictOptions options_;
   BundleWatch watch_;
-  std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<const Backend> backend_;
   std::vector<int64_t> tiers_;
   std::shared_ptr<const MappedFile> embedding_, embedding_scales_;
   std::vector<Rows> parts_;                               // instead of both

@@ -1,7 +1,6 @@
 // What a session remembers: forked, rewound, made shorter, measured.
 #include <algorithm>
 
-#include "engine/cpu_predictor.h"
 #include "runtime/session.h"
 
 namespace anemone {
@@ -29,15 +28,8 @@ Session Session::fork() const {
   out.ids_ = ids_;
   out.caches_ = caches_;
   out.fault_ = fault_;
-  const auto& stages = bundle_->info().stages;
-  for (size_t s = 0; s < states_.size(); ++s) {
-    if (!states_[s]) continue;
-    const auto& functions = stages[s].functions;
-    const auto same = std::find_if(functions.begin(), functions.end(),
-                                   [&](const StageFunction& f) { return f.context == tier_; });
-    out.states_[s] = bundle_->predictor(s, same->name).make_state();
-    for (const std::string& name : states_[s]->names()) out.states_[s]->set(name, states_[s]->get(name));
-  }
+  for (size_t s = 0; s < states_.size(); ++s)
+    if (states_[s]) out.states_[s] = states_[s]->clone();
   return out;
 }
 
@@ -72,7 +64,7 @@ MemoryUse Session::memory() const {
   use.arena = bundle_->arena_bytes();
   for (size_t s = 0; s < states_.size(); ++s) {
     for (const auto& [name, cache] : caches_[s]) use.cache += cache.bytes().size();
-    if (states_[s]) use.cache += state_bytes(*states_[s]);
+    if (states_[s]) use.cache += states_[s]->bytes();
   }
   use.arena = bundle_->arena_bytes();
   return use;

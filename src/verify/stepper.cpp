@@ -5,7 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "engine/cpu_predictor.h"
+#include "engine/cpu_backend.h"
+#include "package/package.h"
 
 namespace anemone {
 namespace {
@@ -46,7 +47,8 @@ std::span<const float> Caches::row(const std::vector<float>& side, int64_t head,
 }
 
 Stepper::Stepper(const std::filesystem::path& path, const StepperOptions& options)
-    : options_(options), pool_(std::make_shared<ThreadPool>(options.threads)) {
+    : options_(options),
+      backend_(cpu_backend({.arithmetic = options.arithmetic, .threads = options.threads})) {
   PredictOptions predict;
   predict.arithmetic = options.arithmetic;
   predict.threads = 1;
@@ -146,10 +148,9 @@ std::vector<Stepper::Tap> Stepper::taps_of(size_t index, const std::string& func
 const Predictor& Stepper::predictor(size_t stage, const std::string& function) const {
   auto& slot = predictors_[{stage, function}];
   if (!slot) {
-    PredictOptions predict;
-    predict.arithmetic = options_.arithmetic;
-    for (const Tap& tap : taps_of(stage, function)) predict.taps.push_back(tap.value);
-    slot = make_cpu_predictor(packages_[stage], function, predict, pool_);
+    std::vector<std::string> taps;
+    for (const Tap& tap : taps_of(stage, function)) taps.push_back(tap.value);
+    slot = backend_->open(packages_[stage], function, taps);
   }
   return *slot;
 }

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "anemone/predictor.h"
-#include "base/thread_pool.h"
+#include "predict/backend.h"
 #include "runtime/bundle.h"
 
 namespace anemone {
@@ -108,7 +108,7 @@ class Stepper {
 
   std::shared_ptr<const Bundle> bundle_;
   StepperOptions options_;
-  std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<const Backend> backend_;
   std::vector<std::shared_ptr<const Package>> packages_;  // by stage
   std::vector<Form> forms_;
   int64_t first_layer_ = 0, layers_ = 0;

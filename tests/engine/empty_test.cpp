@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/cpu_predictor.h"
+#include "anemone/predictor.h"
 #include "mil/builder.h"
+#include "package/package.h"
 
 using namespace anemone;
 
@@ -19,7 +20,7 @@ std::unique_ptr<Predictor> places() {
   Value* found = b.op("non_zero", {{"x", x}});
   b.output(b.op("add", {{"x", found}, {"y", Constant::integer(1)}}, "y"));
   package->description = describe(package->program);
-  return make_cpu_predictor(package, "main", {.threads = 1});
+  return make_predictor(package, "main", {.threads = 1});
 }
 
 Array four(std::vector<float> values) {
@@ -46,7 +47,7 @@ TEST_CASE("an output may be empty, also when nothing else needs memory") {
   b.output(
       b.op("range_1d", {{"start", Constant::integer(0)}, {"end", end}, {"step", Constant::integer(1)}}, "y"));
   package->description = describe(package->program);
-  const auto predictor = make_cpu_predictor(package, "main", {.threads = 1});
+  const auto predictor = make_predictor(package, "main", {.threads = 1});
   const auto count = [&](int32_t upto) {
     return predictor->predict({{"n", Array::from<int32_t>({1}, {upto})}}).at("y").to_int();
   };

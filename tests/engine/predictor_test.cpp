@@ -4,7 +4,6 @@
 
 #include "anemone/error.h"
 #include "anemone/predictor.h"
-#include "engine/cpu_predictor.h"
 #include "mil/text.h"
 #include "package/package.h"
 
@@ -63,7 +62,7 @@ TEST_CASE("a loop that meets a new shape each time round does not keep memory fo
   const Prediction out = predictor->predict({{"n", Array::from<int32_t>({1}, {n})}, {"x", x}});
   CHECK(out.at("y").shape() == std::vector<int64_t>{64 * (n + 1)});
   CHECK(out.at("y").to_float().back() == 2);
-  CHECK(arena_bytes(*predictor) < 32'000'000);
+  CHECK(predictor->memory_bytes() < 32'000'000);
 }
 
 TEST_CASE("a branch takes its block, and what follows a data-dependent shape is planned when it is known") {

@@ -1,0 +1,59 @@
+#include "engine/cpu_backend.h"
+
+#include "base/thread_pool.h"
+#include "engine/cpu_call.h"
+#include "engine/cpu_function.h"
+#include "engine/cpu_state.h"
+
+namespace anemone {
+namespace {
+
+class CpuPredictor : public Predictor {
+ public:
+  explicit CpuPredictor(std::shared_ptr<CpuFunction> function) : function_(std::move(function)) {}
+
+  const Signature& signature() const override { return function_->signature(); }
+  std::unique_ptr<State> make_state() const override {
+    return std::make_unique<CpuState>(function_->info().function(), function_->half());
+  }
+  std::unique_ptr<Call> make_call(const InputShapes& shapes) const override {
+    return std::make_unique<CpuCall>(function_, shapes);
+  }
+  uint64_t memory_bytes() const override { return function_->memory_bytes(); }
+
+ private:
+  std::shared_ptr<CpuFunction> function_;  // calls hold it, too
+};
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(const PredictOptions& options)
+      : options_(options), pool_(std::make_shared<ThreadPool>(options.threads)) {}
+
+  std::string_view name() const override { return "cpu"; }
+  Arithmetic arithmetic() const override { return options_.arithmetic; }
+  std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
+                                  const std::vector<std::string>& taps) const override {
+    PredictOptions options = options_;
+    options.taps = taps;
+    return std::make_unique<CpuPredictor>(
+        std::make_shared<CpuFunction>(std::move(package), function, options, pool_));
+  }
+
+ private:
+  PredictOptions options_;
+  std::shared_ptr<ThreadPool> pool_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Backend> cpu_backend(const PredictOptions& options) {
+  return std::make_shared<CpuBackend>(options);
+}
+
+std::unique_ptr<Predictor> make_predictor(std::shared_ptr<const Package> package, const std::string& function,
+                                          const PredictOptions& options) {
+  return cpu_backend(options)->open(std::move(package), function, options.taps);
+}
+
+}  // namespace anemone

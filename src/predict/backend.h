@@ -1,0 +1,27 @@
+// Backend: opens a function of a package as a Predictor. What runs models takes one and does not ask which.
+//     std::shared_ptr<const Backend> backend = cpu_backend({.threads = 4});
+//     auto predictor = backend->open(package, "main");
+//     predictor->memory_bytes();                        // what its calls hold
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anemone/predictor.h"
+
+namespace anemone {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;  // for messages and reports: "cpu"
+  virtual Arithmetic arithmetic() const = 0;  // of everything that it opens
+  // `function` empty: the package's default one. `taps`: values inside it that its calls give beside the
+  // outputs. A predictor may outlive its backend. Several threads may open at once.
+  virtual std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
+                                          const std::vector<std::string>& taps = {}) const = 0;
+};
+
+}  // namespace anemone
