@@ -79,7 +79,7 @@ class Host {
   explicit Host(const fs::path& bundle)
       : folder_(bundle),
         info_(nlohmann::json::parse(slurp(bundle / "bundle.json"))),
-        table_(slurp(bundle / info_["embedding"]["file"].get<std::string>())) {}
+        table_(slurp(bundle / info_["embedding"]["tokens"]["file"].get<std::string>())) {}
 
   // The inputs of a call: ids at `position`, in a function for `width` tokens over `context` rows.
   Inputs inputs(std::span<const int32_t> ids, int64_t position, int64_t width, int64_t context) const {
@@ -93,18 +93,19 @@ class Host {
         put(x, c * width + t, half_to_float(bits) * info_["embedding"]["scale"].get<double>());
       }
     in.emplace("x", x);
-    for (const auto& rope : info_["ropes"]) {
+    for (const auto& port : ports(0, "inputs")) {
+      if (port["role"] != "cos" && port["role"] != "sin") continue;
+      const auto& rope = info_["ropes"][port["rope"].get<size_t>()];
       const auto f = rope["frequencies"].get<std::vector<double>>();
       const auto pairs = static_cast<int64_t>(f.size());
-      Array cos = halves({1, 1, width, pairs}), sin = halves({1, 1, width, pairs});
+      Array turned = halves({1, 1, width, pairs});
       for (int64_t t = 0; t < width; ++t)
         for (int64_t i = 0; i < pairs; ++i) {
           const double angle = static_cast<double>(position + t) * f[static_cast<size_t>(i)];
-          put(cos, t * pairs + i, std::cos(angle) * rope["attention_factor"].get<double>());
-          put(sin, t * pairs + i, std::sin(angle) * rope["attention_factor"].get<double>());
+          put(turned, t * pairs + i,
+              (port["role"] == "cos" ? std::cos(angle) : std::sin(angle)) * rope["attention_factor"].get<double>());
         }
-      in.emplace(rope["cos"], cos);
-      in.emplace(rope["sin"], sin);
+      in.emplace(port["name"], turned);
     }
     Array mask = halves({1, 1, width, context}), write = halves({1, 1, context, width});
     for (int64_t t = 0; t < width; ++t)
@@ -125,16 +126,16 @@ class Host {
     for (size_t s = 0; s < info_["stages"].size(); ++s) {
       const auto& stage = info_["stages"][s];
       const auto package = open_package(folder_ / stage["package"].get<std::string>());
-      if (stage["kind"] == "head") {
+      if (!stage.contains("layers")) {
         Inputs y;
-        y.emplace("y", result.at("y"));
+        y.emplace(named(s, "inputs", "stream"), result.at(named(s - 1, "outputs", "stream")));
         result = make_predictor(package, head_function)->predict(y);
         continue;
       }
       const auto predictor = make_predictor(package, layers_function);
       if (!states_.contains(s)) states_[s] = predictor->make_state();
       result = predictor->predict(in, states_[s].get());
-      if (stage["kind"] == "layers") in.insert_or_assign("x", result.at("y"));
+      if (const std::string y = named(s, "outputs", "stream"); !y.empty()) in.insert_or_assign("x", result.at(y));
     }
     return result;
   }
@@ -149,7 +150,7 @@ class Host {
         const std::string other = name.substr(0, name.size() - from.size()) + to;
         const Array old = state->get(name);
         Array fresh = next->get(other);
-        const int64_t width = info_["model"]["cache_width"], heads = old.shape()[1];
+        const int64_t width = old.shape()[3], heads = old.shape()[1];
         for (int64_t h = 0; h < heads; ++h)
           for (int64_t i = 0; i < rows * width; ++i)
             fresh.values<float>()[static_cast<size_t>(h * fresh.shape()[2] * width + i)] =
@@ -161,6 +162,16 @@ class Host {
   }
 
  private:
+  const nlohmann::json& ports(size_t stage, const char* side) const {
+    return info_["stages"][stage]["functions"][0][side];
+  }
+  // The one that has this role; empty where none has.
+  std::string named(size_t stage, const char* side, const std::string& role) const {
+    for (const auto& port : ports(stage, side))
+      if (port["role"] == role) return port["name"];
+    return "";
+  }
+
   fs::path folder_;
   nlohmann::json info_;
   std::string table_;

@@ -6,9 +6,13 @@
 #include "anemone/error.h"
 #include "families/family.h"
 #include "families/tiny_model.h"
+#include "support/model_parts.h"
 
 using namespace anemone;
+using test::attention_of;
+using test::mlp_of;
 using test::TinyModel;
+using test::window_of;
 
 namespace {
 
@@ -75,15 +79,16 @@ TinyModel gemma_with_vision() {
 TEST_CASE("Phi keeps q, k, v and gate, up as rows of one tensor each") {
   const TempFolder folder;
   const Model m = describe(phi().safetensors(folder));
-  const Layer& l = m.layers[1];
-  CHECK(l.q.tensor == l.v.tensor);
-  CHECK(l.q.row_begin == 0);
-  CHECK(l.k.row_begin == 16);
-  CHECK(l.v.row_begin == 24);
-  CHECK(l.v.row_end == 32);
-  CHECK(l.gate.row_end == 12);
-  CHECK(l.up.row_begin == 12);
-  CHECK(l.up.row_end == 24);
+  const Attention& a = attention_of(m, 1);
+  CHECK(a.q.weight.tensor == a.v.weight.tensor);
+  CHECK(a.q.weight.row_begin == 0);
+  CHECK(a.k.weight.row_begin == 16);
+  CHECK(a.v.weight.row_begin == 24);
+  CHECK(a.v.weight.row_end == 32);
+  const GatedMlp& mlp = mlp_of(m, 1);
+  CHECK(mlp.gate.weight.row_end == 12);
+  CHECK(mlp.up.weight.row_begin == 12);
+  CHECK(mlp.up.weight.row_end == 24);
 
   TinyModel wrong = phi();
   wrong.tensors["model.layers.1.self_attn.qkv_proj.weight"] = {48, 8};
@@ -122,27 +127,33 @@ TEST_CASE("Qwen2 has biases on q, k and v though no key says so") {
   replace(m, "-", "self_attn.k_proj.bias", {8});
   replace(m, "-", "self_attn.v_proj.bias", {8});
   const TempFolder folder;
-  CHECK(describe(m.safetensors(folder)).layers[1].k_bias.rows() == 8);
+  CHECK(attention_of(describe(m.safetensors(folder)), 1).k.bias.rows() == 8);
 }
 
 TEST_CASE("Gemma 3 inside a model that sees is described by its text part") {
   const TempFolder folder;
   const Model m = describe(gemma_with_vision().safetensors(folder));
-  CHECK(m.heads == 8);
-  CHECK(m.kv_heads == 4);
-  CHECK(m.query_scale == 1.0 / 16);
-  CHECK(m.embedding_scale == doctest::Approx(std::sqrt(8.0)));
-  CHECK(m.norm_offset == 1);
-  CHECK(m.tied_head);
+  CHECK(sizes_of(m).heads == 8);
+  CHECK(sizes_of(m).kv_heads == 4);
+  CHECK(attention_of(m, 0).scale == 1.0 / 16);
+  CHECK(m.embedding.scale == doctest::Approx(std::sqrt(8.0)));
+  for (const ResidualStep& step : m.layers[1].steps) {
+    CHECK(step.norm_in.value().offset == 1);
+    CHECK(step.norm_out.value().offset == 1);
+  }
+  CHECK(attention_of(m, 0).qk_norm.value().q.offset == 1);
+  CHECK(attention_of(m, 0).qk_norm.value().k.offset == 1);
+  CHECK(m.final_norm.value().offset == 1);
+  CHECK(m.vocabulary_head().tied);
   CHECK(m.eos == std::vector<int64_t>{1, 5});
-  CHECK(m.layers[0].window == 1024);
+  CHECK(window_of(m, 0) == 1024);
   REQUIRE(m.ropes.size() == 2);
-  CHECK(m.layers[0].rope == 1);  // neither layer is a sixth one
+  CHECK(attention_of(m, 0).rope == 1);  // neither layer is a sixth one
   CHECK(m.ropes[0].base == 1e6);
   CHECK(m.ropes[0].scaling == RopeScaling::linear);
   CHECK(m.ropes[1].base == 1e4);
   CHECK(m.ropes[1].scaling == RopeScaling::none);
-  CHECK(m.layers[0].post_mlp_norm.tensor ==
+  CHECK(m.layers[0].steps[1].norm_out.value().gain.tensor ==
         "language_model.model.layers.0.post_feedforward_layernorm.weight");
 }
 
@@ -151,7 +162,7 @@ TEST_CASE("Mistral's window: a number is one, null is none, absent is the class'
   m.config["max_position_embeddings"] = 32768;
   const auto window = [&] {
     const TempFolder folder;
-    return describe(m.safetensors(folder)).layers[1].window;
+    return window_of(describe(m.safetensors(folder)), 1);
   };
   CHECK(window() == 4096);
   m.config["sliding_window"] = nullptr;
@@ -175,7 +186,7 @@ TEST_CASE("Qwen's window: absent keys are the class's defaults, null is none") {
   const auto windows = [&] {
     const TempFolder folder;
     const Model model = describe(m.safetensors(folder));
-    return std::pair(model.layers[0].window, model.layers[1].window);
+    return std::pair(window_of(model, 0), window_of(model, 1));
   };
   CHECK(windows() == std::pair<int64_t, int64_t>(0, 0));  // from layer 28 on
   m.config["max_window_layers"] = 1;
@@ -190,17 +201,22 @@ TEST_CASE("keys that mean nothing in a family change nothing there") {
   gemma.config["text_config"]["hidden_act"] = "relu";
   const TempFolder folder;
   const Model m = describe(gemma.safetensors(folder));
-  CHECK(m.attention_softcap == 0);
-  CHECK(m.activation == Activation::gelu_tanh);
+  CHECK(attention_of(m, 0).softcap == 0);
+  CHECK(mlp_of(m, 0).activation == Activation::gelu_tanh);
 
   TinyModel hunyuan = variant("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense");
   hunyuan.config["use_qk_norm"] = false;
   const TempFolder without;
-  CHECK(describe(hunyuan.safetensors(without)).head_norm == HeadNorm::none);
+  CHECK(!attention_of(describe(hunyuan.safetensors(without)), 0).qk_norm);
   replace(hunyuan, "-", "self_attn.query_layernorm.weight", {4});
   replace(hunyuan, "-", "self_attn.key_layernorm.weight", {4});
   const TempFolder with;
-  CHECK(describe(hunyuan.safetensors(with)).head_norm == HeadNorm::after_rope);
+  const Model normed = describe(hunyuan.safetensors(with));
+  for (const size_t layer : {0, 1}) {
+    const QkNorm norm = attention_of(normed, layer).qk_norm.value();
+    CHECK(norm.after_rope);
+    CHECK(!norm.over_width);
+  }
 }
 
 TEST_CASE("a context that config.json leaves out is the configuration class's") {
