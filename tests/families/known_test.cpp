@@ -16,35 +16,19 @@ using test::window_of;
 
 namespace {
 
-// The tiny Llama under another name, with tensors of one kind renamed, reshaped or (with no shape) taken
-// away.
-TinyModel variant(const char* architecture, const char* model_type) {
-  TinyModel m = TinyModel::llama_safetensors();
-  m.config["architectures"] = {architecture};
-  m.config["model_type"] = model_type;
-  return m;
-}
-void replace(TinyModel& m, const std::string& from, const std::string& to,
-             const std::vector<int64_t>& shape) {
-  for (const std::string i : {"0", "1"}) {
-    m.tensors.erase("model.layers." + i + "." + from);
-    if (!shape.empty()) m.tensors["model.layers." + i + "." + to] = shape;
-  }
-}
-
 TinyModel phi() {
-  TinyModel m = variant("Phi3ForCausalLM", "phi3");
-  replace(m, "self_attn.q_proj.weight", "self_attn.qkv_proj.weight", {32, 8});
-  replace(m, "self_attn.k_proj.weight", "", {});
-  replace(m, "self_attn.v_proj.weight", "", {});
-  replace(m, "mlp.gate_proj.weight", "mlp.gate_up_proj.weight", {24, 8});
-  replace(m, "mlp.up_proj.weight", "", {});
+  TinyModel m = TinyModel::safetensors_as("Phi3ForCausalLM", "phi3");
+  m.replace("self_attn.q_proj.weight", "self_attn.qkv_proj.weight", {32, 8});
+  m.replace("self_attn.k_proj.weight", "", {});
+  m.replace("self_attn.v_proj.weight", "", {});
+  m.replace("mlp.gate_proj.weight", "mlp.gate_up_proj.weight", {24, 8});
+  m.replace("mlp.up_proj.weight", "", {});
   return m;
 }
 
 // As published: the text model inside a larger one, with most sizes left to the configuration class.
 TinyModel gemma_with_vision() {
-  TinyModel m = variant("Gemma3ForConditionalGeneration", "gemma3");
+  TinyModel m = TinyModel::safetensors_as("Gemma3ForConditionalGeneration", "gemma3");
   nlohmann::ordered_json text = {{"model_type", "gemma3_text"},
                                  {"hidden_size", 8},
                                  {"intermediate_size", 12},
@@ -58,14 +42,14 @@ TinyModel gemma_with_vision() {
               {"eos_token_id", {1, 5}},
               {"text_config", text}};
   m.tensors.erase("lm_head.weight");
-  replace(m, "self_attn.q_proj.weight", "self_attn.q_proj.weight", {32, 8});
-  replace(m, "self_attn.k_proj.weight", "self_attn.k_proj.weight", {16, 8});
-  replace(m, "self_attn.v_proj.weight", "self_attn.v_proj.weight", {16, 8});
-  replace(m, "self_attn.o_proj.weight", "self_attn.o_proj.weight", {8, 32});
-  replace(m, "-", "self_attn.q_norm.weight", {4});
-  replace(m, "-", "self_attn.k_norm.weight", {4});
-  replace(m, "-", "pre_feedforward_layernorm.weight", {8});
-  replace(m, "-", "post_feedforward_layernorm.weight", {8});
+  m.replace("self_attn.q_proj.weight", "self_attn.q_proj.weight", {32, 8});
+  m.replace("self_attn.k_proj.weight", "self_attn.k_proj.weight", {16, 8});
+  m.replace("self_attn.v_proj.weight", "self_attn.v_proj.weight", {16, 8});
+  m.replace("self_attn.o_proj.weight", "self_attn.o_proj.weight", {8, 32});
+  m.replace("-", "self_attn.q_norm.weight", {4});
+  m.replace("-", "self_attn.k_norm.weight", {4});
+  m.replace("-", "pre_feedforward_layernorm.weight", {8});
+  m.replace("-", "post_feedforward_layernorm.weight", {8});
   std::map<std::string, std::vector<int64_t>> deeper;
   for (const auto& [name, shape] : m.tensors) deeper["language_model." + name] = shape;
   deeper["vision_tower.patch.weight"] = {3, 3};
@@ -119,13 +103,13 @@ TEST_CASE("Phi-4-mini's attention factor comes from how much longer its context 
 }
 
 TEST_CASE("Qwen2 has biases on q, k and v though no key says so") {
-  TinyModel m = variant("Qwen2ForCausalLM", "qwen2");
+  TinyModel m = TinyModel::safetensors_as("Qwen2ForCausalLM", "qwen2");
   const TempFolder bare;
   CHECK_THROWS_WITH_AS(describe(m.safetensors(bare)), doctest::Contains("self_attn.q_proj.bias' [16]"),
                        Error);
-  replace(m, "-", "self_attn.q_proj.bias", {16});
-  replace(m, "-", "self_attn.k_proj.bias", {8});
-  replace(m, "-", "self_attn.v_proj.bias", {8});
+  m.replace("-", "self_attn.q_proj.bias", {16});
+  m.replace("-", "self_attn.k_proj.bias", {8});
+  m.replace("-", "self_attn.v_proj.bias", {8});
   const TempFolder folder;
   CHECK(attention_of(describe(m.safetensors(folder)), 1).k.bias.rows() == 8);
 }
@@ -158,7 +142,7 @@ TEST_CASE("Gemma 3 inside a model that sees is described by its text part") {
 }
 
 TEST_CASE("Mistral's window: a number is one, null is none, absent is the class's default") {
-  TinyModel m = variant("MistralForCausalLM", "mistral");
+  TinyModel m = TinyModel::safetensors_as("MistralForCausalLM", "mistral");
   m.config["max_position_embeddings"] = 32768;
   const auto window = [&] {
     const TempFolder folder;
@@ -177,10 +161,10 @@ TEST_CASE("Mistral's window: a number is one, null is none, absent is the class'
 }
 
 TEST_CASE("Qwen's window: absent keys are the class's defaults, null is none") {
-  TinyModel m = variant("Qwen2ForCausalLM", "qwen2");
-  replace(m, "-", "self_attn.q_proj.bias", {16});
-  replace(m, "-", "self_attn.k_proj.bias", {8});
-  replace(m, "-", "self_attn.v_proj.bias", {8});
+  TinyModel m = TinyModel::safetensors_as("Qwen2ForCausalLM", "qwen2");
+  m.replace("-", "self_attn.q_proj.bias", {16});
+  m.replace("-", "self_attn.k_proj.bias", {8});
+  m.replace("-", "self_attn.v_proj.bias", {8});
   m.config["max_position_embeddings"] = 32768;
   m.config["use_sliding_window"] = true;
   const auto windows = [&] {
@@ -204,12 +188,12 @@ TEST_CASE("keys that mean nothing in a family change nothing there") {
   CHECK(attention_of(m, 0).softcap == 0);
   CHECK(mlp_of(m, 0).activation == Activation::gelu_tanh);
 
-  TinyModel hunyuan = variant("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense");
+  TinyModel hunyuan = TinyModel::safetensors_as("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense");
   hunyuan.config["use_qk_norm"] = false;
   const TempFolder without;
   CHECK(!attention_of(describe(hunyuan.safetensors(without)), 0).qk_norm);
-  replace(hunyuan, "-", "self_attn.query_layernorm.weight", {4});
-  replace(hunyuan, "-", "self_attn.key_layernorm.weight", {4});
+  hunyuan.replace("-", "self_attn.query_layernorm.weight", {4});
+  hunyuan.replace("-", "self_attn.key_layernorm.weight", {4});
   const TempFolder with;
   const Model normed = describe(hunyuan.safetensors(with));
   for (const size_t layer : {0, 1}) {
