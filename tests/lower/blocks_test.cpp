@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <functional>
-#include <utility>
 
 #include "runtime/session.h"
 #include "support/made_model.h"
@@ -95,7 +94,10 @@ std::vector<Part> parts() {
       {"norms behind the blocks",
        [](Model& m) {
          for (const size_t i : {0, 1})
-           for (ResidualStep* step : {&mixer(m, i), &mlp(m, i)}) step->norm_out = std::exchange(step->norm_in, {});
+           for (ResidualStep* step : {&mixer(m, i), &mlp(m, i)}) {
+             step->norm_out = step->norm_in;
+             step->norm_in.reset();
+           }
        }},
       {"norms on both sides, scaled",
        [](Model& m) {

@@ -194,8 +194,8 @@ TEST_CASE("verify: broken bundles fail at the right rung with the right name") {
     bundle.edit_info([](BundleInfo& info) {
       for (Stage& stage : info.stages)
         for (StageFunction& f : stage.functions)
-          if (std::vector<Port>& pieces = f.interface.outputs; pieces.size() == 2)
-            std::swap(pieces[0].name, pieces[1].name);
+          if (std::vector<Port>& outputs = f.interface.outputs; outputs.size() == 2)
+            std::swap(outputs[0].name, outputs[1].name);
     });
     check_broken(verify(bundle.path(), o), 3, {"the layers agree, but the head does not"});
   }
