@@ -39,7 +39,7 @@ Logits of_bundle(const Args& args, const std::vector<int32_t>& ids, const Common
   if (info.kind == BundleKind::classify) {
     if (args.chunk || !args.function.empty())
       throw errorf("--chunk and --function are for bundles that write text").at(args.source);
-    Encoded e = Encoder(bundle).encode({.ids = ids});
+    EncodedText e = Encoder(bundle).encode({.ids = ids});
     out = {std::move(e.classes), static_cast<int64_t>(info.labels.size()), true};
     fault = e.fault;
   } else {
@@ -77,8 +77,8 @@ int run_logits(const Args& args, const Common& common) {
   std::copy(logits.values.begin(), logits.values.end(), out.values<float>().begin());
   write_npy(args.output, out);
   if (!common.quiet)
-    fmt::print("{}: {} tokens, {} {}\n", args.output, ids.size(), logits.classes ? "classes" : "vocabulary",
-               logits.width);
+    fmt::print("{}: {} tokens, {}\n", args.output, ids.size(),
+               logits.classes ? fmt::format("{} classes", logits.width) : fmt::format("vocabulary {}", logits.width));
   return 0;
 }
 

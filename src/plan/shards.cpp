@@ -33,9 +33,11 @@ int64_t longest_text(const Model& model) {
 }
 
 std::vector<int64_t> text_lengths(const Model& model) {
+  const int64_t longest = std::min<int64_t>(longest_text(model), 512);
   std::vector<int64_t> out;
-  for (const int64_t n : {64, 256, 512})
-    if (out.empty() || n <= longest_text(model)) out.push_back(std::min<int64_t>(n, longest_text(model)));
+  for (const int64_t n : {64, 256})
+    if (n < longest) out.push_back(n);
+  out.push_back(longest);
   return out;
 }
 
