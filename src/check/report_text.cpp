@@ -148,15 +148,23 @@ std::string operations(const FunctionReport& f) {
   return out;
 }
 
+// What the unknown operations mean for the others.
+std::string unknown_text(const placement::PlacedFunction& placed) {
+  const size_t others = placed.ops.size() - placed.unknown_ops, least = placement::ane_ops_if_refused(placed);
+  const std::string lead =
+      fmt::format("  {} {}; ", placed.unknown_ops, device_text(placement::Device::unknown));
+  if (least == placed.ane_ops)
+    return lead + fmt::format("whether the engine takes them or not, {} of {} others are on it\n", least, others);
+  return lead + fmt::format("if the engine refuses them, {} of {} others are on it, not {}\n", least, others,
+                            placed.ane_ops);
+}
+
 std::string function_text(const PackageReport& p, const FunctionReport& f, bool verbose) {
   std::string out = fmt::format("\n{}, {}\n{}{}", p.name, f.name, residency(f), segments(f));
   if (!f.truth.empty())
     out += fmt::format("  Core ML's own plan is known for {} operations and differs for {}\n", f.truth.size(),
                        f.differing());
-  if (f.placed.unknown_ops > 0)
-    out += fmt::format("  {} {}; if the engine refuses them, {} of {} operations are on it, not {}\n",
-                       f.placed.unknown_ops, device_text(placement::Device::unknown),
-                       placement::ane_ops_if_refused(f.placed), f.placed.ops.size(), f.placed.ane_ops);
+  if (f.placed.unknown_ops > 0) out += unknown_text(f.placed);
   if (f.placed.extrapolated > 0)
     out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.placed.extrapolated,
                        f.placed.ops.size(), verbose ? " (~)" : "");
