@@ -209,12 +209,14 @@ TEST_CASE("what nobody probed is said to be unknown, wherever a device is shown"
   }
   // Too little work behind it: refused, it would leave the rest on the CPU.
   Graph small({1, 64, 1, 32});
-  Value* last = small.b.op("prelu", {{"x", small.work(small.x, "work")}, {"alpha", filled(DType::fp16, {64}, 0.5f)}});
+  Value* last =
+      small.b.op("prelu", {{"x", small.work(small.x, "work")}, {"alpha", filled(DType::fp16, {64}, 0.5f)}});
   const CheckReport tail = check_package(small.finish({small.conv(last, 64, "tail")}), {.target = "m4"});
   const size_t all = tail.packages[0].functions[0].placed.ops.size();
-  CHECK_MESSAGE(report_text(tail).find(fmt::format("if the engine refuses them, {} of {} others are on it, not {}",
-                                                   all - 2, all - 1, all - 1)) != std::string::npos,
-                report_text(tail));
+  CHECK_MESSAGE(
+      report_text(tail).find(fmt::format("if the engine refuses them, {} of {} others are on it, not {}",
+                                         all - 2, all - 1, all - 1)) != std::string::npos,
+      report_text(tail));
 
   const std::string explained = explain_op(report, "odd");
   CHECK(explained.find("device        unknown (not probed)") != std::string::npos);
@@ -229,7 +231,8 @@ TEST_CASE("what nobody probed is said to be unknown, wherever a device is shown"
   CHECK(function.at("ops_on_ane_if_unknown_refused") == ops - 2);
   CHECK(function.at("time_share_on_ane") == 1);
   CHECK(function.at("time_share_of_ms").get<double>() == doctest::Approx(f.placed.ane_ms));
-  const auto& op = function.at("operations").at(static_cast<size_t>(f.placed.find("odd") - f.placed.ops.data()));
+  const auto& op =
+      function.at("operations").at(static_cast<size_t>(f.placed.find("odd") - f.placed.ops.data()));
   CHECK(op.at("chosen") == "unknown");
   CHECK(op.at("taken_as") == "ane");
   CHECK(report_html(report, false).find("\"unknown\":{\"prelu\":2}") != std::string::npos);
