@@ -1,8 +1,10 @@
 # Compiler flags shared by everything in the tree.
 find_program(ANEMONE_CCACHE ccache)
 if(ANEMONE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without these two ccache passes over every file with a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${ANEMONE_CCACHE})
+  # ccache needs the first two for precompiled headers. The others let it take one whose list CMake wrote a moment ago: GCC
+  # makes a precompiled header differently each time, and a new one would miss all that was built with the old.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+                                  ${ANEMONE_CCACHE})
 endif()
 
 # What most files include, precompiled: read once for all of them. A file still includes all that it uses: the neon preset
