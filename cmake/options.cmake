@@ -19,6 +19,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees overlaps and overruns in std::string's operator+ that are not there (its bug 105651).
   target_compile_options(anemone_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # It means headers, and takes the files of a unity build for some.
+  target_compile_options(anemone_flags INTERFACE -Wno-subobject-linkage)
+endif()
 # a * b + c is rounded twice, as it is written, on every machine: compilers would else fuse it where the CPU can, and a
 # package made on arm64 could differ from the same one made on x86-64. Where fusing is wanted, MulAdd says so.
 target_compile_options(anemone_flags INTERFACE -ffp-contract=off)
