@@ -330,7 +330,7 @@ std::pair<int, int> steps_of(const Package& package, const PlanOptions& options 
   const auto plan = make_plan(info, f.body, 0, cells, options);
   CHECK(plan->next == f.body.ops.size());
   int alone = 0, fused = 0;
-  for (const Step& step : plan->steps) ++(step.kind == Step::Kind::fused ? fused : alone);
+  for (const Step& step : plan->steps) ++(std::holds_alternative<RunFused>(step.work) ? fused : alone);
   return {alone, fused};
 }
 
