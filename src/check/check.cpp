@@ -88,7 +88,7 @@ PackageReport load(std::shared_ptr<const Package> package) {
 }
 
 FunctionReport report_of(const Function& f, const PackageReport& package, const Chip& chip,
-                       const CheckOptions& options) {
+                         const CheckOptions& options) {
   FunctionReport out;
   out.name = f.name;
   out.placed = placement::place_function(f, chip);

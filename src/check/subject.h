@@ -13,8 +13,8 @@
 
 #include "base/npy.h"
 #include "package/package.h"
-#include "placement/placed_function.h"
 #include "placement/op_view.h"
+#include "placement/placed_function.h"
 #include "placement/weight_form.h"
 #include "bundle/bundle_info.h"
 #include "target/chips.h"

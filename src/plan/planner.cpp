@@ -50,6 +50,10 @@ int64_t longest_context(const Chip& chip) { return std::min(chip.limits().spatia
 
 Planner::Planner(Model model, uint64_t tokenizer_bytes)
     : model_(std::move(model)), tokenizer_bytes_(tokenizer_bytes) {
+  if (!model_.generates())
+    throw errorf("a plan predicts how fast a model writes, and this one does not write text")
+        .found(fmt::format("family {}", model_.family))
+        .hint("convert it and look at the bundle: anemone convert, anemone check");
   const double parameters = count_parameters(model_);
   const double cache = cache_bytes(model_);
   if (!(parameters < 1e13 && cache < 1e10 && model_.vocab <= 1 << 24))
@@ -58,9 +62,6 @@ Planner::Planner(Model model, uint64_t tokenizer_bytes)
                            parameters, model_.vocab, cache))
         .expected("below 1e13, 16777216 and 1e10");
   parameters_ = static_cast<uint64_t>(parameters);
-  each_weight(model_, 0, [&](const WeightUse& w) {
-    if (!w.is_matrix) vectors_.push_back(w.elements());
-  });
   half_ = graph_bytes(model_, false);
   packed_ = graph_bytes(model_, true);
 }
@@ -117,7 +118,8 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   }
   const auto vocab = static_cast<uint64_t>(model_.vocab), hidden = static_cast<uint64_t>(model_.hidden);
   p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
-  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json;
+  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json +
+                   model_.layers.size() * PackageOverhead::bundle_json_layer;
   p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
   p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
   p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
