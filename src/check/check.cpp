@@ -119,8 +119,8 @@ int64_t tokens_of(const placement::PlacedFunction& placed) {
   return most;
 }
 
-std::vector<WeightUse> weights_of(const Program& program) {
-  std::vector<WeightUse> out;
+std::vector<WeightSubject> weights_of(const Program& program) {
+  std::vector<WeightSubject> out;
   std::set<std::pair<const void*, uint64_t>> seen;  // functions share blobs
   for (const auto& f : program.functions)
     for (const auto& op : f->body.ops) {
