@@ -22,7 +22,7 @@ function(anemone_defined_names out file)
     elseif(line MATCHES "^\n[^=({]*[ *&]([A-Za-z0-9_:]+)(\\(|{|~)")
       list(APPEND names ${CMAKE_MATCH_1})
     else()
-      string(REGEX MATCHALL "[A-Za-z0-9_:]+ = " several "${line}")  # constexpr int kWide = 7, kHigh = 5
+      string(REGEX MATCHALL "[A-Za-z0-9_:]+ = " several "${line} ")  # constexpr int kWide = 7, kHigh = 5
       list(TRANSFORM several REPLACE " = " "")
       list(APPEND names ${several})
     endif()
