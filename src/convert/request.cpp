@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/shards.h"
 
 namespace anemone {
 namespace {
@@ -12,7 +13,6 @@ using lower::KvKind;
 using lower::TokenCount;
 
 constexpr int64_t kMostContext = 1 << 20;  // far above what a cache on the device can hold
-constexpr int64_t kBuckets[] = {64, 256, 512};  // lengths of texts that are seen whole
 
 class Request {
  public:
@@ -75,8 +75,7 @@ class Request {
     r_.contexts = {0};
     r_.tokens = o_.tokens;
     if (r_.tokens.empty())
-      for (const int64_t n : kBuckets)
-        if (n <= longest_text() || r_.tokens.empty()) r_.tokens.push_back({std::min(n, longest_text()), std::min(n, longest_text())});
+      for (const int64_t n : text_lengths(model_)) r_.tokens.push_back({n, n});
     std::sort(r_.tokens.begin(), r_.tokens.end(),
               [](const TokenCount& a, const TokenCount& b) { return a.most < b.most; });
     for (const TokenCount& t : r_.tokens) {
@@ -84,14 +83,10 @@ class Request {
         throw errorf("a text that is seen whole needs fixed lengths")
             .found(fmt::format("--tokens {}-{}", t.least, t.most))
             .hint("give the lengths that texts are padded to, such as --tokens 64,256");
-      if (t.most > longest_text())
-        throw errorf("the model takes at most {} tokens", longest_text()).found(fmt::format("--tokens {}", t.most));
+      if (t.most > longest_text(model_))
+        throw errorf("the model takes at most {} tokens", longest_text(model_))
+            .found(fmt::format("--tokens {}", t.most));
     }
-  }
-
-  int64_t longest_text() const {
-    if (!model_.embedding.positions) return model_.context;
-    return std::min(model_.context, model_.embedding.positions.rows() - model_.embedding.first_position);
   }
 
   static void refuse(bool given, const char* flag, const char* why) {

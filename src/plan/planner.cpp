@@ -24,10 +24,16 @@ double count_parameters(const Model& m) {
 // Bytes of keys and values, all layers, for one position.
 double cache_bytes(const Model& m) {
   double total = 0;
+  if (!m.causal()) return total;
   for (const Layer& layer : m.layers)
     if (const Attention* a = find_attention(layer))
       total += static_cast<double>(a->kv_heads) * static_cast<double>(lower::cache_width(*a)) * 4;
   return total;
+}
+
+// What the host reads: it lies in no package.
+bool is_table(const WeightRef& ref, const Embedding& e) {
+  return &ref == &e.tokens || &ref == &e.positions || &ref == &e.types;
 }
 
 int64_t pieces_of(const Shard& shard, int64_t head_rows) {
@@ -50,10 +56,6 @@ int64_t longest_context(const Chip& chip) { return std::min(chip.limits().spatia
 
 Planner::Planner(Model model, uint64_t tokenizer_bytes)
     : model_(std::move(model)), tokenizer_bytes_(tokenizer_bytes) {
-  if (!model_.generates())
-    throw errorf("a plan predicts how fast a model writes, and this one does not write text")
-        .found(fmt::format("family {}", model_.family))
-        .hint("convert it and look at the bundle: anemone convert, anemone check");
   const double parameters = count_parameters(model_);
   const double cache = cache_bytes(model_);
   if (!(parameters < 1e13 && cache < 1e10 && model_.vocab <= 1 << 24))
@@ -82,7 +84,12 @@ uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) con
     });
     bytes += graph(form).layer;
   }
-  if (shard.last == model_.layers.size()) bytes += vector_file_bytes(model_.hidden);  // the final norm
+  if (shard.last < model_.layers.size()) return bytes;
+  if (model_.generates()) return bytes + vector_file_bytes(model_.hidden);  // the final norm
+  each_weight(model_, [&](const WeightUse& w) {  // the norms at both ends and the head
+    if (w.layer >= 0 || is_table(w.ref, model_.embedding)) return;
+    bytes += w.is_matrix ? form.file_bytes(w.ref.rows(), w.ref.columns) : vector_file_bytes(w.elements());
+  });
   return bytes;
 }
 
@@ -118,10 +125,13 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   }
   const auto vocab = static_cast<uint64_t>(model_.vocab), hidden = static_cast<uint64_t>(model_.hidden);
   p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
+  for (const WeightRef* table : {&model_.embedding.positions, &model_.embedding.types})
+    if (*table) p.embedding_bytes += static_cast<uint64_t>(table->rows()) * hidden * 2;
   p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json +
                    model_.layers.size() * PackageOverhead::bundle_json_layer;
   p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
   p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
+  p.speed_known = model_.generates();
   p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
                        .efficiency = form.efficiency(),
                        .kv_bytes = static_cast<double>(p.kv_bytes),
