@@ -73,7 +73,7 @@ class GraphBuilder {
                     name("all", side));
       b.op("write_state", {{"input", states_[static_cast<size_t>(side)]}, {"data", data}}, name("w", side));
     }
-    p_.description = describe(p_.program);
+    p_.description = description_of(p_.program);
     p_.spec_version = 9;
     return std::make_shared<Package>(std::move(p_));
   }
@@ -339,7 +339,7 @@ std::shared_ptr<const Package> package_of(const std::string& inputs, const std::
   auto p = std::make_shared<Package>();
   p->program = parse_mil(
       "program(1.3)\n{ func main<ios18>(" + inputs + ") {" + body + "} -> (" + outputs + "); }", "t");
-  p->description = describe(p->program);
+  p->description = description_of(p->program);
   p->spec_version = 9;
   return p;
 }
@@ -488,7 +488,7 @@ TEST_CASE("projections of one input run together, and one that is added adds") {
   Value* e = conv(d, weight(70, 70, "we"), "e");
   b.output(b.op("add", {{"x", r}, {"y", e}}, "sum"));
   b.output(c);
-  p.description = describe(p.program);
+  p.description = description_of(p.program);
   p.spec_version = 9;
   const auto package = std::make_shared<Package>(std::move(p));
   CHECK(steps_of(*package) == std::pair(1, 2));
@@ -546,7 +546,7 @@ TEST_CASE("a strided convolution that keeps the number of positions is no projec
                  {"dilations", Constant::ints({1, 1})},
                  {"groups", Constant::integer(1)}},
                 "y"));
-  p.description = describe(p.program);
+  p.description = description_of(p.program);
   p.spec_version = 9;
   std::mt19937 random(6);
   const Array in = random_array({1, 65, 1, 4}, random, 1);
