@@ -66,14 +66,14 @@ std::string token_text(const EncodingInput& input, int32_t id) {
 }
 
 // The ids that were computed: a cut leaves the last ones.
-std::vector<int32_t> ids_seen(const EncodingInput& input, size_t text, const Encoded& e) {
+std::vector<int32_t> ids_seen(const EncodingInput& input, size_t text, const EncodedText& e) {
   std::vector<int32_t> ids = input.ids[text];
   const auto keep = static_cast<ptrdiff_t>(std::min<int64_t>(static_cast<int64_t>(input.keep_last), e.tokens));
   ids.erase(ids.end() - keep - static_cast<ptrdiff_t>(e.cut), ids.end() - keep);
   return ids;
 }
 
-void print_tokens(const EncodingInput& input, size_t text, const Encoded& e, const BundleInfo& info, bool json) {
+void print_tokens(const EncodingInput& input, size_t text, const EncodedText& e, const BundleInfo& info, bool json) {
   const std::vector<int32_t> ids = ids_seen(input, text, e);
   const size_t classes = e.classes.size() / ids.size();
   Json tokens = Json::array();
@@ -93,7 +93,7 @@ void print_tokens(const EncodingInput& input, size_t text, const Encoded& e, con
   fmt::print("{}\n", json_text(out));
 }
 
-void print_text(const EncodingInput& input, size_t text, const Encoded& e, const BundleInfo& info, bool json) {
+void print_text(const EncodingInput& input, size_t text, const EncodedText& e, const BundleInfo& info, bool json) {
   const Choice choice = choose(e.classes, info);
   if (!json) {
     fmt::print("{:<12} {:.4f}  {}\n", choice.label, choice.probability,
@@ -112,8 +112,8 @@ int run_classify(const Args& args, const Common& common) {
   const BundleInfo info = BundleInfo::read(args.bundle);
   expect_kind(info, args.bundle, {BundleKind::classify});
   const EncodingInput input = args.flags.read(args.bundle);
-  std::vector<Encoded> all(input.ids.size());
-  encode_all(args.flags, input, args.bundle, {}, common, [&](size_t i, Encoded e) {
+  std::vector<EncodedText> all(input.ids.size());
+  encode_all(args.flags, input, args.bundle, {}, common, [&](size_t i, EncodedText e) {
     e.hidden.clear();
     all[i] = std::move(e);
   });

@@ -42,7 +42,7 @@ Vectors compute(const Args& args, const EncodingInput& input, const BundleInfo& 
   out.hidden = info.hidden;
   out.rows.resize(input.ids.size());
   out.tokens.resize(input.ids.size());
-  encode_all(args.flags, input, args.bundle, options, common, [&](size_t i, Encoded e) {
+  encode_all(args.flags, input, args.bundle, options, common, [&](size_t i, EncodedText e) {
     out.tokens[i] = e.tokens;
     out.rows[i] = std::move(out.pooled ? e.pooled : e.hidden);
     if (out.normalized) normalize(out.rows[i]);

@@ -119,7 +119,7 @@ EncodingInput EncodingFlags::read(const std::string& bundle) const {
 
 void encode_all(const EncodingFlags& flags, const EncodingInput& input, const std::string& bundle,
                 EncoderOptions options, const Common& common,
-                const std::function<void(size_t index, Encoded encoded)>& take) {
+                const std::function<void(size_t index, EncodedText encoded)>& take) {
   const auto cores = static_cast<size_t>(common.threads ? common.threads : std::max(1u, std::thread::hardware_concurrency()));
   const size_t workers = std::min(cores, input.ids.size());
   options.truncate = flags.truncate;
@@ -130,7 +130,7 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
     texts.push_back({input.ids[i], input.types.empty() ? std::span<const int32_t>() : input.types[i]});
   std::optional<NumericFault> fault;
   size_t cut = 0;
-  encoder.each(texts, static_cast<int>(workers), [&](size_t i, Encoded e) {
+  encoder.each(texts, static_cast<int>(workers), [&](size_t i, EncodedText e) {
     cut += e.cut > 0;
     if (e.fault && !fault) fault = e.fault;
     take(i, std::move(e));

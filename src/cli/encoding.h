@@ -3,7 +3,7 @@
 //     EncodingFlags flags;
 //     flags.declare(options);
 //     const EncodingInput input = flags.read(bundle);
-//     encode_all(flags, input, bundle, {}, common, [&](size_t i, Encoded e) { … });
+//     encode_all(flags, input, bundle, {}, common, [&](size_t i, EncodedText e) { … });
 #pragma once
 
 #include <functional>
@@ -38,7 +38,7 @@ struct EncodingFlags {
 // Opens the bundle and computes every text; `take` is called once for each, in any order. Notes go to stderr.
 void encode_all(const EncodingFlags& flags, const EncodingInput& input, const std::string& bundle,
                 EncoderOptions options, const Common& common,
-                const std::function<void(size_t index, Encoded encoded)>& take);
+                const std::function<void(size_t index, EncodedText encoded)>& take);
 
 // A float as JSON should show it: no more digits than tell it from its neighbours.
 double short_number(float value);

@@ -39,7 +39,7 @@ Logits of_bundle(const Args& args, const std::vector<int32_t>& ids, const Common
   if (info.kind == BundleKind::classify) {
     if (args.chunk || !args.function.empty())
       throw errorf("--chunk and --function are for bundles that write text").at(args.source);
-    Encoded e = Encoder(bundle).encode({.ids = ids});
+    EncodedText e = Encoder(bundle).encode({.ids = ids});
     out = {std::move(e.classes), static_cast<int64_t>(info.labels.size()), true};
     fault = e.fault;
   } else {

@@ -62,13 +62,13 @@ std::vector<int32_t> Encoder::fitting(std::span<const int32_t> values) const {
   return out;
 }
 
-Encoded Encoder::encode(const EncoderText& text) const {
+EncodedText Encoder::encode(const EncoderText& text) const {
   if (text.ids.empty()) throw errorf("the text has no tokens");
   if (!text.types.empty() && text.types.size() != text.ids.size())
     throw errorf("there are {} tokens and {} token types", text.ids.size(), text.types.size());
   const std::vector<int32_t> ids = fitting(text.ids), types = fitting(text.types);
   const BundleInfo& info = bundle_->info();
-  Encoded out;
+  EncodedText out;
   out.tokens = static_cast<int64_t>(ids.size());
   out.cut = static_cast<int64_t>(text.ids.size()) - out.tokens;
   out.width = function_for(out.tokens).most_tokens;
@@ -93,14 +93,14 @@ Encoded Encoder::encode(const EncoderText& text) const {
 }
 
 void Encoder::each(std::span<const EncoderText> texts, int workers,
-                   const std::function<void(size_t index, Encoded encoded)>& take) const {
+                   const std::function<void(size_t index, EncodedText encoded)>& take) const {
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::exception_ptr problem;
   const auto work = [&] {
     for (size_t i = next++; i < texts.size(); i = next++) {
       try {
-        Encoded encoded = encode(texts[i]);
+        EncodedText encoded = encode(texts[i]);
         const std::lock_guard lock(mutex);
         take(i, std::move(encoded));
       } catch (...) {

@@ -1,7 +1,7 @@
 // Encoder: texts through a bundle that sees each of them whole: hidden states, a vector for the text, classes.
 //     Encoder encoder(bundle);
-//     Encoded e = encoder.encode({.ids = ids});                    // e.hidden, e.pooled, e.classes
-//     encoder.each(texts, 4, [&](size_t i, Encoded e) { … });      // four at a time
+//     EncodedText e = encoder.encode({.ids = ids});                    // e.hidden, e.pooled, e.classes
+//     encoder.each(texts, 4, [&](size_t i, EncodedText e) { … });      // four at a time
 // A text goes to the shortest function that it fits; the rest of the function's columns is padding, which nothing sees.
 // An Encoder keeps nothing from text to text: any number of threads may share one.
 #pragma once
@@ -28,7 +28,7 @@ struct EncoderOptions {
   size_t keep_last = 0;            // how many tokens at the end a cut leaves there, such as [SEP]
 };
 
-struct Encoded {
+struct EncodedText {
   int64_t tokens = 0;              // that were computed
   int64_t cut = 0;                 // that were left out
   int64_t width = 0;               // tokens of the function that took it
@@ -47,10 +47,10 @@ class Encoder {
   // Most tokens of a text.
   int64_t longest() const { return bundle_->tiers().back(); }
   // Error for no tokens, for a token or type that the model does not have, and for too long a text.
-  Encoded encode(const EncoderText& text) const;
+  EncodedText encode(const EncoderText& text) const;
   // Every text, `workers` of them at a time; `take` is called once for each, one call at a time, in any order.
   void each(std::span<const EncoderText> texts, int workers,
-            const std::function<void(size_t index, Encoded encoded)>& take) const;
+            const std::function<void(size_t index, EncodedText encoded)>& take) const;
 
  private:
   const StageFunction& function_for(int64_t tokens) const;

@@ -176,7 +176,7 @@ Rung check_encoder_runtime(Climber& c) {
         Bundle::open(c.path, c.options.backend({.arithmetic = a, .threads = c.options.threads})));
     for (const Text& text : texts) {
       c.say(fmt::format("{} tokens, {} arithmetic", text.ids.size(), arithmetic_name(a)));
-      const Encoded e = encoder.encode({.ids = text.ids});
+      const EncodedText e = encoder.encode({.ids = text.ids});
       note_fault(e.fault, rung);
       Comparison all(c, rung, a);
       const std::string what = fmt::format(", {} in {}", text.ids.size(), text.width);
