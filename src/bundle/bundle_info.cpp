@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/mapped_file.h"
+#include "bundle/check_info.h"
 #include "bundle/version1.h"
 
 namespace anemone {
@@ -324,7 +325,14 @@ BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {
   const std::filesystem::path path = bundle / kBundleFile;
   try {
     const auto file = MappedFile::open(path);
-    return parse(Json::parse(file->text()), bundle);
+    BundleInfo info = parse(Json::parse(file->text()), bundle);
+    try {
+      check_info(info);
+    } catch (Error& e) {
+      e.within(path.string());
+      throw;
+    }
+    return info;
   } catch (Error& e) {
     if (e.where().empty()) e.at(path.string());
     throw;

@@ -15,6 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = Role::Kind;
 
+constexpr int64_t kMostLayers = 1 << 16;
+
 // "k_cache_12_c512" → "k_cache_12": without the length of its tier.
 std::string without_tier(const std::string& name) {
   const size_t at = name.rfind("_c");
@@ -124,6 +126,8 @@ class Version1 {
     if (j.contains("layers")) {
       s.first_layer = j.at("layers").at(0);
       s.last_layer = j.at("layers").at(1);
+      if (s.first_layer < 0 || s.last_layer <= s.first_layer || s.last_layer > kMostLayers)
+        throw errorf("'{}' has layers {} to {}", s.package, s.first_layer, s.last_layer);
     }
     const Json pieces = j.contains("pieces") ? j.at("pieces") : Json::array();
     const auto package = open_package(path_inside(folder_, folder_, s.package));
@@ -147,6 +151,7 @@ class Version1 {
         throw errorf("there is no function '{}'", function.name).at((folder_ / s.package).string());
       s.functions.push_back(std::move(function));
     }
+    if (s.functions.empty()) throw errorf("'{}' has no functions", s.package);
     if (const Function* f = package->program.find_function(s.functions.front().name)) name_taps(*f, s);
     return s;
   }

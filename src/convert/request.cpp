@@ -118,7 +118,7 @@ class Request {
   bool is_recurrent() const {
     return std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& layer) {
       return std::any_of(layer.steps.begin(), layer.steps.end(), [](const ResidualStep& step) {
-        return std::holds_alternative<ShortConv>(step.block);
+        return std::visit([](const auto& block) { return requires { block.recurrent(); }; }, step.block);
       });
     });
   }

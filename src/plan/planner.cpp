@@ -64,9 +64,6 @@ Planner::Planner(Model model, uint64_t tokenizer_bytes)
                            parameters, model_.vocab, cache))
         .expected("below 1e13, 16777216 and 1e10");
   parameters_ = static_cast<uint64_t>(parameters);
-  each_weight(model_, 0, [&](const WeightUse& w) {
-    if (!w.is_matrix) vectors_.push_back(w.elements());
-  });
   half_ = graph_bytes(model_, false);
   packed_ = graph_bytes(model_, true);
 }
@@ -130,7 +127,8 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
   for (const WeightRef* table : {&model_.embedding.positions, &model_.embedding.types})
     if (*table) p.embedding_bytes += static_cast<uint64_t>(table->rows()) * hidden * 2;
-  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json;
+  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json +
+                   model_.layers.size() * PackageOverhead::bundle_json_layer;
   p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
   p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
   p.speed_known = model_.generates();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "bundle/check_info.h"
 #include "package/blob.h"
 
 namespace anemone {
@@ -35,8 +36,15 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path,
   check_files(info, path);
   bundle->tiers_ = info.tiers();
   if (bundle->tiers_.empty()) throw errorf("has no layers").at(path.string());
-  for (const Stage& stage : info.stages)
+  for (const Stage& stage : info.stages) {
     bundle->packages_.push_back(open_package(path_inside(path, path, stage.package)));
+    try {
+      check_ports(stage, *bundle->packages_.back());
+    } catch (Error& e) {
+      e.within(path.string());
+      throw;
+    }
+  }
   bundle->embedding_ = std::make_unique<EmbeddingReader>(path, info);
   return bundle;
 }

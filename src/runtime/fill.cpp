@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/shape.h"
 
 namespace anemone {
 namespace {
@@ -38,6 +39,14 @@ class Writer {
   const TensorView& view_;
   int64_t rows_, columns_;
 };
+
+// The package takes what bundle.json says: nothing is written beside it.
+void expect_shape(const TensorView& view, const Role& role, const std::vector<int64_t>& shape) {
+  if (view.shape != shape)
+    throw errorf("the package takes another shape for the role '{}' than bundle.json says", role_name(role.kind))
+        .found(shape_text(view.shape))
+        .expected(shape_text(shape));
+}
 
 // Column t stands for this token of the pass.
 int64_t token_at(const Pass& pass, int64_t t) { return std::min(t, pass.tokens() - 1); }
@@ -89,6 +98,9 @@ void fill_zeros(const TensorView& view) {
 }
 
 void fill_write(const TensorView& view, const Pass& pass) {
+  if (pass.position + pass.tokens() > view.shape[2])
+    throw errorf("rows {} to {} are behind the end of a cache of {}", pass.position, pass.position + pass.tokens() - 1,
+                 view.shape[2]);
   fill_zeros(view);
   for (int64_t t = 0; t < pass.tokens(); ++t) Writer(view, 2).put(pass.position + t, t, 1);
 }
@@ -112,15 +124,34 @@ void fill_pool(const TensorView& view, const Pass& pass, const BundleInfo& info)
 
 void fill_input(const TensorView& view, const Role& role, const Pass& pass, const BundleInfo& info,
                 const EmbeddingReader& embedding) {
+  const std::vector<int64_t>& shape = view.shape;
+  const int64_t last = shape.empty() ? 0 : shape.back();
   switch (role.kind) {
-    case Role::Kind::stream: return fill_stream(view, pass, embedding);
-    case Role::Kind::cos: return fill_rope(view, info.ropes.at(role.index), true, pass);
-    case Role::Kind::sin: return fill_rope(view, info.ropes.at(role.index), false, pass);
-    case Role::Kind::mask: return fill_mask(view, info.masks.at(role.index), pass);
-    case Role::Kind::write: return fill_write(view, pass);
-    case Role::Kind::advance: return fill_advance(view, pass);
-    case Role::Kind::pool: return fill_pool(view, pass, info);
-    case Role::Kind::position: view.values<int32_t>()[0] = static_cast<int32_t>(pass.position); return;
+    case Role::Kind::stream:
+      expect_shape(view, role, {1, info.hidden, pass.width, 1});
+      return fill_stream(view, pass, embedding);
+    case Role::Kind::cos:
+    case Role::Kind::sin: {
+      const RopeTable& rope = info.ropes.at(role.index);
+      expect_shape(view, role, {1, 1, pass.width, static_cast<int64_t>(rope.frequencies.size())});
+      return fill_rope(view, rope, role.kind == Role::Kind::cos, pass);
+    }
+    case Role::Kind::mask: {
+      const Reach& reach = info.masks.at(role.index);
+      expect_shape(view, role, {1, 1, reach.kind == Reach::Kind::full ? 1 : pass.width, last});
+      return fill_mask(view, reach, pass);
+    }
+    case Role::Kind::write:
+      expect_shape(view, role, {1, 1, shape.size() == 4 ? shape[2] : 0, pass.width});
+      return fill_write(view, pass);
+    case Role::Kind::advance:
+      expect_shape(view, role, {1, 1, last - pass.width, last});
+      return fill_advance(view, pass);
+    case Role::Kind::pool: expect_shape(view, role, {1, 1, pass.width, 1}); return fill_pool(view, pass, info);
+    case Role::Kind::position:
+      expect_shape(view, role, {1});
+      view.values<int32_t>()[0] = static_cast<int32_t>(pass.position);
+      return;
     default: throw errorf("an input of the role '{}' is not the host's to make", role_name(role.kind));
   }
 }

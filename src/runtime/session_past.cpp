@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/error.h"
+#include "base/shape.h"
 #include "runtime/session.h"
 
 namespace anemone {
@@ -17,6 +19,7 @@ bool is_cache(const Role& role) { return role.kind == Role::Kind::keys || role.k
 // Copies the first rows of a cache [n, heads, S, width] into one of another length.
 Array resized(const Array& from, int64_t context) {
   std::vector<int64_t> shape = from.shape();
+  if (shape.size() != 4) throw errorf("a cache has the shape {}", shape_text(shape)).expected("four sizes");
   const int64_t outer = shape[0] * shape[1], old = shape[2], width = shape[3];
   shape[2] = context;
   Array to(DType::fp32, shape);
@@ -24,6 +27,15 @@ Array resized(const Array& from, int64_t context) {
     std::memcpy(to.values<float>().data() + i * context * width, from.values<float>().data() + i * old * width,
                 static_cast<size_t>(std::min(old, context) * width) * sizeof(float));
   return to;
+}
+
+// A cache has a row for each position; nothing that the host keeps has a size that is not known.
+void check_kept(const std::vector<int64_t>& shape, const Port& port, int64_t context) {
+  const bool sized = shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int64_t n) { return n > 0; });
+  if (!sized || (is_cache(port.role) && (shape[0] != 1 || shape[2] != context)))
+    throw errorf("the package takes a shape for '{}' that the host cannot keep", port.name)
+        .found(shape_text(shape))
+        .expected(is_cache(port.role) ? fmt::format("[1, heads, {}, width]", context) : "four sizes");
 }
 
 const Port* find_role(const std::vector<Port>& ports, const Role& role) {
@@ -60,8 +72,11 @@ void Session::prepare_kept(size_t stage, const StageFunction& function) {
   if (!kept_[stage].empty()) return;
   for (const Port& port : function.interface.inputs) {
     if (!is_cache(port.role) && port.role.kind != Role::Kind::recurrent) continue;
-    for (const TensorInfo& input : bundle_->predictor(stage, function.name).signature().inputs)
-      if (input.name == port.name) kept_[stage].push_back({port.role, Array(DType::fp32, input.shape)});
+    for (const TensorInfo& input : bundle_->predictor(stage, function.name).signature().inputs) {
+      if (input.name != port.name) continue;
+      check_kept(input.shape, port, function.context);
+      kept_[stage].push_back({port.role, Array(DType::fp32, input.shape)});
+    }
   }
 }
 
@@ -82,9 +97,18 @@ void Session::keep_outputs(size_t stage, const StageFunction& function, const Ca
     if (kept == kept_[stage].end()) throw errorf("the output '{}' belongs to no input", port.name);
     const Array rows = call.output(port.name).copy();
     if (wanted.kind == Role::Kind::recurrent) {
+      if (rows.shape() != kept->array.shape())
+        throw errorf("the output '{}' has another shape than what the host keeps", port.name)
+            .found(shape_text(rows.shape()))
+            .expected(shape_text(kept->array.shape()));
       kept->array = rows;
       continue;
     }
+    const std::vector<int64_t> &to = kept->array.shape(), &from = rows.shape();
+    if (from.size() != 4 || from[0] != 1 || from[1] != to[1] || from[2] != chunk.width || from[3] > to[3])
+      throw errorf("the output '{}' does not fit the cache that the host keeps", port.name)
+          .found(shape_text(from))
+          .expected(shape_text(std::vector<int64_t>{1, to[1], chunk.width, to[3]}));
     const int64_t heads = kept->array.shape()[1], context = kept->array.shape()[2], width = kept->array.shape()[3],
                   dim = rows.shape()[3];
     for (int64_t h = 0; h < heads; ++h)
@@ -103,6 +127,8 @@ void Session::move_to_tier(int64_t context) {
     const StageFunction& old = layer_function(s);
     const auto next = std::find_if(stages[s].functions.begin(), stages[s].functions.end(),
                                    [&](const StageFunction& f) { return f.context == context; });
+    if (next == stages[s].functions.end())
+      throw errorf("'{}' has no function for the context {}", stages[s].package, context).at(bundle_->path().string());
     std::unique_ptr<State> state = bundle_->predictor(s, next->name).make_state();
     for (const Port& port : next->interface.states)
       if (const Port* from = find_role(old.interface.states, port.role)) {

@@ -24,13 +24,14 @@ namespace {
 
 std::vector<fs::path> given_files(std::string_view extension) {
   std::vector<fs::path> found;
-  const fs::path root = data_root();
-  if (!fs::exists(root)) {
-    MESSAGE("skipped: no given data at " << root.string());
-    return found;
+  for (const fs::path& root : data_roots()) {
+    if (!fs::exists(root)) {
+      MESSAGE("skipped: no given data at " << root.string());
+      continue;
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(root))
+      if (entry.path().extension() == extension) found.push_back(entry.path());
   }
-  for (const auto& entry : fs::recursive_directory_iterator(root))
-    if (entry.path().extension() == extension) found.push_back(entry.path());
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -8,6 +8,7 @@
 #include "compress/search.h"
 #include "convert/convert.h"
 #include "bundle/files.h"
+#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 #include "runtime/prompt.h"
 #include "support/data.h"
@@ -33,7 +34,7 @@ struct Demo {
     options.tokens = {{1, 1}, {64, 64}};
     options.precision = Precision::fp16;
     convert(source_dir() / "examples/demo_model/demo.gguf", bundle, options);
-    ids = load_tokenizer(*Bundle::open(bundle, {}))->encode(slurp(source_dir() / "bench/texts/stories.txt"));
+    ids = load_tokenizer(*Bundle::open(bundle, cpu_backend({})))->encode(slurp(source_dir() / "bench/texts/stories.txt"));
     REQUIRE(ids.size() > 2304);
     ids.resize(2304);
     perplexity = of(bundle);
@@ -41,7 +42,7 @@ struct Demo {
 
   // Over the text's last tokens.
   double of(const fs::path& path) const {
-    return anemone::perplexity(Bundle::open(path, {}), std::span(ids).last(256), {}).value();
+    return anemone::perplexity(Bundle::open(path, cpu_backend({})), std::span(ids).last(256), {}).value();
   }
 };
 

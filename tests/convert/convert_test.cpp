@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/npy.h"
 #include "convert/target.h"
+#include "engine/cpu_backend.h"
 #include "families/tiny_model.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -93,7 +94,7 @@ TEST_CASE("a residual stream that leaves fp16's range is scaled by what was meas
                                           .precision = Precision::fp16,
                                           .residual_scale = scale,
                                           .overwrite = true});
-    const auto bundle = Bundle::open(folder / "b", {.arithmetic = Arithmetic::fp16});
+    const auto bundle = Bundle::open(folder / "b", cpu_backend({.arithmetic = Arithmetic::fp16}));
     size_t close = 0;
     bool fault = false;
     for (size_t p = 0; p < expected.prompts.size(); ++p) {
@@ -127,13 +128,14 @@ TEST_CASE("a whole bundle is one package whose functions share weights and give 
   convert(demo() / "demo.gguf", folder / "whole", options);
   const BundleInfo info = BundleInfo::read(folder / "whole");
   REQUIRE(info.stages.size() == 1);
-  CHECK(info.stages[0].kind == Stage::Kind::whole);
-  CHECK(info.stages[0].functions.size() == 4);
-  CHECK(info.stages[0].pieces.size() == 3);
+  CHECK(info.stages[0].has_layers());
+  CHECK(info.stages[0].has_head());
+  REQUIRE(info.stages[0].functions.size() == 4);
+  for (const StageFunction& f : info.stages[0].functions) CHECK(f.interface.outputs.size() == 3);
   CHECK(BundleInfo::read(folder / "cut").stages.size() > 4);
   const auto ids = golden().prompts[0];
-  const std::vector<float> cut = Session(Bundle::open(folder / "cut", {})).forward(ids),
-                           whole = Session(Bundle::open(folder / "whole", {})).forward(ids);
+  const std::vector<float> cut = Session(Bundle::open(folder / "cut", cpu_backend({}))).forward(ids),
+                           whole = Session(Bundle::open(folder / "whole", cpu_backend({}))).forward(ids);
   CHECK(cut == whole);
 }
 
@@ -153,11 +155,11 @@ TEST_CASE("a tied head's rows can be the embedding") {
       const ConvertReport report = convert(demo() / "demo.gguf", folder / "head", options);
       CHECK(!fs::exists(folder / "head" / "embedding.bin"));
       CHECK(report.info.embedding_parts.size() == 3);
-      const auto a = Bundle::open(folder / "table", {}), b = Bundle::open(folder / "head", {});
+      const auto a = Bundle::open(folder / "table", cpu_backend({})), b = Bundle::open(folder / "head", cpu_backend({}));
       std::vector<float> x(256), y(256);
       for (const int64_t id : {0, 1, 699, 700, 1399, 1400, 2047}) {
-        a->embed(id, x.data());
-        b->embed(id, y.data());
+        a->embedding().read({.id = id}, x);
+        b->embedding().read({.id = id}, y);
         if (precision == Precision::fp16)
           CHECK(x == y);
         else
@@ -175,7 +177,7 @@ TEST_CASE("a tied head's rows can be the embedding") {
   json.insert(at, "64");
   spill(folder / "head" / "bundle.json", json);
   CHECK(error_of([&] {
-          Bundle::open(folder / "head", {});
+          Bundle::open(folder / "head", cpu_backend({}));
         }).find("the embedding is not where bundle.json says") != std::string::npos);
   CHECK(error_of([&] {
           convert(demo() / "demo.gguf", folder / "x",
@@ -203,8 +205,6 @@ TEST_CASE("what cannot be built is refused before anything is written") {
   };
   CHECK(refused({.context = {1}}).find("the context must be 2 to 1048576") == 0);
   CHECK(refused({.context = {int64_t{1} << 62}}).find("the context must be 2 to 1048576") == 0);
-  CHECK(refused({.context = {}}).find("a bundle needs a context") == 0);
-  CHECK(refused({.tokens = {}}).find("a bundle needs a context and a number of tokens") == 0);
   CHECK(refused({.context = {8}, .tokens = {{16, 16}}}).find("16 tokens at once do not fit a context of 8") ==
         0);
   CHECK(refused({.context = {64, 64}}).find("the context 64 is given twice") == 0);
@@ -214,6 +214,15 @@ TEST_CASE("what cannot be built is refused before anything is written") {
   CHECK(refused({.residual_scale = 1e-30}).find("a residual scale must be") == 0);
   CHECK(refused({.tokens = {{1, 4}}, .kv_write = lower::KvWrite::slice}).find("--kv-write slice") == 0);
   CHECK(refused({.first_layer = 3, .last_layer = 9}).find("the model has no layers 3 to 8") == 0);
+}
+
+TEST_CASE("a bundle that nothing is said of has 2048 rows and takes one token at a time") {
+  const TempFolder folder;
+  const BundleInfo info = convert(demo() / "demo.gguf", folder / "b", {}).info;
+  CHECK(info.tiers() == std::vector<int64_t>{2048});
+  REQUIRE(info.stages[0].functions.size() == 1);
+  CHECK(info.stages[0].functions[0].least_tokens == 1);
+  CHECK(info.stages[0].functions[0].most_tokens == 1);
 }
 
 TEST_CASE("a context beyond the model's own gets a note, and is refused where the rope changes there") {
@@ -304,7 +313,7 @@ TEST_CASE("overwriting replaces bundles only, and never the model") {
 TEST_CASE("a bundle that gives only the best token says so when it is asked for logits") {
   const TempFolder folder;
   convert(demo() / "demo.gguf", folder / "b", {.context = {64}, .argmax = true});
-  Session session(Bundle::open(folder / "b", {}));
+  Session session(Bundle::open(folder / "b", cpu_backend({})));
   const auto ids = golden().prompts[0];
   const std::string error = error_of([&] { session.forward(ids); });
   CHECK(error.find("gives only the best token, not logits") != std::string::npos);

@@ -2,9 +2,13 @@
 //     for (const Variant& v : bundle_variants(64)) convert(model, folder, v.options);
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "anemone/error.h"
 #include "convert/convert.h"
 
 namespace anemone::test {
@@ -53,6 +57,21 @@ inline std::vector<Variant> cache_variants(int64_t context) {
             out.push_back(std::move(v));
           }
   return out;
+}
+
+// Converts unless the model's kind rules the variant out: false, with a message that says why.
+inline bool convert_variant(const std::filesystem::path& model, const std::filesystem::path& bundle,
+                            const Variant& variant) {
+  try {
+    convert(model, bundle, variant.options);
+    return true;
+  } catch (const Error& e) {
+    const std::string why = e.what();
+    if (why.find("a range of tokens does not go with layers that remember more than a cache") == std::string::npos)
+      throw;
+    MESSAGE("skipped: " << model.filename().string() << " " << variant.name << ": " << why);
+    return false;
+  }
 }
 
 // The rest: precisions, cuts, heads, targets.

@@ -7,6 +7,7 @@
 
 #include "compress/compress.h"
 #include "convert/convert.h"
+#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 #include "runtime/prompt.h"
 #include "support/data.h"
@@ -27,7 +28,7 @@ TEST_CASE("corpus_calibration: calibrated bundles foresee another text better th
   constexpr std::string_view kBetween = "\n<|eos|>\n";
   for (size_t at; (at = text.find(kBetween)) != std::string::npos;)
     text.replace(at, kBetween.size(), "<|eos|><|bos|>");
-  const auto ids = load_tokenizer(*Bundle::open(fp16, {}))->encode(text, {.add_special = true});
+  const auto ids = load_tokenizer(*Bundle::open(fp16, cpu_backend({})))->encode(text, {.add_special = true});
   REQUIRE(ids.size() > 3072);
   // Each story by itself from its <|bos|> on, as the model is used: a window that begins in the middle of one is
   // nothing that it was trained for, and its perplexity there says little.
@@ -40,7 +41,7 @@ TEST_CASE("corpus_calibration: calibrated bundles foresee another text better th
   }
   REQUIRE(stories.size() > 8);
   const auto of = [&](const fs::path& path) {
-    const auto bundle = Bundle::open(path, {});
+    const auto bundle = Bundle::open(path, cpu_backend({}));
     double nats = 0, scored = 0;
     for (const auto story : stories) {
       const Perplexity p = perplexity(bundle, story, {});

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "convert/convert.h"
+#include "corpus/bundle_variants.h"
 #include "corpus/corpus.h"
+#include "engine/cpu_backend.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 
@@ -61,11 +63,7 @@ std::string compare(const std::shared_ptr<const Bundle>& bundle, const Ids& prom
 TEST_CASE("corpus_speculation: drafts change no token of any model") {
   const TempFolder folder;
   Tally tally("speculation");
-  struct Form {
-    std::string name;
-    ConvertOptions options;
-  };
-  const std::vector<Form> forms = {
+  const std::vector<Variant> forms = {
       {"1-4", {.context = {80}, .tokens = {{1, 4}}}},
       {"1,4", {.context = {80}, .tokens = {{1, 1}, {4, 4}}}},
       {"1,4 tiers", {.context = {16, 48}, .tokens = {{1, 1}, {4, 4}}}},
@@ -73,13 +71,13 @@ TEST_CASE("corpus_speculation: drafts change no token of any model") {
   int64_t accepted = 0;
   bool any = false;
   for (const GoldenModel& model : golden_models()) {
-    if (!model.variant.empty() || !is_known(Checkpoint::open(model.checkpoint))) continue;
+    if (!model.variant.empty() || !is_decoder(Checkpoint::open(model.checkpoint))) continue;
     any = true;
-    for (Form form : forms) {
+    for (Variant form : forms) {
       form.options.overwrite = true;
-      convert(model.checkpoint, folder / "b", form.options);
+      if (!convert_variant(model.checkpoint, folder / "b", form)) continue;
       for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
-        const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic, .threads = 1});
+        const auto bundle = Bundle::open(folder / "b", cpu_backend({.arithmetic = arithmetic, .threads = 1}));
         for (const Ids& prompt : prompts_from(read_ids(model.golden / "input_ids.npy"), bundle->info().vocab))
           for (const double penalty : {1.0, 1.2}) {
             if (arithmetic == Arithmetic::fp16 && (penalty != 1 || prompt.size() > 16)) continue;
@@ -107,7 +105,7 @@ TEST_CASE("corpus_speculation: drafts change no token of the demo model") {
     convert(source_dir() / "examples/demo_model/demo.gguf", folder / "b",
             {.context = {128}, .tokens = tokens, .overwrite = true});
     for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
-      const auto bundle = Bundle::open(folder / "b", {.arithmetic = arithmetic, .threads = 1});
+      const auto bundle = Bundle::open(folder / "b", cpu_backend({.arithmetic = arithmetic, .threads = 1}));
       for (int32_t start = 20; start < 2000; start += arithmetic == Arithmetic::fp16 ? 990 : 140)
         tally.add(
             fmt::format("from {}", start),

@@ -10,6 +10,7 @@
 #include "convert/convert.h"
 #include "corpus/bundle_variants.h"
 #include "corpus/corpus.h"
+#include "engine/cpu_backend.h"
 #include "runtime/session.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
@@ -57,7 +58,7 @@ Score run(const fs::path& bundle, const GoldenModel& model, const std::string& s
           SessionOptions session = {}) {
   const std::vector<int32_t> ids = read_ids(model.golden / (set + "input_ids.npy"));
   session.positions = static_cast<int64_t>(ids.size());
-  Session s(Bundle::open(bundle, {.arithmetic = arithmetic}), session);
+  Session s(Bundle::open(bundle, cpu_backend({.arithmetic = arithmetic})), session);
   return compare(s.forward(ids), read_npy(model.logits(set)));
 }
 
@@ -66,7 +67,7 @@ std::string greedy_difference(const fs::path& bundle, const GoldenModel& model, 
   if (!fs::exists(model.golden / (set + "greedy_ids.npy"))) return "";
   const std::vector<int32_t> ids = read_ids(model.golden / (set + "input_ids.npy")),
                              expected = read_ids(model.golden / (set + "greedy_ids.npy"));
-  Session s(Bundle::open(bundle, {}), {.positions = static_cast<int64_t>(ids.size() + expected.size())});
+  Session s(Bundle::open(bundle, cpu_backend({})), {.positions = static_cast<int64_t>(ids.size() + expected.size())});
   std::vector<int32_t> got = {static_cast<int32_t>(s.forward_best(ids))};
   while (got.size() < expected.size())
     got.push_back(static_cast<int32_t>(s.forward_best(std::span(&got.back(), 1))));
@@ -94,7 +95,7 @@ TEST_CASE("corpus_models: bundles compute what transformers computes") {
   const TempFolder folder;
   Tally tally("models");
   for (const GoldenModel& model : golden_models()) {
-    if (!is_known(Checkpoint::open(model.checkpoint))) continue;
+    if (!is_decoder(Checkpoint::open(model.checkpoint))) continue;
     const int64_t context = context_for(model);
     const fs::path plain = folder.path() / "plain", int8 = folder.path() / "int8";
     convert(model.checkpoint, plain,
@@ -131,14 +132,14 @@ TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tier
   Tally tally("variants");
   constexpr int64_t kContext = 13;
   for (const GoldenModel& model : golden_models()) {
-    if (!model.variant.empty() || !is_known(Checkpoint::open(model.checkpoint))) continue;
+    if (!model.variant.empty() || !is_decoder(Checkpoint::open(model.checkpoint))) continue;
     const std::vector<int32_t> ids = read_ids(model.golden / "input_ids.npy");
     const Array golden = read_npy(model.golden / "logits.npy");
     const int64_t vocab = golden.shape().back();
     REQUIRE(static_cast<int64_t>(ids.size()) > kContext);
     for (const Variant& v : cache_variants(kContext)) {
-      convert(model.checkpoint, folder.path() / "variant", v.options);
-      const auto bundle = Bundle::open(folder.path() / "variant", {});
+      if (!convert_variant(model.checkpoint, folder.path() / "variant", v)) continue;
+      const auto bundle = Bundle::open(folder.path() / "variant", cpu_backend({}));
       for (const int64_t length : {kContext - 1, kContext}) {
         Array expected(DType::fp32, {length, vocab});
         std::copy_n(golden.to_float().begin(), length * vocab, expected.values<float>().begin());
@@ -164,7 +165,7 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
   const TempFolder folder;
   Tally tally("argmax");
   for (const GoldenModel& model : golden_models()) {
-    if (!model.variant.empty() || !is_known(Checkpoint::open(model.checkpoint))) continue;
+    if (!model.variant.empty() || !is_decoder(Checkpoint::open(model.checkpoint))) continue;
     for (const bool whole : {false, true}) {
       convert(model.checkpoint, folder.path() / "b",
               {.context = {64},
@@ -175,7 +176,7 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
                .head_rows = 300,
                .overwrite = true});
       const std::vector<int32_t> ids = read_ids(model.golden / "input_ids.npy");
-      Session session(Bundle::open(folder.path() / "b", {}), {.positions = static_cast<int64_t>(ids.size())});
+      Session session(Bundle::open(folder.path() / "b", cpu_backend({})), {.positions = static_cast<int64_t>(ids.size())});
       const Array golden = read_npy(model.golden / "logits.npy");
       const std::vector<float> logits = golden.to_float();
       const auto vocab = static_cast<size_t>(golden.shape().back());
@@ -194,7 +195,7 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
 TEST_CASE("converting twice gives the same bytes, whatever the number of threads") {
   const TempFolder folder;
   for (const GoldenModel& model : golden_models()) {
-    if (!is_known(Checkpoint::open(model.checkpoint))) continue;
+    if (!is_decoder(Checkpoint::open(model.checkpoint))) continue;
     for (Variant& v : other_variants(64)) {
       std::map<std::string, std::string> files[2];
       for (int i = 0; i < 2; ++i) {

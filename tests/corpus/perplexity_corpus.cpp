@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/convert.h"
+#include "engine/cpu_backend.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 #include "text/tokenizer.h"
@@ -36,7 +37,7 @@ TEST_CASE("perplexity: windows give what transformers gives") {
   const TempFolder folder;
   convert(demo_model(), folder / "fp16",
           {.context = {128}, .tokens = {{1, 1}, {16, 16}}, .precision = Precision::fp16});
-  const auto bundle = Bundle::open(folder / "fp16", {});
+  const auto bundle = Bundle::open(folder / "fp16", cpu_backend({}));
   for (const auto& window : all["windows"]) {
     const PerplexityOptions options{.context = window["context"], .stride = window["stride"]};
     CAPTURE(options.context);
@@ -56,7 +57,7 @@ TEST_CASE("perplexity: windows give what transformers gives") {
 
 TEST_CASE("perplexity: one window over given goldens is the mean of their own log-likelihoods") {
   for (const GoldenModel& model : golden_models()) {
-    if (!is_known(Checkpoint::open(model.checkpoint))) continue;
+    if (!is_decoder(Checkpoint::open(model.checkpoint))) continue;
     for (const std::string& set : model.sets()) {
       CAPTURE(model.name() + " " + set);
       const std::vector<int32_t> ids = read_ids(model.golden / (set + "input_ids.npy"));
@@ -104,13 +105,13 @@ TEST_CASE("perplexity: what cannot be computed is refused") {
   convert(demo_model(), folder / "argmax", {.context = {64}, .argmax = true});
   convert(demo_model(), folder / "plain", {.context = {64}});
   const auto ids = cases()["ids"].get<std::vector<int32_t>>();
-  const auto plain = Bundle::open(folder / "plain", {});
+  const auto plain = Bundle::open(folder / "plain", cpu_backend({}));
   const auto says = [&](const std::shared_ptr<const Bundle>& bundle, std::span<const int32_t> tokens,
                         const PerplexityOptions& options, const std::string& what) {
     const std::string error = error_of([&] { perplexity(bundle, tokens, options); });
     CHECK_MESSAGE(error.find(what) != std::string::npos, error);
   };
-  says(Bundle::open(folder / "argmax", {}), ids, {}, "only the best token");
+  says(Bundle::open(folder / "argmax", cpu_backend({})), ids, {}, "only the best token");
   says(plain, ids, {.context = 65}, "a window of 65 tokens does not fit");
   says(plain, ids, {.context = 32, .stride = 33}, "the stride");
   says(plain, ids, {.context = 1}, "a window of 1 tokens");

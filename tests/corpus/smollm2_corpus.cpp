@@ -11,6 +11,7 @@
 #include "base/npy.h"
 #include "convert/convert.h"
 #include "corpus/corpus.h"
+#include "engine/cpu_backend.h"
 #include "runtime/session.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
@@ -29,16 +30,11 @@ struct Given {
 };
 
 std::optional<Given> given() {
-  const auto models = data_folder("models");
-  if (!models) return std::nullopt;
-  const fs::path golden = *models / "smollm2-135m-golden" / "golden";
-  if (!fs::exists(golden)) {
-    MESSAGE("skipped: no goldens of SmolLM2 at " << golden.string());
-    return std::nullopt;
-  }
+  const auto golden = data_folder("models/smollm2-135m-golden/golden");
+  if (!golden) return std::nullopt;
   const auto checkpoint = smollm2_file();
   if (!checkpoint) return std::nullopt;
-  return Given{golden, *checkpoint};
+  return Given{*golden, *checkpoint};
 }
 
 size_t best(std::span<const float> row) {
@@ -108,7 +104,7 @@ TEST_CASE("corpus_smollm2: fp16 weights give the tokens and logits of transforme
   Tally tally("smollm2 fp16");
   convert(model->checkpoint, folder / "b",
           {.context = {256}, .tokens = {{1, 1}, {32, 32}}, .precision = Precision::fp16});
-  const auto exact = Bundle::open(folder / "b", {});
+  const auto exact = Bundle::open(folder / "b", cpu_backend({}));
   for (const fs::path& file : files_ending(model->golden, "greedy_ids.npy")) {
     const std::string name = file.filename().string(), set = name.substr(0, name.find("greedy_ids.npy"));
     if (set.empty()) continue;  // its first step is a near tie
@@ -125,7 +121,7 @@ TEST_CASE("corpus_smollm2: fp16 weights give the tokens and logits of transforme
     tally.add(fmt::format("long greedy '{}', {} tokens", name, certain.size()),
               greedy_difference(exact, text.at("prompt_ids").get<std::vector<int32_t>>(), certain));
   }
-  const Likeness half = compare(Bundle::open(folder / "b", {.arithmetic = Arithmetic::fp16}), model->golden);
+  const Likeness half = compare(Bundle::open(folder / "b", cpu_backend({.arithmetic = Arithmetic::fp16})), model->golden);
   MESSAGE("fp16 arithmetic: " << text(half));
   tally.add("fp16 arithmetic", half.cosine >= 0.9995 && half.equal == half.positions ? "" : text(half));
 }
@@ -136,7 +132,7 @@ TEST_CASE("corpus_smollm2: int8 weights stay close to transformers") {
   const TempFolder folder;
   Tally tally("smollm2 int8");
   convert(model->checkpoint, folder / "b", {.context = {256}, .tokens = {{32, 32}}});
-  const Likeness s = compare(Bundle::open(folder / "b", {}), model->golden);
+  const Likeness s = compare(Bundle::open(folder / "b", cpu_backend({})), model->golden);
   MESSAGE("int8: " << text(s));
   tally.add("int8",
             s.cosine >= 0.998 && static_cast<double>(s.equal) >= 0.95 * static_cast<double>(s.positions)

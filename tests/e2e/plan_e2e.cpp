@@ -133,7 +133,7 @@ TEST_CASE("planned sizes are those of the packages that convert writes") {
   }
   int models = 0;
   for (const test::GoldenModel& given : test::golden_models()) {
-    if (!test::is_known(Checkpoint::open(given.checkpoint))) continue;
+    if (!test::is_decoder(Checkpoint::open(given.checkpoint))) continue;
     compare_sizes(given.checkpoint, "int8", {"--context", "128"});
     compare_sizes(given.checkpoint, "fp16", {"--context", "128", "--shard-mb", "0.3", "--head-rows", "100"});
     ++models;

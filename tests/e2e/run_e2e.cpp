@@ -300,16 +300,16 @@ TEST_CASE("translate asks a model in its own words, and knows its languages") {
 }
 
 TEST_CASE("a Hunyuan model is asked as Hy-MT was trained") {
-  const auto models = data_folder("models");
-  if (!models) return;
   const TempFolder folder;
   const std::string form = folder.write("form.jinja", "{{ messages[0].content }}");
-  for (const auto& entry : std::filesystem::directory_iterator(*models)) {
-    if (slurp(entry.path() / "config.json").find("hunyuan_v1_dense") == std::string::npos) continue;
-    CAPTURE(entry.path().string());
+  std::vector<std::filesystem::path> given;
+  for (const auto& models : data_folders("models"))
+    for (const auto& entry : std::filesystem::directory_iterator(models)) given.push_back(entry.path());
+  for (const std::filesystem::path& model : given) {
+    if (slurp(model / "config.json").find("hunyuan_v1_dense") == std::string::npos) continue;
+    CAPTURE(model.string());
     const std::string made = folder / "hy";
-    REQUIRE(anemone_command({"convert", entry.path(), "-o", made, "--context", "256", "--quiet"}).status ==
-            0);
+    REQUIRE(anemone_command({"convert", model, "-o", made, "--context", "256", "--quiet"}).status == 0);
     const auto translated = [&](std::vector<std::string> flags) {
       flags.insert(flags.begin(), {"translate", made, "--template", form, "--max-new", "8"});
       return anemone_command(flags);

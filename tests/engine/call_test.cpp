@@ -20,7 +20,7 @@ std::shared_ptr<const Package> package_of(const std::string& inputs, const std::
   Package p;
   p.program = parse_mil(
       "program(1.3)\n{ func main<ios18>(" + inputs + ") {" + body + "} -> (" + outputs + "); }", "t");
-  p.description = describe(p.program);
+  p.description = description_of(p.program);
   p.spec_version = 9;
   return std::make_shared<Package>(std::move(p));
 }
@@ -40,7 +40,7 @@ std::shared_ptr<const Package> flexible() {
       "program(1.3)\n{ func main<ios18>(tensor<fp32, [?, 3]> x, tensor<fp32, [3]> w) {"
       "tensor<fp32, [?, 3]> y = mul(x = x, y = w)[name = string(\"y\")];} -> (y); }",
       "t");
-  made->description = describe(made->program);
+  made->description = description_of(made->program);
   auto& array = made->description.main.inputs[0].type.array;
   array.range = {{1, 8}, {3, 3}};
   made->spec_version = 9;

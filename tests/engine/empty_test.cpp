@@ -19,7 +19,7 @@ std::unique_ptr<Predictor> places() {
   Builder b(f);
   Value* found = b.op("non_zero", {{"x", x}});
   b.output(b.op("add", {{"x", found}, {"y", Constant::integer(1)}}, "y"));
-  package->description = describe(package->program);
+  package->description = description_of(package->program);
   return make_predictor(package, "main", {.threads = 1});
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("an output may be empty, also when nothing else needs memory") {
   Value* end = b.op("squeeze", {{"x", n}});
   b.output(
       b.op("range_1d", {{"start", Constant::integer(0)}, {"end", end}, {"step", Constant::integer(1)}}, "y"));
-  package->description = describe(package->program);
+  package->description = description_of(package->program);
   const auto predictor = make_predictor(package, "main", {.threads = 1});
   const auto count = [&](int32_t upto) {
     return predictor->predict({{"n", Array::from<int32_t>({1}, {upto})}}).at("y").to_int();

@@ -17,7 +17,7 @@ std::shared_ptr<const Package> package_of(const std::string& inputs, const std::
   auto p = std::make_shared<Package>();
   p->program = parse_mil(
       "program(1.3)\n{ func main<" + opset + ">(" + inputs + ") {" + body + "} -> (" + outputs + "); }", "t");
-  p->description = describe(p->program);
+  p->description = description_of(p->program);
   p->spec_version = 9;
   return p;
 }

@@ -191,7 +191,7 @@ Projected projected(Stored form, int64_t rows, int64_t k, int64_t tokens, std::m
   Builder b(f);
   Value* w = stored_weight(b, form, rows, k, random, out.weight);
   b.output(lower::conv1x1(b, x, w, nullptr, "y"));
-  p.description = describe(p.program);
+  p.description = description_of(p.program);
   p.spec_version = 9;
   out.package = std::make_shared<Package>(std::move(p));
   return out;

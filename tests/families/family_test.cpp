@@ -7,8 +7,10 @@
 
 #include "anemone/error.h"
 #include "families/tiny_model.h"
+#include "support/model_parts.h"
 
 using namespace anemone;
+using test::attention_of;
 using test::TinyModel;
 
 namespace {
@@ -49,18 +51,19 @@ TEST_CASE("a GGUF Llama is described with paired rows of q and k") {
   const Model m = describe(TinyModel::llama_gguf().gguf(folder));
   CHECK(m.family == "llama");
   CHECK(m.hidden == 8);
-  CHECK(m.heads == 4);
-  CHECK(m.kv_heads == 2);
-  CHECK(m.head_dim == 4);
+  CHECK(sizes_of(m).heads == 4);
+  CHECK(sizes_of(m).kv_heads == 2);
+  CHECK(sizes_of(m).head_dim == 4);
   CHECK(m.layers.size() == 2);
-  CHECK(!m.tied_head);
-  CHECK(m.query_scale == 0.5);
-  CHECK(m.layers[1].q.tensor == "blk.1.attn_q.weight");
-  CHECK(m.layers[1].q.interleaved_head == 4);
-  CHECK(m.layers[1].k.interleaved_head == 4);
-  CHECK(m.layers[1].v.interleaved_head == 0);
+  CHECK(!m.vocabulary_head().tied);
+  const Attention& a = attention_of(m, 1);
+  CHECK(a.scale == 0.5);
+  CHECK(a.q.weight.tensor == "blk.1.attn_q.weight");
+  CHECK(a.q.weight.interleaved_head == 4);
+  CHECK(a.k.weight.interleaved_head == 4);
+  CHECK(a.v.weight.interleaved_head == 0);
   // Rows of a head of 4 are stored as 0 2 1 3.
-  const WeightRef& q = m.layers[1].q;
+  const WeightRef& q = a.q.weight;
   CHECK(q.tensor_row(0) == 0);
   CHECK(q.tensor_row(1) == 2);
   CHECK(q.tensor_row(2) == 1);
@@ -77,10 +80,11 @@ TEST_CASE("a safetensors Llama is described from config.json, with every end of 
   CHECK(m.eos == std::vector<int64_t>{2, 3, 7});
   CHECK(m.ropes.at(0).base == 20000);
   CHECK(m.ropes[0].dims == 4);
-  CHECK(m.norm_eps == 1e-5);
-  CHECK(m.lm_head.tensor == "lm_head.weight");
-  CHECK(m.layers[0].q.interleaved_head == 0);
-  CHECK(!m.layers[0].q_bias);
+  CHECK(m.final_norm.value().eps == 1e-5);
+  for (const ResidualStep& step : m.layers[0].steps) CHECK(step.norm_in.value().eps == 1e-5);
+  CHECK(m.vocabulary_head().weight.tensor == "lm_head.weight");
+  CHECK(attention_of(m, 0).q.weight.interleaved_head == 0);
+  CHECK(!attention_of(m, 0).q.bias);
 }
 
 TEST_CASE("sizes that contradict the tensors are errors that name both") {

@@ -21,6 +21,8 @@ namespace anemone::test {
 struct TinyModel {
   std::string architecture = "llama";
   std::map<std::string, uint32_t> numbers;
+  std::map<std::string, float> fractions;
+  std::map<std::string, std::vector<int32_t>> lists;
   std::map<std::string, std::string> texts;
   std::vector<int32_t> token_types;  // of a GGUF file's list of tokens, which is left out where this is empty
   nlohmann::ordered_json config;
@@ -82,10 +84,40 @@ struct TinyModel {
     return m;
   }
 
+  // The tiny Llama of safetensors under another name.
+  static TinyModel safetensors_as(const char* architecture, const char* model_type) {
+    TinyModel m = llama_safetensors();
+    m.config["architectures"] = {architecture};
+    m.config["model_type"] = model_type;
+    return m;
+  }
+  // The tiny Llama of GGUF under another name.
+  static TinyModel gguf_as(const std::string& architecture) {
+    TinyModel m = llama_gguf();
+    m.architecture = architecture;
+    std::map<std::string, uint32_t> renamed;
+    for (const auto& [key, value] : m.numbers) renamed[architecture + key.substr(key.find('.'))] = value;
+    m.numbers = renamed;
+    return m;
+  }
+
+  // In both layers: a tensor gets another name and shape, or goes where there is no shape.
+  void replace(const std::string& from, const std::string& to, const std::vector<int64_t>& shape) {
+    for (const std::string i : {"0", "1"}) replace_in(i, from, to, shape);
+  }
+  void replace_in(const std::string& layer, const std::string& from, const std::string& to,
+                  const std::vector<int64_t>& shape) {
+    const std::string at = (config.empty() ? "blk." : "model.layers.") + layer + ".";
+    tensors.erase(at + from);
+    if (!shape.empty()) tensors[at + to] = shape;
+  }
+
   Checkpoint gguf(const TempFolder& folder) const {
     GgufBuilder b;
     b.value("general.architecture", architecture);
-    b.number<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f);
+    b.number<float>(architecture + ".attention.layer_norm_rms_epsilon", 6, 1e-5f);
+    for (const auto& [key, value] : fractions) b.number<float>(key, 6, value);
+    for (const auto& [key, values] : lists) b.array(key, 5, values);
     for (const auto& [key, value] : numbers) b.number<uint32_t>(key, 4, value);
     for (const auto& [key, value] : texts) b.value(key, value);
     if (!token_types.empty()) {

@@ -3,9 +3,9 @@
 
     interop.py REWRITE_PACKAGE      our test program, which reads a package and writes it back
 
-Walks examples/ and the test data (ANEMONE_DATA, or ../shared/data beside the sources) for .mlpackage. Also lets
-coremltools compress and decompress every fourth of the written packages, and every example. Prints a line per fault and
-a sum; exit status 1 when there is a fault.
+Walks examples/ and the test data (roots.py) for .mlpackage. Also lets coremltools compress and decompress every
+fourth of the written packages, and every example. Prints a line per fault and a sum; exit status 1 when there is a
+fault.
 """
 
 import argparse
@@ -16,15 +16,15 @@ import tempfile
 import types
 
 import check_package
+import roots
 
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 EXAMPLES = os.path.join(SOURCE, "examples")
-DATA = os.environ.get("ANEMONE_DATA") or os.path.join(SOURCE, "..", "shared", "data")
 
 
 def packages():
-    for folder in (EXAMPLES, DATA):
+    for folder in [EXAMPLES, *roots.data_roots()]:
         for root, names, _ in sorted(os.walk(folder)):
             for name in sorted(names):
                 if name.endswith(".mlpackage"):
@@ -49,8 +49,9 @@ def main():
                 faults += 1
                 print(f"{path}: {type(e).__name__}: {e}")
             done += 1
-    if not os.path.isdir(DATA):
-        print(f"skipped: no test data at {DATA}; the examples only")
+    for folder in roots.data_roots():
+        if not os.path.isdir(folder):
+            print(f"skipped: no test data at {folder}")
     print(f"interop: {done - faults} passed, {faults} failed")
     return 1 if faults else 0
 

@@ -9,8 +9,8 @@
 #include "check/rule.h"
 #include "mil/builder.h"
 #include "mil/op.h"
-#include "placement/placed_function.h"
 #include "placement/oracle_programs.h"
+#include "placement/placed_function.h"
 #include "support/data.h"
 
 using namespace anemone;
@@ -68,7 +68,7 @@ TEST_CASE("every kind of operation has one row of evidence") {
 
 TEST_CASE("placement oracle: every kind of operation that it shows was read") {
   for (const char* name : {"ops.tsv", "program_ops.tsv"})
-    for (const auto& path : oracle_tables(data_root(), name))
+    for (const auto& path : oracle_tables(name))
       for (const OracleRow& row : read_table(path)) {
         CAPTURE(row.at("op"));
         CHECK(evidence_of(row.at("op")).evidence == Evidence::read);

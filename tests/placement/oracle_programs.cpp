@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "support/data.h"
 
 namespace anemone {
 namespace {
@@ -288,12 +289,14 @@ bool on_ane(const OracleRow& row) {
   return selected == "ane";
 }
 
-std::vector<std::filesystem::path> oracle_tables(const std::filesystem::path& root, const std::string& name) {
+std::vector<std::filesystem::path> oracle_tables(const std::string& name) {
   std::vector<std::filesystem::path> out;
-  std::error_code why;
-  for (auto it = std::filesystem::recursive_directory_iterator(root, why);
-       !why && it != std::filesystem::recursive_directory_iterator(); it.increment(why))
-    if (it->path().filename() == name) out.push_back(it->path());
+  for (const std::filesystem::path& root : data_roots()) {
+    std::error_code why;
+    for (auto it = std::filesystem::recursive_directory_iterator(root, why);
+         !why && it != std::filesystem::recursive_directory_iterator(); it.increment(why))
+      if (it->path().filename() == name) out.push_back(it->path());
+  }
   std::sort(out.begin(), out.end());
   return out;
 }

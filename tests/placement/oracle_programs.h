@@ -39,7 +39,7 @@ std::optional<double> number_of(const std::string& text);
 // The device that Core ML chose.
 bool on_ane(const OracleRow& row);
 
-// The tables of that name at or below `root`: whatever programs are put there are judged.
-std::vector<std::filesystem::path> oracle_tables(const std::filesystem::path& root, const std::string& name);
+// The tables of that name below the roots of test data: whatever programs are put there are judged.
+std::vector<std::filesystem::path> oracle_tables(const std::string& name);
 
 }  // namespace anemone

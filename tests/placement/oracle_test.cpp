@@ -134,9 +134,9 @@ std::string text_of(const OracleRow& row, const char* column) {
 }  // namespace
 
 TEST_CASE("placement oracle: estimates and refusals are Core ML's") {
-  const auto tables = oracle_tables(data_root(), "ops.tsv");
+  const auto tables = oracle_tables("ops.tsv");
   if (tables.empty()) {
-    MESSAGE("skipped: no ops.tsv below ", data_root().string());
+    MESSAGE("skipped: no ops.tsv below the roots of test data");
     return;
   }
   Worst worst;
@@ -156,9 +156,9 @@ TEST_CASE("placement oracle: estimates and refusals are Core ML's") {
 }
 
 TEST_CASE("placement oracle: the chosen devices are Core ML's") {
-  const auto tables = oracle_tables(data_root(), "program_ops.tsv");
+  const auto tables = oracle_tables("program_ops.tsv");
   if (tables.empty()) {
-    MESSAGE("skipped: no program_ops.tsv below ", data_root().string());
+    MESSAGE("skipped: no program_ops.tsv below the roots of test data");
     return;
   }
   Score told, fitted;

@@ -110,8 +110,8 @@ TEST_CASE("cache, weights and the parts of a token's time agree with hand calcul
   const Planner phi(describe(*find_known_model("phi-3.5-mini")));
   CHECK(phi.kv_bytes_per_position() == 32 * 32 * 96 * 4);
   Model odd = describe(*find_known_model("smollm2-135m"));
-  odd.head_dim = 80;
-  CHECK(lower::cache_width(odd) == 96);
+  find_attention(odd.layers[0])->head_dim = 80;
+  CHECK(lower::cache_width(*first_attention(odd)) == 96);
 }
 
 TEST_CASE("memory, apps and shards depend on the target") {

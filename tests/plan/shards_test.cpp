@@ -12,14 +12,18 @@ std::vector<uint64_t> sizes(const std::vector<Shard>& shards) {
   return out;
 }
 
-// Layers whose seven projections hold `layer` elements together, and a head of vocab x hidden.
+// Layers whose projections hold `layer` elements together, and a head of vocab x hidden.
 Model model_of(size_t layers, int64_t layer, int64_t vocab, int64_t hidden) {
   Model m;
   m.vocab = vocab;
   m.hidden = hidden;
   m.layers.resize(layers);
-  for (Layer& l : m.layers) l.q = {"q", 0, layer, 1};
-  m.lm_head = {"head", 0, vocab, hidden};
+  for (Layer& l : m.layers) {
+    Attention a;
+    a.q.weight = {"q", 0, layer, 1};
+    l.steps.push_back({.block = a});
+  }
+  m.head = VocabularyHead{.weight = {"head", 0, vocab, hidden}};
   return m;
 }
 

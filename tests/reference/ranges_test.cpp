@@ -7,6 +7,7 @@
 #include <map>
 
 #include "support/golden_models.h"
+#include "support/model_parts.h"
 
 using namespace anemone;
 using namespace anemone::test;
@@ -33,7 +34,7 @@ LayerRange layer(double stream, double stream_sum, double inner = 1, double inne
 TEST_CASE("ranges: blocks and stream reach what the goldens reach") {
   for (const GoldenModel& model : golden_models()) {
     const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(model.checkpoint));
-    if (!is_known(*checkpoint) || !model.exact("")) continue;
+    if (!is_decoder(*checkpoint) || !model.exact("")) continue;
     CAPTURE(model.name());
     const Reference reference(checkpoint, describe(*checkpoint));
     const auto ranges = measure_ranges(reference, read_ids(model.golden / "input_ids.npy"));
@@ -64,7 +65,7 @@ TEST_CASE("ranges: a running sum counts on its way, in the order of the columns"
   const Model model = describe(*checkpoint);
   ThreadPool pool(2);
   const Weights weights(*checkpoint, pool);
-  const WeightRef& ref = model.layers[1].down;
+  const WeightRef& ref = mlp_of(model, 1).down.weight;
   const auto columns = static_cast<size_t>(ref.columns);
   std::vector<float> x(2 * columns);
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * i)) * 10;

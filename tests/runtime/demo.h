@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "convert/convert.h"
+#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 #include "support/data.h"
 #include "support/temp_folder.h"
@@ -31,7 +32,7 @@ inline std::shared_ptr<const Bundle> demo_bundle(ConvertOptions options,
     path = folder / key;
     convert(demo_model(), path, options);
   }
-  return Bundle::open(path, run);
+  return Bundle::open(path, cpu_backend(run));
 }
 
 // What PyTorch made of the demo model's prompts (examples/demo_model/golden.py).

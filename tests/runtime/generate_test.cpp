@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/cpu_backend.h"
 #include "runtime/demo.h"
 #include "runtime/prompt.h"
 #include "runtime/translate.h"
@@ -284,7 +285,7 @@ TEST_CASE("Hunyuan's turns are known by its tokens where a file came without its
   const std::string family = "\"family\": \"llama\"";
   REQUIRE(info.find(family) != std::string::npos);
   spill(folder / "hy/bundle.json", info.replace(info.find(family), family.size(), "\"family\": \"hunyuan\""));
-  const auto bundle = Bundle::open(folder / "hy", {.threads = 1});
+  const auto bundle = Bundle::open(folder / "hy", cpu_backend({.threads = 1}));
   const auto with = [&](const std::vector<std::string>& tokens) {
     TokenizerSpec spec = read_gguf_vocabulary(GgufFile::open(demo_model()));
     int32_t id = 2048;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 namespace anemone {
 
@@ -14,29 +15,53 @@ const fs::path& source_dir() {
   return path;
 }
 
-fs::path data_root() {
+namespace {
+
+std::string roots_text() {
+  std::string out;
+  for (const fs::path& root : data_roots()) out += (out.empty() ? "" : ", ") + root.string();
+  return out.empty() ? "no root, since ANEMONE_DATA is empty" : out;
+}
+
+}  // namespace
+
+std::vector<fs::path> data_roots() {
   const char* given = std::getenv("ANEMONE_DATA");
-  return given ? fs::path(given) : source_dir() / ".." / "shared" / "data";
+  const fs::path shared = source_dir() / ".." / "shared";
+  if (!given) return {shared / "data", shared / "data_next"};
+  std::vector<fs::path> out;
+  std::istringstream list(given);
+  for (std::string root; std::getline(list, root, ':');)
+    if (!root.empty()) out.emplace_back(root);
+  return out;
+}
+
+std::vector<fs::path> data_folders(const std::string& name) {
+  std::vector<fs::path> out;
+  for (const fs::path& root : data_roots())
+    if (fs::exists(root / name)) out.push_back(root / name);
+  if (out.empty()) MESSAGE("skipped: no test data '" << name << "' below " << roots_text());
+  return out;
 }
 
 std::optional<fs::path> data_folder(const std::string& name) {
-  const fs::path path = data_root() / name;
-  if (fs::exists(path)) return path;
-  MESSAGE("skipped: no test data at " << path.string());
-  return std::nullopt;
+  const std::vector<fs::path> all = data_folders(name);
+  return all.empty() ? std::nullopt : std::optional(all.front());
 }
 
 std::vector<fs::path> data_packages() {
   std::vector<fs::path> out;
-  std::error_code why;
-  for (auto it = fs::recursive_directory_iterator(data_root(), why);
-       !why && it != fs::recursive_directory_iterator(); it.increment(why)) {
-    if (it->path().extension() != ".mlpackage") continue;
-    out.push_back(it->path());
-    it.disable_recursion_pending();
+  for (const fs::path& root : data_roots()) {
+    std::error_code why;
+    for (auto it = fs::recursive_directory_iterator(root, why);
+         !why && it != fs::recursive_directory_iterator(); it.increment(why)) {
+      if (it->path().extension() != ".mlpackage") continue;
+      out.push_back(it->path());
+      it.disable_recursion_pending();
+    }
   }
   std::sort(out.begin(), out.end());
-  if (out.empty()) MESSAGE("skipped: no packages below " << data_root().string());
+  if (out.empty()) MESSAGE("skipped: no packages below " << roots_text());
   return out;
 }
 

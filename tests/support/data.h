@@ -12,13 +12,16 @@ namespace anemone {
 // The root of the repository.
 const std::filesystem::path& source_dir();
 
-// The given data: ANEMONE_DATA, or ../shared/data beside the sources.
-std::filesystem::path data_root();
+// Where the given data is: the folders that ANEMONE_DATA lists, separated by ':'; without it ../shared/data and
+// ../shared/data_next beside the sources.
+std::vector<std::filesystem::path> data_roots();
 
-// The folder `name` of the given data, or nothing (and a message that says "skipped") where it is absent.
+// The folder `name` of the first root that has it, or nothing (and a message that says "skipped") where none has.
 std::optional<std::filesystem::path> data_folder(const std::string& name);
+// The same of every root that has it; none, with that message, where none has.
+std::vector<std::filesystem::path> data_folders(const std::string& name);
 
-// Every .mlpackage below the given data, sorted; says "skipped" where there is none.
+// Every .mlpackage below the roots, sorted; says "skipped" where there is none.
 std::vector<std::filesystem::path> data_packages();
 
 // SmolLM2-135M-Instruct as GGUF: ANEMONE_SMOLLM2, or what tools/fetch_smollm2.sh fetched; else nothing, and a

@@ -52,30 +52,38 @@ struct GoldenModel {
 
 inline std::vector<GoldenModel> golden_models() {
   std::vector<GoldenModel> found;
-  const auto root = anemone::data_folder("models");
-  if (!root) return found;
-  for (const auto& entry : fs::directory_iterator(*root)) {
-    const fs::path folder = entry.path(), golden = folder / "golden";
-    if (!fs::exists(golden / "logits.npy")) continue;
-    if (fs::exists(folder / "config.json")) found.push_back({folder, golden, ""});
-    for (const auto& file : fs::directory_iterator(folder))
-      if (file.path().extension() == ".gguf") {
-        const std::string stem = file.path().stem().string();
-        found.push_back({file.path(), golden, stem.substr(stem.find_last_of('-') + 1)});
-      }
-  }
+  for (const fs::path& root : anemone::data_folders("models"))
+    for (const auto& entry : fs::directory_iterator(root)) {
+      const fs::path folder = entry.path(), golden = folder / "golden";
+      if (!fs::exists(golden / "logits.npy")) continue;
+      if (fs::exists(folder / "config.json")) found.push_back({folder, golden, ""});
+      for (const auto& file : fs::directory_iterator(folder))
+        if (file.path().extension() == ".gguf") {
+          const std::string stem = file.path().stem().string();
+          found.push_back({file.path(), golden, stem.substr(stem.find_last_of('-') + 1)});
+        }
+    }
   std::sort(found.begin(), found.end(),
             [](const GoldenModel& a, const GoldenModel& b) { return a.checkpoint < b.checkpoint; });
   return found;
 }
 
-// False, with a message, for architectures that are no dense decoders and so are not described here.
+// False, with a message, for architectures that no family describes yet.
 inline bool is_known(const Checkpoint& checkpoint) {
   for (const Family* family : all_families())
     for (const std::string_view name : family->architectures)
       if (name == checkpoint.architecture()) return true;
   MESSAGE("skipped: " << checkpoint.path().string() << " is a " << checkpoint.architecture()
-                      << ", no dense decoder of a known family");
+                      << ", of no known family");
+  return false;
+}
+
+// True for a model of a known family that writes text, token by token; says "skipped" for every other.
+inline bool is_decoder(const Checkpoint& checkpoint) {
+  if (!is_known(checkpoint)) return false;
+  if (const Model model = describe(checkpoint); model.generates() && model.causal()) return true;
+  MESSAGE("skipped: " << checkpoint.path().string() << " is a " << checkpoint.architecture()
+                      << ", which sees a text whole");
   return false;
 }
 

@@ -97,11 +97,9 @@ std::string check_render(const std::string& source, const ChatInput& in, const J
 }  // namespace
 
 TEST_CASE("chat template vectors: every conversation renders as transformers renders it") {
-  const fs::path folder = data_root() / "chat_templates";
-  if (!fs::exists(folder / "cases.json")) {
-    MESSAGE("skipped: no " << folder.string());
-    return;
-  }
+  const auto found = data_folder("chat_templates");
+  if (!found) return;
+  const fs::path& folder = *found;
   const Json cases = read_json(folder / "cases.json");
   const std::tm now = parse_time(cases["now"].get<std::string>());
   std::vector<fs::path> files;

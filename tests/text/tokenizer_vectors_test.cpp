@@ -50,11 +50,12 @@ void check_decoding(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids
 }  // namespace
 
 TEST_CASE("tokenizer.json files give the ids and texts of Hugging Face's vectors") {
-  const auto files = files_ending(data_root() / "tokenizers", ".vectors.json");
-  if (files.empty()) MESSAGE("skipped: no vectors in " << (data_root() / "tokenizers").string());
+  const auto folder = data_folder("tokenizers");
+  if (!folder) return;
+  const auto files = files_ending(*folder, ".vectors.json");
   std::map<int, std::string> texts;
   if (!files.empty()) {
-    for (const Json& t : read_json(data_root() / "tokenizers/texts.json")) {
+    for (const Json& t : read_json(*folder / "texts.json")) {
       texts[t["id"].get<int>()] = t["text"].get<std::string>();
     }
   }
@@ -86,9 +87,9 @@ TEST_CASE("tokenizer.json files give the ids and texts of Hugging Face's vectors
 }
 
 TEST_CASE("vocabularies in GGUF files give the ids of llama.cpp's vectors") {
-  const auto files = files_ending(data_root() / "gguf_vocab", ".gguf");
-  if (files.empty()) MESSAGE("skipped: no files in " << (data_root() / "gguf_vocab").string());
-  for (const fs::path& path : files) {
+  const auto folder = data_folder("gguf_vocab");
+  if (!folder) return;
+  for (const fs::path& path : files_ending(*folder, ".gguf")) {
     const fs::path inputs = path.string() + ".inp", outputs = path.string() + ".out";
     if (!fs::exists(inputs) || !fs::exists(outputs)) continue;
     CAPTURE(path.filename().string());
@@ -111,16 +112,14 @@ TEST_CASE("vocabularies in GGUF files give the ids of llama.cpp's vectors") {
 }
 
 TEST_CASE("tokenizer folders beside the model fixtures give the ids of their vectors") {
-  const fs::path models = data_root() / "models";
-  if (!fs::is_directory(models)) {
-    MESSAGE("skipped: no folder " << models.string());
-    return;
-  }
-  for (const auto& entry : fs::directory_iterator(models)) {
-    if (!fs::exists(entry.path() / "vectors.json") || !fs::exists(entry.path() / "tokenizer.json")) continue;
-    CAPTURE(entry.path().filename().string());
-    const auto tokenizer = Tokenizer::load(entry.path());
-    for (const Json& v : read_json(entry.path() / "vectors.json")) {
+  std::vector<fs::path> folders;
+  for (const fs::path& models : data_folders("models"))
+    for (const auto& entry : fs::directory_iterator(models)) folders.push_back(entry.path());
+  for (const fs::path& folder : folders) {
+    if (!fs::exists(folder / "vectors.json") || !fs::exists(folder / "tokenizer.json")) continue;
+    CAPTURE(folder.filename().string());
+    const auto tokenizer = Tokenizer::load(folder);
+    for (const Json& v : read_json(folder / "vectors.json")) {
       const auto text = v["text"].get<std::string>();
       CAPTURE(text);
       CHECK(tokenizer->encode(text) == v["ids"].get<Ids>());

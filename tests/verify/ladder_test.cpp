@@ -139,7 +139,7 @@ TEST_CASE("verify: broken bundles fail at the right rung with the right name") {
   }
   SUBCASE("one row of the embedding is another's, and the prompt does not have it") {
     BundleEditor bundle(demo_model(), folder / "b", plain);
-    const fs::path file = bundle.path() / bundle.info().embedding_file;
+    const fs::path file = bundle.path() / bundle.info().tokens.file;
     std::string bytes = slurp(file);
     const size_t row = static_cast<size_t>(bundle.info().hidden) * 2;
     std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(778 * row), row,
@@ -193,13 +193,15 @@ TEST_CASE("verify: broken bundles fail at the right rung with the right name") {
     BundleEditor bundle(demo_model(), folder / "b", pieces);
     bundle.edit_info([](BundleInfo& info) {
       for (Stage& stage : info.stages)
-        if (stage.pieces.size() == 2) std::swap(stage.pieces[0].logits, stage.pieces[1].logits);
+        for (StageFunction& f : stage.functions)
+          if (std::vector<Port>& pieces = f.interface.outputs; pieces.size() == 2)
+            std::swap(pieces[0].name, pieces[1].name);
     });
     check_broken(verify(bundle.path(), o), 3, {"the layers agree, but the head does not"});
   }
   SUBCASE("the embedding of a neighbour") {
     BundleEditor bundle(demo_model(), folder / "b", plain);
-    const fs::path file = bundle.path() / bundle.info().embedding_file;
+    const fs::path file = bundle.path() / bundle.info().tokens.file;
     std::string bytes = slurp(file);
     const size_t row = static_cast<size_t>(bundle.info().hidden) * 2;
     std::rotate(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(row), bytes.end());
@@ -212,8 +214,9 @@ TEST_CASE("verify: q and k norms dropped are named, in every family that has the
   const TempFolder folder;
   for (const GoldenModel& model : golden_models()) {
     const Checkpoint checkpoint = Checkpoint::open(model.checkpoint);
-    if (!model.variant.empty() || !is_known(checkpoint)) continue;
-    if (describe(checkpoint).head_norm == HeadNorm::none) continue;
+    if (!model.variant.empty() || !is_decoder(checkpoint)) continue;
+    const Model m = describe(checkpoint);
+    if (const Attention* a = first_attention(m); !a || !a->qk_norm) continue;
     CAPTURE(model.name());
     for (const std::string side : {"q", "k"}) {
       BundleEditor bundle(model.checkpoint, folder / "b", {.context = {80}, .precision = Precision::fp16});
@@ -232,16 +235,19 @@ TEST_CASE("verify: a window off by one fails at rung 3, in every family that has
   const TempFolder folder;
   for (const GoldenModel& model : golden_models()) {
     const Checkpoint checkpoint = Checkpoint::open(model.checkpoint);
-    if (!model.variant.empty() || !is_known(checkpoint)) continue;
+    if (!model.variant.empty() || !is_decoder(checkpoint)) continue;
     const Model m = describe(checkpoint);
     const auto windowed =
-        std::find_if(m.layers.begin(), m.layers.end(), [](const Layer& l) { return l.window > 0; });
-    if (windowed == m.layers.end() || windowed->window > 40) continue;
+        std::find_if(m.layers.begin(), m.layers.end(), [](const Layer& l) {
+          const Attention* a = find_attention(l);
+          return a && a->reach.kind == Reach::Kind::window;
+        });
+    if (windowed == m.layers.end() || find_attention(*windowed)->reach.size > 40) continue;
     CAPTURE(model.name());
     BundleEditor bundle(model.checkpoint, folder / "b", {.context = {80}, .precision = Precision::fp16});
     bundle.edit_info([](BundleInfo& info) {
-      for (MaskInfo& mask : info.masks)
-        if (mask.window) ++mask.window;
+      for (Reach& mask : info.masks)
+        if (mask.kind == Reach::Kind::window) ++mask.size;
     });
     check_broken(verify(bundle.path(), quick(model.checkpoint)), 3,
                  {fmt::format("layer {} drifts first", windowed - m.layers.begin()), "attn_out", "mask"});
