@@ -1,8 +1,10 @@
 # Compiler flags shared by everything in the tree.
 find_program(ANEMONE_CCACHE ccache)
 if(ANEMONE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without these two ccache passes over every file with a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${ANEMONE_CCACHE})
+  # ccache needs the first two for precompiled headers. The others let it take one whose list CMake wrote a moment ago: GCC
+  # makes a precompiled header differently each time, and a new one would miss all that was built with the old.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+                                  ${ANEMONE_CCACHE})
 endif()
 
 # What most files include, precompiled: read once for all of them. A file still includes all that it uses: the neon preset
@@ -16,6 +18,10 @@ target_compile_options(anemone_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlaps and overruns in std::string's operator+ that are not there (its bug 105651).
   target_compile_options(anemone_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # It means headers, and takes the files of a unity build for some.
+  target_compile_options(anemone_flags INTERFACE -Wno-subobject-linkage)
 endif()
 # a * b + c is rounded twice, as it is written, on every machine: compilers would else fuse it where the CPU can, and a
 # package made on arm64 could differ from the same one made on x86-64. Where fusing is wanted, MulAdd says so.

@@ -1,43 +1,57 @@
-// Runs a bundle of `anemone convert` with Core ML alone, as docs/bundle.md describes it. macOS 15 or newer, Apple silicon:
+// Runs a bundle of `anemone convert` with Core ML alone, as docs/bundle.md says. macOS 15 or newer, Apple silicon:
 //     swiftc -O -parse-as-library RunBundle.swift -o runbundle
 //     ./runbundle demo 0 1439 821 262 796        ids in (`anemone tokenize --add-special`), the ids that follow out
-// It takes one token at a time, and the longest of the compiled lengths. Bundles with --kv io are left out.
+// It takes one token at a time, and the longest of the compiled lengths, in bundles that write text and keep their own
+// cache (--kv state, or packed where no layer is recurrent).
 import CoreML
 import Foundation
 
-// What it needs of bundle.json.
+// What it needs of bundle.json. Keys that it leaves out are not decoded.
 struct BundleInfo: Decodable {
-  struct Model: Decodable { let hidden, vocab: Int }
-  struct Choices: Decodable { let kv, kvWrite: String; let argmax: Bool }
+  struct Model: Decodable { let hidden: Int }
   struct Part: Decodable { let file: String; let offset, firstRow, rows: Int; let scales: Int? }
-  struct Embedding: Decodable {
+  struct Tokens: Decodable {
     let dtype: String
-    let scale: Double
+    let rows: Int
     let file, scales: String?  // a table of its own …
     let parts: [Part]?  // … or rows inside the head's weights
   }
+  struct Embedding: Decodable { let scale: Double; let tokens: Tokens }
   struct Rope: Decodable {
-    let cos, sin: String
     let frequencies: [Double]
     let longFrequencies: [Double]?
     let originalContext: Int?
     let attentionFactor: Double
   }
-  struct Mask: Decodable { let name: String; let window: Int }
-  struct Tokens: Decodable { let eos: [Int] }
-  struct Function: Decodable { let name: String; let tokens: [Int]; let context: Int? }
-  struct Piece: Decodable { let firstRow, rows: Int; let logits, best, high, low: String? }
-  struct Stage: Decodable { let kind, package: String; let functions: [Function]; let pieces: [Piece]? }
+  struct Mask: Decodable { let reach: String; let size: Int? }
+  struct Special: Decodable { let eos: [Int] }
+  // An input, an output or a state. The role says what it is for; the name is only what Core ML calls it.
+  struct Port: Decodable {
+    let name, role: String
+    let rope, mask: Int?  // which of `ropes`, of `masks`
+    let rows: [Int]?  // of logits: [first, last) of the vocabulary
+  }
+  struct Function: Decodable {
+    let name: String
+    let tokens: [Int]  // [least, most]
+    let context: Int?
+    let inputs, outputs: [Port]
+  }
+  struct Stage: Decodable { let package: String; let functions: [Function] }
 
-  let format: String
-  let version: Int
   let model: Model
-  let choices: Choices
   let embedding: Embedding
   let ropes: [Rope]
   let masks: [Mask]
-  let tokens: Tokens
+  let tokens: Special
   let stages: [Stage]
+}
+
+// Read first: the rest of the file means something else in other versions.
+struct BundleHeader: Decodable {
+  let format: String
+  let version: Int
+  let kind: String?
 }
 
 struct Failure: Error, CustomStringConvertible {
@@ -55,7 +69,7 @@ struct Table {
 
 // A package's function, loaded, with the state of one text.
 struct LoadedStage {
-  let stage: BundleInfo.Stage
+  let function: BundleInfo.Function
   let model: MLModel
   let state: MLState
 }
@@ -102,22 +116,26 @@ final class Runner {
     let decoder = JSONDecoder()
     decoder.keyDecodingStrategy = .convertFromSnakeCase
     let json = try Data(contentsOf: folder.appendingPathComponent("bundle.json"))
+    let header = try decoder.decode(BundleHeader.self, from: json)
+    guard header.format == "anemone-bundle", header.version == 2 else {
+      throw Failure("not a bundle of version 2: convert the model again")
+    }
+    guard header.kind == "generate" else { throw Failure("this bundle does not write text") }
     let info = try decoder.decode(BundleInfo.self, from: json)
-    guard info.format == "anemone-bundle", info.version == 1 else { throw Failure("another kind of bundle") }
-    guard info.choices.kv != "io" else { throw Failure("a bundle with --kv io: its host keeps the cache") }
     bundle = info
     func mapped(_ name: String) throws -> Data {
       try Data(contentsOf: folder.appendingPathComponent(name), options: .alwaysMapped)
     }
-    if let file = info.embedding.file {
-      let scales = try info.embedding.scales.map(mapped)
+    let rows = info.embedding.tokens
+    if let file = rows.file {
+      let scales = try rows.scales.map(mapped)
       tables = [
         Table(
-          data: try mapped(file), offset: 0, firstRow: 0, rows: info.model.vocab, halfScales: nil,
+          data: try mapped(file), offset: 0, firstRow: 0, rows: rows.rows, halfScales: nil,
           floatScales: scales)
       ]
     } else {
-      tables = try (info.embedding.parts ?? []).map {
+      tables = try (rows.parts ?? []).map {
         Table(
           data: try mapped($0.file), offset: $0.offset, firstRow: $0.firstRow, rows: $0.rows,
           halfScales: $0.scales, floatScales: nil)
@@ -146,7 +164,7 @@ final class Runner {
     configuration.modelDisplayName = stage.package
     if stage.functions.count > 1 { configuration.functionName = function.name }
     let model = try await MLModel.load(contentsOf: compiled, configuration: configuration)
-    return LoadedStage(stage: stage, model: model, state: model.makeState())
+    return LoadedStage(function: function, model: model, state: model.makeState())
   }
 
   // The row of a token, as the first stage takes it.
@@ -156,7 +174,7 @@ final class Runner {
       throw Failure("\(id) is not in the vocabulary")
     }
     let row = id - table.firstRow
-    let isInt8 = bundle.embedding.dtype == "int8"
+    let isInt8 = bundle.embedding.tokens.dtype == "int8"
     var factor = Float(bundle.embedding.scale)
     return try table.data.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) throws -> MLMultiArray in
       if let scales = table.halfScales {
@@ -174,55 +192,60 @@ final class Runner {
     }
   }
 
-  // Everything but x: the same for all layer stages of a call.
-  private func commonInputs() throws -> [String: MLMultiArray] {
-    var inputs: [String: MLMultiArray] = [:]
-    for rope in bundle.ropes {
+  // An input that is the host's to fill, for one token at `position`.
+  private func makeInput(_ port: BundleInfo.Port, _ id: Int) throws -> MLMultiArray {
+    let at = position
+    switch port.role {
+    case "stream":
+      return try embedding(id)
+    case "cos", "sin":
+      let rope = bundle.ropes[port.rope ?? 0]
       let frequencies = useLongRope ? rope.longFrequencies ?? rope.frequencies : rope.frequencies
-      let shape = [1, 1, 1, frequencies.count]
-      let at = Double(position)
-      inputs[rope.cos] = try makeArray(shape) { Float(Foundation.cos(at * frequencies[$0]) * rope.attentionFactor) }
-      inputs[rope.sin] = try makeArray(shape) { Float(Foundation.sin(at * frequencies[$0]) * rope.attentionFactor) }
-    }
-    for mask in bundle.masks {
-      inputs[mask.name] = try makeArray([1, 1, 1, context]) { j in
-        j <= self.position && (mask.window == 0 || self.position - j < mask.window) ? 0 : -10000
+      let isCosine = port.role == "cos"
+      return try makeArray([1, 1, 1, frequencies.count]) { i in
+        let angle = Double(at) * frequencies[i]
+        return Float((isCosine ? Foundation.cos(angle) : Foundation.sin(angle)) * rope.attentionFactor)
       }
-    }
-    if bundle.choices.kvWrite == "mask" {
-      inputs["write"] = try makeArray([1, 1, context, 1]) { $0 == self.position ? 1 : 0 }
-    } else {
+    case "mask":
+      let mask = bundle.masks[port.mask ?? 0]
+      guard mask.reach == "causal" || mask.reach == "window" else {
+        throw Failure("masks of the reach '\(mask.reach)' are for texts that are seen whole")
+      }
+      let window = mask.reach == "window" ? mask.size ?? Int.max : Int.max
+      return try makeArray([1, 1, 1, context]) { j in j <= at && at - j < window ? 0 : -10000 }
+    case "write":
+      return try makeArray([1, 1, context, 1]) { $0 == at ? 1 : 0 }
+    case "position":
       let row = try MLMultiArray(shape: [1], dataType: .int32)
-      row[0] = NSNumber(value: position)
-      inputs["position"] = row
+      row[0] = NSNumber(value: at)
+      return row
+    case "keys", "values", "recurrent":
+      throw Failure("the host keeps '\(port.name)' of this bundle: convert with --kv state")
+    default:
+      throw Failure("the input '\(port.name)' has the role '\(port.role)', which this program does not know")
     }
-    return inputs
   }
 
   // Appends a token; the best id to follow it.
   func next(after id: Int) throws -> Int {
     guard position < context else { throw Failure("the context of \(context) positions is full") }
-    var inputs = try commonInputs()
-    inputs["x"] = try embedding(id)
     var best = (value: -Float.infinity, id: -1)
-    var last: MLMultiArray?
+    var stream: MLMultiArray?  // what the last stage gave
     for loaded in stages {
       try autoreleasepool {
-        let isHead = loaded.stage.kind == "head"
-        let given: [String: MLMultiArray] = isHead ? ["y": last!] : inputs
-        // A package declares what its own layers use, and no more may be given.
-        let wanted = loaded.model.modelDescription.inputDescriptionsByName
-        let provider = try MLDictionaryFeatureProvider(dictionary: given.filter { wanted[$0.key] != nil })
-        let output: MLFeatureProvider
-        if isHead {
-          output = try loaded.model.prediction(from: provider)
-        } else {
-          output = try loaded.model.prediction(from: provider, using: loaded.state)
+        var inputs: [String: MLMultiArray] = [:]
+        for port in loaded.function.inputs {
+          if port.role == "stream", let last = stream {
+            inputs[port.name] = last
+          } else {
+            inputs[port.name] = try makeInput(port, id)
+          }
         }
-        for piece in loaded.stage.pieces ?? [] { look(at: piece, in: output, &best) }
-        if let y = output.featureValue(for: "y")?.multiArrayValue {
-          last = y
-          inputs["x"] = y
+        let provider = try MLDictionaryFeatureProvider(dictionary: inputs)
+        let output = try loaded.model.prediction(from: provider, using: loaded.state)
+        look(at: loaded.function.outputs, in: output, &best)
+        if let port = loaded.function.outputs.first(where: { $0.role == "stream" }) {
+          stream = output.featureValue(for: port.name)?.multiArrayValue
         }
       }
     }
@@ -231,18 +254,30 @@ final class Runner {
     return best.id
   }
 
-  private func look(at piece: BundleInfo.Piece, in output: MLFeatureProvider, _ best: inout (value: Float, id: Int)) {
-    func values(_ name: String?) -> [Float] {
-      name.flatMap { output.featureValue(for: $0)?.multiArrayValue }.map(numbers) ?? []
+  // The best of the logits that a stage gave; the first of equal ones stays.
+  private func look(
+    at ports: [BundleInfo.Port], in output: MLFeatureProvider, _ best: inout (value: Float, id: Int)
+  ) {
+    func values(_ port: BundleInfo.Port) -> [Float] {
+      output.featureValue(for: port.name)?.multiArrayValue.map(numbers) ?? []
     }
-    if bundle.choices.argmax {
-      let (value, high, low) = (values(piece.best), values(piece.high), values(piece.low))
-      if let v = value.first, let h = high.first, let l = low.first, v > best.value {
-        best = (v, piece.firstRow + Int(h) * 128 + Int(l))
-      }
-    } else {
-      for (row, value) in values(piece.logits).enumerated() where value > best.value {
-        best = (value, piece.firstRow + row)
+    for port in ports {
+      guard let first = port.rows?.first else { continue }
+      switch port.role {
+      case "logits":
+        for (row, value) in values(port).enumerated() where value > best.value { best = (value, first + row) }
+      case "best":
+        // The row stands in two more outputs for the same rows.
+        func part(_ role: String) -> Int? {
+          ports.first { $0.role == role && $0.rows?.first == first }.flatMap { values($0).first }.map { Int($0) }
+        }
+        if let value = values(port).first, value > best.value,
+          let high = part("best_high"), let low = part("best_low")
+        {
+          best = (value, first + high * 128 + low)
+        }
+      default:
+        break
       }
     }
   }

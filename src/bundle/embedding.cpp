@@ -59,7 +59,7 @@ void EmbeddingReader::open_parts(const BundleInfo& info) {
   for (const EmbeddingPart& p : info.embedding_parts) {
     try {
       if (p.first_row != next || p.rows < 1 || p.rows > vocab_ - next)
-        throw errorf("rows {} to {} do not follow on {}", p.first_row, p.first_row + p.rows, next);
+        throw errorf("rows {} to {} stand where row {} is next", p.first_row, p.first_row + p.rows - 1, next);
       next += p.rows;
       const BlobFile file(path_inside(path_, path_, p.file));
       const Type rows = Type::tensor(int8_parts_ ? DType::int8 : DType::fp16, {p.rows, hidden_});
@@ -103,24 +103,47 @@ void EmbeddingReader::read_row(const Table& table, int64_t row, const char* what
   decode_int8(table.data->bytes().data(), row, scale, out);
 }
 
-void EmbeddingReader::read(const TokenPlace& token, std::span<float> out) const {
-  if (token.id < 0 || token.id >= vocab_)
-    throw errorf("the token {} is not in the vocabulary", token.id).expected(fmt::format("0 to {}", vocab_ - 1));
+void EmbeddingReader::read_token(int64_t id, std::span<float> out) const {
+  if (id < 0 || id >= vocab_)
+    throw errorf("the token {} is not in the vocabulary", id).expected(fmt::format("0 to {}", vocab_ - 1));
   if (parts_.empty())
-    read_row(tokens_, token.id, "token", out);
+    read_row(tokens_, id, "token", out);
   else
-    read_part(token.id, out);
+    read_part(id, out);
   if (scale_ != 1)
     for (float& v : out) v *= scale_;
+}
+
+void EmbeddingReader::read_added(const Table& table, int64_t row, const char* what, std::span<float> out) const {
+  if (!table.data) throw errorf("the model has no table of {}s", what);
+  read_row(table, row, what, out);
+  for (float& v : out) v *= stream_;
+}
+
+void EmbeddingReader::read_position(int64_t row, std::span<float> out) const {
+  read_added(positions_, row, "position", out);
+}
+void EmbeddingReader::read_type(int64_t row, std::span<float> out) const {
+  read_added(types_, row, "token type", out);
+}
+
+void EmbeddingReader::read(const TokenPlace& token, std::span<float> out) const {
+  read_token(token.id, out);
+  if (!types_.data && token.type != 0)
+    throw errorf("the token type {} is not in the model's table", token.type).expected("0: the model has no types");
   if (!positions_.data && !types_.data) return;
   std::vector<float> more(out.size());
-  const auto add = [&](const Table& table, int64_t row, const char* what) {
-    if (!table.data) return;
-    read_row(table, row, what, more);
-    for (size_t i = 0; i < out.size(); ++i) out[i] += more[i] * stream_;
+  const auto add = [&] {
+    for (size_t i = 0; i < out.size(); ++i) out[i] += more[i];
   };
-  add(positions_, token.position + first_position_, "position");
-  add(types_, token.type, "token type");
+  if (positions_.data) {
+    read_position(token.position + first_position_, more);
+    add();
+  }
+  if (types_.data) {
+    read_type(token.type, more);
+    add();
+  }
 }
 
 uint64_t EmbeddingReader::bytes() const {

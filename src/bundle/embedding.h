@@ -30,6 +30,10 @@ class EmbeddingReader {
 
   // What the first stage takes for a token; Error for an id, a position or a type that no table has.
   void read(const TokenPlace& token, std::span<float> out) const;
+  // The parts of that sum, each a row of its table, scaled. Error for a table that the model does not have.
+  void read_token(int64_t id, std::span<float> out) const;
+  void read_position(int64_t row, std::span<float> out) const;
+  void read_type(int64_t row, std::span<float> out) const;
   uint64_t bytes() const;  // mapped from files
 
  private:
@@ -48,6 +52,7 @@ class EmbeddingReader {
   void open_parts(const BundleInfo& info);
   void read_part(int64_t id, std::span<float> out) const;
   void read_row(const Table& table, int64_t row, const char* what, std::span<float> out) const;
+  void read_added(const Table& table, int64_t row, const char* what, std::span<float> out) const;
 
   std::filesystem::path path_;
   int64_t hidden_, vocab_, first_position_;

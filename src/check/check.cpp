@@ -88,7 +88,7 @@ PackageReport load(std::shared_ptr<const Package> package) {
 }
 
 FunctionReport report_of(const Function& f, const PackageReport& package, const Chip& chip,
-                       const CheckOptions& options) {
+                         const CheckOptions& options) {
   FunctionReport out;
   out.name = f.name;
   out.placed = placement::place_function(f, chip);
@@ -119,8 +119,8 @@ int64_t tokens_of(const placement::PlacedFunction& placed) {
   return most;
 }
 
-std::vector<WeightUse> weights_of(const Program& program) {
-  std::vector<WeightUse> out;
+std::vector<WeightSubject> weights_of(const Program& program) {
+  std::vector<WeightSubject> out;
   std::set<std::pair<const void*, uint64_t>> seen;  // functions share blobs
   for (const auto& f : program.functions)
     for (const auto& op : f->body.ops) {

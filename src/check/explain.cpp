@@ -18,9 +18,8 @@ std::string offers(const PlacedOp& op) {
     const placement::Offer& offer = op.cost[backend];
     const bool chosen = backend == op.chosen && !op.unknown();
     const std::string lead = fmt::format("  {:<14}", name);
-    out += offer.supported
-               ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, chosen ? "   chosen" : "")
-               : wrap(lead, fmt::format("refused, {}: {}", offer.rule, offer.why), 100);
+    out += offer.supported ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, chosen ? "   chosen" : "")
+                           : wrap(lead, fmt::format("refused, {}: {}", offer.rule, offer.why), 100);
   }
   return out;
 }
@@ -45,7 +44,8 @@ std::string advice(const PlacedFunction& placed, size_t i) {
     return fmt::format("The engine refuses it ({}). {}", ane.rule, rule ? rule->fix : "");
   }
   if (op.unknown())
-    return "Nobody has published where Core ML puts this kind of operation. The path is computed as if the engine "
+    return "Nobody has published where Core ML puts this kind of operation. The path is computed as if the "
+           "engine "
            "took it at the estimate above.";
   const auto price = placement::price_of_moving(placed, i);
   if (!price) return "The other device refuses it: nothing moves it.";

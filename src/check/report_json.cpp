@@ -43,7 +43,8 @@ Json function_json(const FunctionReport& f) {
               {"estimated_ms", rounded(f.placed.ms)},
               {"switches", f.placed.switches},
               {"extrapolated", f.placed.extrapolated}};
-  if (f.placed.unknown_ops > 0) out["ops_on_ane_if_unknown_refused"] = placement::ane_ops_if_refused(f.placed);
+  if (f.placed.unknown_ops > 0)
+    out["ops_on_ane_if_unknown_refused"] = placement::ane_ops_if_refused(f.placed);
   for (const auto& [kind, r] : f.residency)
     out["residency"][kind] = {
         {"ops", r.all}, {"taken", r.taken}, {"on_ane", r.on_ane}, {"unknown", r.unknown}};
@@ -128,7 +129,8 @@ std::string explain_op_json(const CheckReport& report, const std::string& name) 
       Json op = {{"package", p.name}, {"function", f.name}};
       op.update(op_json(*found, f));
       op["estimate"] = found->cost.formula;
-      const auto price = placement::price_of_moving(f.placed, static_cast<size_t>(found - f.placed.ops.data()));
+      const auto price =
+          placement::price_of_moving(f.placed, static_cast<size_t>(found - f.placed.ops.data()));
       if (price) op["moving_costs_ms"] = rounded(*price);
       out.push_back(std::move(op));
     }

@@ -45,18 +45,17 @@ std::string summary(const CheckReport& r) {
     for (const FunctionReport& f : p.functions)
       functions = std::max(functions, std::min<size_t>(f.name.size(), 14));
   }
-  std::string out =
-      fmt::format("  {:<{}}  {:<{}} {:>11}{} {:>12} {:>9} {:>9} {:>9}\n", "package", longest, "function",
-                  functions, "ops on ANE", unknown ? "  unknown" : "", "time on ANE", "est. ms", "segments",
-                  "switches");
+  std::string out = fmt::format("  {:<{}}  {:<{}} {:>11}{} {:>12} {:>9} {:>9} {:>9}\n", "package", longest,
+                                "function", functions, "ops on ANE", unknown ? "  unknown" : "",
+                                "time on ANE", "est. ms", "segments", "switches");
   for (const PackageReport& p : r.packages)
     for (const FunctionReport& f : p.functions)
-      out += fmt::format("  {}  {} {:>11}{} {:>11.1f}% {:>9.3f} {:>9} {:>9}\n",
-                         padded(shortened(p.name, longest), longest),
-                         padded(shortened(f.name, functions), functions),
-                         fmt::format("{}/{}", f.placed.ane_ops, f.placed.ops.size()),
-                         unknown ? fmt::format("{:>9}", f.placed.unknown_ops) : "", 100 * f.placed.ane_share(),
-                         f.placed.ms, f.placed.segments.size(), f.placed.switches);
+      out += fmt::format(
+          "  {}  {} {:>11}{} {:>11.1f}% {:>9.3f} {:>9} {:>9}\n", padded(shortened(p.name, longest), longest),
+          padded(shortened(f.name, functions), functions),
+          fmt::format("{}/{}", f.placed.ane_ops, f.placed.ops.size()),
+          unknown ? fmt::format("{:>9}", f.placed.unknown_ops) : "", 100 * f.placed.ane_share(), f.placed.ms,
+          f.placed.segments.size(), f.placed.switches);
   if (unknown) out += "  time on ANE: of the estimated time of the operations whose device is known\n";
   return out;
 }
@@ -72,9 +71,10 @@ std::string unknown_note(const CheckReport& r, size_t width) {
   if (count == 0) return "";
   return fmt::format("\n{}\n", device_text(placement::Device::unknown)) +
          wrap("  ",
-              fmt::format("{}: {}. Nobody has published where Core ML puts these kinds. They are counted neither "
-                          "for the ANE nor for the CPU; the segments are those that result if the engine takes them.",
-                          plural(count, "operation"), kinds),
+              fmt::format(
+                  "{}: {}. Nobody has published where Core ML puts these kinds. They are counted neither "
+                  "for the ANE nor for the CPU; the segments are those that result if the engine takes them.",
+                  plural(count, "operation"), kinds),
               width);
 }
 
@@ -121,8 +121,8 @@ std::string segments(const FunctionReport& f) {
       break;
     }
     const size_t names = s.unknown > 0 ? 22 : 30;
-    out += fmt::format("    {}  {:>5} ops {:>9.3f} ms  {} … {}{}\n", s.ane ? "ANE" : "CPU",
-                       s.last - s.first, s.ms, shortened(f.placed.ops[s.first].op->name(), names),
+    out += fmt::format("    {}  {:>5} ops {:>9.3f} ms  {} … {}{}\n", s.ane ? "ANE" : "CPU", s.last - s.first,
+                       s.ms, shortened(f.placed.ops[s.first].op->name(), names),
                        shortened(f.placed.ops[s.last - 1].op->name(), names),
                        s.unknown > 0 ? fmt::format(" ({} unknown)", s.unknown) : "");
   }
@@ -148,15 +148,24 @@ std::string operations(const FunctionReport& f) {
   return out;
 }
 
+// What the unknown operations mean for the others.
+std::string unknown_text(const placement::PlacedFunction& placed) {
+  const size_t others = placed.ops.size() - placed.unknown_ops, least = placement::ane_ops_if_refused(placed);
+  const std::string lead =
+      fmt::format("  {} {}; ", placed.unknown_ops, device_text(placement::Device::unknown));
+  if (least == placed.ane_ops)
+    return lead +
+           fmt::format("whether the engine takes them or not, {} of {} others are on it\n", least, others);
+  return lead + fmt::format("if the engine refuses them, {} of {} others are on it, not {}\n", least, others,
+                            placed.ane_ops);
+}
+
 std::string function_text(const PackageReport& p, const FunctionReport& f, bool verbose) {
   std::string out = fmt::format("\n{}, {}\n{}{}", p.name, f.name, residency(f), segments(f));
   if (!f.truth.empty())
     out += fmt::format("  Core ML's own plan is known for {} operations and differs for {}\n", f.truth.size(),
                        f.differing());
-  if (f.placed.unknown_ops > 0)
-    out += fmt::format("  {} {}; if the engine refuses them, {} of {} operations are on it, not {}\n",
-                       f.placed.unknown_ops, device_text(placement::Device::unknown),
-                       placement::ane_ops_if_refused(f.placed), f.placed.ops.size(), f.placed.ane_ops);
+  if (f.placed.unknown_ops > 0) out += unknown_text(f.placed);
   if (f.placed.extrapolated > 0)
     out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.placed.extrapolated,
                        f.placed.ops.size(), verbose ? " (~)" : "");

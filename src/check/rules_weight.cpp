@@ -15,14 +15,14 @@ constexpr int64_t kMostScales = int64_t{1} << 22;
 constexpr double kLargeWeight = 1e7;  // elements
 constexpr double kOutlier = 40;       // largest over root mean square
 
-bool is_weight_of(const WeightUse& w, Kind kind) { return w.form.kind == kind; }
+bool is_weight_of(const WeightSubject& w, Kind kind) { return w.form.kind == kind; }
 
-std::string name_of(const WeightUse& w) { return fmt::format("'{}': {}", w.value->name, w.form.text()); }
+std::string name_of(const WeightSubject& w) { return fmt::format("'{}': {}", w.value->name, w.form.text()); }
 
 // int4 with a scale per output channel: fine on macOS 27, on the CPU on macOS 15.
 void int4_channels(const PackageSubject& s, Findings& out) {
   int count = 0;
-  for (const WeightUse& w : s.weights)
+  for (const WeightSubject& w : s.weights)
     count += is_weight_of(w, Kind::integer) && w.form.bits == 4 &&
              !w.form.split_along_inputs(placement::output_axis(*w.user, w.param));
   if (count > 0)
@@ -33,7 +33,7 @@ void int4_channels(const PackageSubject& s, Findings& out) {
 }
 
 void integer_tables(const PackageSubject& s, Findings& out) {
-  for (const WeightUse& w : s.weights)
+  for (const WeightSubject& w : s.weights)
     if (is_weight_of(w, Kind::palette) && w.form.integer_table) out.add(Level::error, *w.user, name_of(w));
 }
 
@@ -50,7 +50,7 @@ void palettes_in_prefill(const FunctionSubject& s, Findings& out) {
 }
 
 void scaled_palettes(const PackageSubject& s, Findings& out) {
-  for (const WeightUse& w : s.weights)
+  for (const WeightSubject& w : s.weights)
     if (is_weight_of(w, Kind::palette) && w.form.scaled_palette && !w.form.integer_table)
       out.add(s.bundle.os >= 26 ? Level::error : Level::warning, *w.user, name_of(w));
 }
@@ -58,7 +58,7 @@ void scaled_palettes(const PackageSubject& s, Findings& out) {
 void int8_without_gain(const PackageSubject& s, Findings& out) {
   if (s.bundle.target.chip->streams().int8) return;
   int count = 0;
-  for (const WeightUse& w : s.weights) count += is_weight_of(w, Kind::integer);
+  for (const WeightSubject& w : s.weights) count += is_weight_of(w, Kind::integer);
   if (count > 0)
     out.add(Level::hint,
             fmt::format("{} integer weights are unfolded to fp16 on {}: smaller files, no more speed", count,
@@ -88,7 +88,7 @@ double outlier_ratio(const Value& value) {
 }
 
 void outliers(const PackageSubject& s, Findings& out) {
-  for (const WeightUse& w : s.weights) {
+  for (const WeightSubject& w : s.weights) {
     if (!is_weight_of(w, Kind::integer) || w.form.bits != 8 || !w.form.whole() || w.elements < kLargeWeight)
       continue;
     const double ratio = outlier_ratio(*w.value);
@@ -99,7 +99,7 @@ void outliers(const PackageSubject& s, Findings& out) {
 }
 
 void bad_scales(const PackageSubject& s, Findings& out) {
-  for (const WeightUse& w : s.weights) {
+  for (const WeightSubject& w : s.weights) {
     if (!is_weight_of(w, Kind::integer)) continue;
     const std::vector<float> scales = constant_values(w.form.scale, kMostScales);
     const auto bad = std::count_if(scales.begin(), scales.end(), [](float x) { return !std::isfinite(x); });
@@ -110,7 +110,7 @@ void bad_scales(const PackageSubject& s, Findings& out) {
 
 void few_bits(const PackageSubject& s, Findings& out) {
   int count = 0, least = 4;
-  for (const WeightUse& w : s.weights)
+  for (const WeightSubject& w : s.weights)
     if (is_weight_of(w, Kind::palette) && w.form.bits <= 3) {
       ++count;
       least = std::min(least, w.form.bits);

@@ -13,8 +13,8 @@
 
 #include "base/npy.h"
 #include "package/package.h"
-#include "placement/placed_function.h"
 #include "placement/op_view.h"
+#include "placement/placed_function.h"
 #include "placement/weight_form.h"
 #include "bundle/bundle_info.h"
 #include "target/chips.h"
@@ -56,7 +56,7 @@ struct FunctionSubject {
 };
 
 // A weight that some operation of the package reads.
-struct WeightUse {
+struct WeightSubject {
   const Value* value = nullptr;
   const Operation* user = nullptr;
   std::string param;  // of the user
@@ -73,7 +73,7 @@ struct PackageSubject {
   const Package& package;
   const Program& program;          // with flexible sizes fixed
   uint64_t weight_bytes = 0;       // of the weight file
-  std::vector<WeightUse> weights;  // one a weight, whoever shares it
+  std::vector<WeightSubject> weights;  // one a weight, whoever shares it
   std::vector<const FunctionSubject*> functions;
 };
 

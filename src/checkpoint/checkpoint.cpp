@@ -58,24 +58,4 @@ uint64_t Checkpoint::stored_bytes() const {
   return total;
 }
 
-CheckpointFormat Checkpoint::format() const {
-  switch (naming()) {
-    case Naming::gguf: return CheckpointFormat::gguf;
-    case Naming::hugging_face: return CheckpointFormat::safetensors;
-  }
-  throw Error("is of a format that is not known here").at(path().string()).found(std::string(format_name()));
-}
-
-const GgufFile& Checkpoint::gguf() const {
-  const GgufFile* file = reader_->raw_gguf();
-  if (!file) throw Error("has no GGUF metadata").at(path().string()).found(std::string(format_name()));
-  return *file;
-}
-
-const Json& Checkpoint::config() const {
-  const Json* config = reader_->raw_config();
-  if (!config) throw Error("has no config.json").at(path().string()).found(std::string(format_name()));
-  return *config;
-}
-
 }  // namespace anemone

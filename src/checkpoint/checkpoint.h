@@ -18,11 +18,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_reader.h"
-#include "checkpoint/gguf.h"
 
 namespace anemone {
-
-enum class CheckpointFormat { gguf, safetensors };  // of format(), below
 
 class Checkpoint {
  public:
@@ -72,11 +69,6 @@ class Checkpoint {
   const TensorReader& tensor(std::string_view name) const;
   const TensorReader* find(std::string_view name) const { return reader_->find(name); }
   uint64_t stored_bytes() const;  // of all tensors
-
-  // Ask naming(), value() and tokenizer() instead: these know two formats and will go.
-  CheckpointFormat format() const;
-  const GgufFile& gguf() const;                  // Error for another format
-  const nlohmann::ordered_json& config() const;  // config.json; Error for another format
 
  private:
   std::shared_ptr<const CheckpointReader> reader_;

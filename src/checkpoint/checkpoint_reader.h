@@ -19,8 +19,6 @@
 
 namespace anemone {
 
-class GgufFile;
-
 // How keys and tensors are called. Formats may share one: whatever stands beside a config.json has its names. Used in
 // switches without `default`, so that a new one is an error of the compiler wherever it matters.
 enum class Naming {
@@ -76,10 +74,6 @@ class CheckpointReader {
   // In the order of the files; one by its name, or nullptr.
   std::span<const TensorReader> tensors() const { return tensors_; }
   const TensorReader* find(std::string_view name) const;
-
-  // The files as they are, nullptr where the format has no such file. See Checkpoint::gguf() and config().
-  virtual const GgufFile* raw_gguf() const { return nullptr; }
-  virtual const nlohmann::ordered_json* raw_config() const { return nullptr; }
 
  protected:
   CheckpointReader(CheckpointFacts facts, std::vector<TensorReader> tensors);

@@ -23,7 +23,6 @@ class HuggingFaceReader : public CheckpointReader {
   std::optional<uint64_t> list_size(std::string_view key) const override;
   std::optional<nlohmann::ordered_json> companion(const std::string& file) const override;
   TokenizerSource tokenizer() const override;
-  const nlohmann::ordered_json* raw_config() const override { return config_.get(); }
 
  protected:
   HuggingFaceReader(CheckpointFacts facts, nlohmann::ordered_json config, std::vector<TensorReader> tensors);

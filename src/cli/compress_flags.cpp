@@ -13,6 +13,7 @@
 #include "base/json_text.h"
 #include "base/npy.h"
 #include "base/shape.h"
+#include "bundle/bundle_info.h"
 #include "cli/format.h"
 #include "cli/ids.h"
 #include "cli/version.h"
@@ -210,6 +211,16 @@ CompressOptions CompressFlags::options_of(const std::string& input, const Common
 
 namespace {
 
+// The search is guided by perplexity.
+void expect_perplexity(const std::string& bundle) {
+  const BundleInfo info = BundleInfo::read(bundle);
+  if (info.kind != BundleKind::generate)
+    throw errorf("--search goes by perplexity, and this bundle foresees no text")
+        .at(bundle)
+        .found(fmt::format("a bundle of kind '{}'", kind_name(info.kind)))
+        .hint("give the bits yourself: --palettize 4 --calibrate TEXT");
+}
+
 void note_again(const CompressReport& report, const Common& common) {
   if (report.again == 0 || common.quiet) return;
   fmt::print(stderr, "note: {} weight{} already quantized: compressing the fp16 original would lose less\n",
@@ -229,6 +240,7 @@ CompressReport CompressFlags::run(const std::string& input, const std::string& o
   }
   if (std::filesystem::exists(output) && !overwrite)
     throw Error("is there already").at(output).hint("give another name, or --overwrite");
+  expect_perplexity(input);
   SearchOptions s;
   s.ids = options.calibration;
   s.max_loss = share(max_ppl_loss.empty() ? "2%" : max_ppl_loss);

@@ -92,6 +92,7 @@ OpenModel open_model(const std::string& path, const GenerationFlags& flags, cons
   options.arithmetic = flags.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
   options.threads = common.threads;
   out.bundle = Bundle::open(path, cpu_backend(options));
+  expect_kind(out.bundle->info(), path, {BundleKind::generate});
   out.tokenizer = load_tokenizer(*out.bundle);
   if (!flags.template_file.empty()) out.chat_template = read_text(flags.template_file);
   return out;

@@ -1,4 +1,4 @@
-// `anemone inspect`: what is inside a package.
+// `anemone inspect`: what is inside a package, or a bundle (inspect_bundle.cpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 #include "check/wrap.h"
 #include "cli/command.h"
 #include "cli/format.h"
+#include "cli/ids.h"
+#include "cli/inspect_bundle.h"
 #include "cli/package_argument.h"
 #include "mil/text.h"
 #include "mil/verify.h"
@@ -267,6 +269,8 @@ Json to_json(const Package& package, const PackageSummary& summary, const Args& 
 }
 
 int inspect(const Args& args, const Common& common) {
+  if (!args.mil && !args.weights && !args.ops && is_bundle(args.package))
+    return inspect_bundle(args.package, common);
   const auto package = package_argument(args.package);
   if (args.mil && !common.json) {
     fmt::print("{}", print_mil(package->program));
@@ -307,9 +311,9 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kInspect{
-    "inspect", "Show what is inside a package", kExamples, [](Options& o) -> Action {
+    "inspect", "Show what is inside a package or a bundle", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil");
+      o.positional("PACKAGE|BUNDLE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil, or a bundle");
       o.flag("--mil", args->mil, "print the program as MIL text");
       o.flag("--weights", args->weights, "list every weight with its form, size and bits");
       o.flag("--ops", args->ops, "list every operation with its result type");

@@ -10,6 +10,7 @@
 #include "cli/ids.h"
 #include "families/family.h"
 #include "reference/reference.h"
+#include "runtime/encoder.h"
 #include "runtime/session.h"
 
 namespace anemone::cli {
@@ -20,35 +21,64 @@ struct Args {
   int64_t chunk = 0;
 };
 
-int run_logits(const Args& args, const Common& common) {
-  const std::vector<int32_t> ids = read_ids(args.ids);
-  std::vector<float> logits;
-  int64_t vocab = 0;
-  if (is_bundle(args.source)) {
-    PredictOptions options;
-    options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-    options.threads = common.threads;
-    const auto bundle = Bundle::open(args.source, cpu_backend(options));
+struct Logits {
+  std::vector<float> values;
+  int64_t width = 0;     // tokens of the vocabulary, or classes
+  bool classes = false;  // of a classifier: a row for each token, or one for the text
+};
+
+Logits of_bundle(const Args& args, const std::vector<int32_t>& ids, const Common& common) {
+  PredictOptions options;
+  options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
+  options.threads = common.threads;
+  const auto bundle = Bundle::open(args.source, cpu_backend(options));
+  const BundleInfo& info = bundle->info();
+  expect_kind(info, args.source, {BundleKind::generate, BundleKind::classify});
+  Logits out;
+  std::optional<NumericFault> fault;
+  if (info.kind == BundleKind::classify) {
+    if (args.chunk || !args.function.empty())
+      throw errorf("--chunk and --function are for bundles that write text").at(args.source);
+    EncodedText e = Encoder(bundle).encode({.ids = ids});
+    out = {std::move(e.classes), static_cast<int64_t>(info.labels.size()), true};
+    fault = e.fault;
+  } else {
     Session session(
         bundle,
         {.positions = static_cast<int64_t>(ids.size()), .chunk = args.chunk, .function = args.function});
-    logits = session.forward(ids);
-    vocab = bundle->info().vocab;
-    if (session.fault() && !common.quiet)
-      fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n",
-                 session.fault()->nan ? "NaN" : "overflow", session.fault()->op);
-  } else {
-    if (args.arith == "fp16" || args.chunk || !args.function.empty())
-      throw errorf("--arith fp16, --chunk and --function are for bundles").at(args.source);
-    auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(args.source));
-    const Reference reference(checkpoint, describe(*checkpoint), common.threads);
-    logits = reference.logits(ids);
-    vocab = reference.model().vocab;
+    out = {session.forward(ids), info.vocab};
+    fault = session.fault();
   }
-  Array out(DType::fp32, {static_cast<int64_t>(ids.size()), vocab});
-  std::copy(logits.begin(), logits.end(), out.values<float>().begin());
+  if (fault && !common.quiet)
+    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow", fault->op);
+  return out;
+}
+
+Logits of_model(const Args& args, const std::vector<int32_t>& ids, const Common& common) {
+  if (args.arith == "fp16" || args.chunk || !args.function.empty())
+    throw errorf("--arith fp16, --chunk and --function are for bundles").at(args.source);
+  auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(args.source));
+  const Reference reference(checkpoint, describe(*checkpoint), common.threads);
+  const Model& model = reference.model();
+  if (std::holds_alternative<PooledHead>(model.head))
+    throw errorf("the model gives a vector for a text, and no logits")
+        .at(args.source)
+        .hint("convert it, and use anemone embed");
+  const auto* classes = std::get_if<ClassHead>(&model.head);
+  return {reference.logits(ids), classes ? static_cast<int64_t>(classes->labels.size()) : model.vocab,
+          classes != nullptr};
+}
+
+int run_logits(const Args& args, const Common& common) {
+  const std::vector<int32_t> ids = read_ids(args.ids);
+  const Logits logits = is_bundle(args.source) ? of_bundle(args, ids, common) : of_model(args, ids, common);
+  const int64_t rows = static_cast<int64_t>(logits.values.size()) / logits.width;
+  Array out(DType::fp32, {rows, logits.width});
+  std::copy(logits.values.begin(), logits.values.end(), out.values<float>().begin());
   write_npy(args.output, out);
-  if (!common.quiet) fmt::print("{}: {} tokens, vocabulary {}\n", args.output, ids.size(), vocab);
+  if (!common.quiet)
+    fmt::print("{}: {} tokens, {}\n", args.output, ids.size(),
+               logits.classes ? fmt::format("{} classes", logits.width) : fmt::format("vocabulary {}", logits.width));
   return 0;
 }
 
@@ -65,7 +95,7 @@ extern const Command kLogits{
       o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder");
       o.required_text("--ids", "FILE", args->ids, "token ids, .npy");
       o.required_text("-o,--output", "FILE", args->output,
-                      "where to write [tokens, vocabulary] in fp32, .npy");
+                      "where to write [tokens, vocabulary or classes] in fp32, .npy");
       o.integer("--chunk", "N", args->chunk, "most tokens at once");
       o.text("--arith", "MODE", args->arith, "fp32 (default) or fp16", {"fp32", "fp16"});
       o.text("--function", "NAME", args->function, "use only this function of the bundle");

@@ -61,7 +61,7 @@ void print_model(const PlanSource& source, const Planner& planner) {
   const ModelSizes sizes = sizes_of(m);
   fmt::print("{} layers, hidden {}, {} heads and {} of keys of {}, MLP {}, vocabulary {}{}\n\n", m.layers.size(),
              m.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.intermediate, m.vocab,
-             m.vocabulary_head().tied ? " (tied)" : "");
+             m.generates() && m.vocabulary_head().tied ? " (tied)" : "");
 }
 
 void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<StoredForm>& forms) {
@@ -201,6 +201,40 @@ nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, 
   return out;
 }
 
+// Speed was published of models that write text; of others there are sizes.
+void expect_sizes_alone(const Args& args, const Model& model) {
+  const auto refuse = [&](bool given, const char* flag) {
+    if (given)
+      throw errorf("{} is for models that write text: speed is predicted for those alone", flag)
+          .at(args.model)
+          .found("a model of family " + model.family);
+  };
+  refuse(args.matrix, "--matrix");
+  refuse(!args.html.empty(), "--html");
+  refuse(args.context != 2048 || args.kv_write != "mask", "--context or --kv-write");
+}
+
+// What a model that sees a text whole weighs.
+void print_text_model(const PlanSource& source, const Planner& planner, ModelPlanOptions o,
+                      const std::vector<StoredForm>& forms) {
+  print_model(source, planner);
+  fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", "precision", "layers", "packages", "bundle", "memory", "calls");
+  for (const StoredForm& form : forms) {
+    o.form = form;
+    const ModelPlan p = planner.plan(o);
+    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", form.name(), size_text(p.layer_weights),
+               size_text(p.package_bytes), size_text(p.bundle_bytes), size_text(p.memory_bytes), p.calls());
+  }
+  fmt::print("\n");
+  print_fit(planner.plan(o));
+  std::string lengths;
+  for (const int64_t n : text_lengths(planner.model())) lengths += fmt::format("{}{}", lengths.empty() ? "" : ", ", n);
+  fmt::print(
+      "Sizes are computed, for texts of up to {} tokens. Speed is not predicted: no runs of such models on the\n"
+      "engine are published.\n",
+      lengths);
+}
+
 int run_plan(const Args& args, const Common& common) {
   ModelPlanOptions o = options_of(args);
   std::vector<StoredForm> forms = forms_of(args.precision);
@@ -215,13 +249,19 @@ int run_plan(const Args& args, const Common& common) {
     return 0;
   }
   const PlanSource source = open_plan_source(args.model);
+  if (!source.model.generates()) expect_sizes_alone(args, source.model);
   const Planner planner(source.model, source.tokenizer_bytes);
+  if (!source.model.generates()) o.context = text_lengths(source.model).back();
   if (!args.html.empty()) write_plan_page(args.html, &planner, o);
   if (common.json) {
     fmt::print("{}\n", json_text(report(source, planner, o, forms, args.matrix), 2));
     return 0;
   }
   if (common.quiet) return 0;
+  if (!planner.model().generates()) {
+    print_text_model(source, planner, o, forms);
+    return 0;
+  }
   print_model(source, planner);
   const ModelPlan plan = planner.plan(o);
   if (args.matrix) {

@@ -6,6 +6,7 @@
 #include "engine/cpu_backend.h"
 #include "base/thread_pool.h"
 #include "package/package.h"
+#include "runtime/encoder.h"
 #include "runtime/session.h"
 
 namespace anemone {
@@ -17,6 +18,26 @@ bool has_value(const Function& f, const std::string& name) {
     for (const auto& output : op.outputs) found = found || output->name == name;
   });
   return found;
+}
+
+// Whole calls, so that no padding is looked at; a text shorter than a call goes token by token.
+void read_growing(const std::shared_ptr<const Bundle>& bundle, std::span<const int32_t> ids) {
+  Session session(bundle);
+  const int64_t count = static_cast<int64_t>(ids.size()),
+                unit = count < bundle->most_tokens() ? 1 : bundle->most_tokens();
+  const int64_t window = session.capacity() / unit * unit;
+  for (int64_t at = 0; at + unit <= count; at += unit) {
+    if (at % window == 0) session.rewind(0);
+    session.forward(ids.subspan(static_cast<size_t>(at), static_cast<size_t>(unit)));
+  }
+}
+
+// Texts as long as the bundle takes them, and what is left.
+void read_whole(const std::shared_ptr<const Bundle>& bundle, std::span<const int32_t> ids) {
+  const Encoder encoder(bundle);
+  const auto most = static_cast<size_t>(encoder.longest());
+  for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), most)))
+    encoder.encode({.ids = ids.first(std::min(ids.size(), most))});
 }
 
 }  // namespace
@@ -62,15 +83,10 @@ Hessians Calibration::collect(const std::string& package, const std::map<std::st
     }
   };
   const auto bundle = Bundle::open(bundle_, cpu_backend({.threads = pool.threads()}), std::move(watch));
-  Session session(bundle);
-  // Whole calls, so that no padding is looked at; a text shorter than a call goes token by token.
-  const int64_t count = static_cast<int64_t>(ids_.size()),
-                unit = count < bundle->most_tokens() ? 1 : bundle->most_tokens();
-  const int64_t window = session.capacity() / unit * unit;
-  for (int64_t at = 0; at + unit <= count; at += unit) {
-    if (at % window == 0) session.rewind(0);
-    session.forward(std::span(ids_).subspan(static_cast<size_t>(at), static_cast<size_t>(unit)));
-  }
+  if (info.kind == BundleKind::generate)
+    read_growing(bundle, ids_);
+  else
+    read_whole(bundle, ids_);
   for (const auto& [name, hessian] : out)
     if (hessian->tokens() == 0)
       throw errorf("the value '{}' was not seen while the text ran", name).at(package);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/shards.h"
 
 namespace anemone {
 namespace {
@@ -12,7 +13,6 @@ using lower::KvKind;
 using lower::TokenCount;
 
 constexpr int64_t kMostContext = 1 << 20;  // far above what a cache on the device can hold
-constexpr int64_t kBuckets[] = {64, 256, 512};  // lengths of texts that are seen whole
 
 class Request {
  public:
@@ -66,7 +66,7 @@ class Request {
   // A text that is seen whole: a function for each length that it is padded to.
   void choose_text() {
     if (model_.generates())
-      throw errorf("the model sees a whole text and gives logits of its vocabulary, which no bundle does")
+      throw errorf("the model sees a text whole and gives logits of its vocabulary: no kind of bundle does that")
           .hint("take a checkpoint with a pooled or a classification head");
     refuse(!o_.context.empty(), "--context", "there is no cache: --tokens says how long a text may be");
     refuse(o_.kv.has_value() || o_.kv_write == lower::KvWrite::slice, "--kv and --kv-write", "there is no cache");
@@ -75,8 +75,7 @@ class Request {
     r_.contexts = {0};
     r_.tokens = o_.tokens;
     if (r_.tokens.empty())
-      for (const int64_t n : kBuckets)
-        if (n <= longest_text() || r_.tokens.empty()) r_.tokens.push_back({std::min(n, longest_text()), std::min(n, longest_text())});
+      for (const int64_t n : text_lengths(model_)) r_.tokens.push_back({n, n});
     std::sort(r_.tokens.begin(), r_.tokens.end(),
               [](const TokenCount& a, const TokenCount& b) { return a.most < b.most; });
     for (const TokenCount& t : r_.tokens) {
@@ -84,18 +83,14 @@ class Request {
         throw errorf("a text that is seen whole needs fixed lengths")
             .found(fmt::format("--tokens {}-{}", t.least, t.most))
             .hint("give the lengths that texts are padded to, such as --tokens 64,256");
-      if (t.most > longest_text())
-        throw errorf("the model takes at most {} tokens", longest_text()).found(fmt::format("--tokens {}", t.most));
+      if (t.most > longest_text(model_))
+        throw errorf("the model takes at most {} tokens", longest_text(model_))
+            .found(fmt::format("--tokens {}", t.most));
     }
   }
 
-  int64_t longest_text() const {
-    if (!model_.embedding.positions) return model_.context;
-    return std::min(model_.context, model_.embedding.positions.rows() - model_.embedding.first_position);
-  }
-
   static void refuse(bool given, const char* flag, const char* why) {
-    if (given) throw errorf("{} does not go with a model that sees a text whole", flag).hint(why);
+    if (given) throw errorf("a model that sees a text whole takes no {}", flag).hint(why);
   }
 
   static void check_count(const TokenCount& t) {
@@ -113,7 +108,7 @@ class Request {
             .hint("the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such "
                   "as --tokens 1,64");
       if (is_recurrent())
-        throw errorf("a range of tokens does not go with layers that remember more than a cache")
+        throw errorf("a range of tokens does not go with recurrent layers: a call must know how many tokens are real")
             .hint("give fixed counts, such as --tokens 1,4");
       if (o_.kv_write == lower::KvWrite::slice)
         throw errorf("--kv-write slice needs a fixed number of tokens").hint("use --kv-write mask with a range");
@@ -123,7 +118,7 @@ class Request {
   bool is_recurrent() const {
     return std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& layer) {
       return std::any_of(layer.steps.begin(), layer.steps.end(), [](const ResidualStep& step) {
-        return std::holds_alternative<ShortConv>(step.block);
+        return std::visit([](const auto& block) { return requires { block.recurrent(); }; }, step.block);
       });
     });
   }

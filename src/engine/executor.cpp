@@ -33,12 +33,6 @@ bool finite(const float* data, int64_t count) {
   return true;
 }
 
-// Memory of its own for one value.
-struct Owned {
-  Type type;
-  Buffer memory;
-};
-
 }  // namespace
 
 const std::vector<int>& PlanCache::live_in(const FunctionInfo& info, const Block& block, size_t begin) {
@@ -178,27 +172,32 @@ void Executor::run_plan(const Plan& plan) {
 }
 
 void Executor::run_step(const Step& step) {
-  const auto at = [&](const Source& s) { return s.fixed ? s.fixed : cells_[static_cast<size_t>(s.id)].data; };
-  const auto bytes = [&] { return static_cast<size_t>(step.types[0].size()) * 4; };
-  switch (step.kind) {
-    case Step::Kind::kernel: return run_kernel(step);
-    case Step::Kind::load_weight: {
-      auto* out = static_cast<uint32_t*>(cells_[static_cast<size_t>(step.out[0])].data);
-      return pool_.parallel_for(step.types[0].size(), kGrain, [&](int64_t begin, int64_t end) {
-        step.weight->read(begin, end, out + begin);
-      });
-    }
-    case Step::Kind::read_state:
-      std::memcpy(cells_[static_cast<size_t>(step.out[0])].data, at(step.in[0]), bytes());
-      return;
-    case Step::Kind::write_state:
-      std::memmove(const_cast<void*>(at(step.in[1])), at(step.in[0]), bytes());
-      if (StateBounds* bounds = cells_[static_cast<size_t>(step.in[1].id)].bounds) bounds->forget();
-      return;
-    case Step::Kind::fused:
-      if (!step.fused->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_))) run_apart(*step.plain);
-      return;
-  }
+  std::visit([&](const auto& work) { run(step, work); }, step.work);
+}
+
+const void* Executor::at(const Source& source) const {
+  if (source.fixed) return source.fixed;
+  return source.id >= 0 ? cells_[static_cast<size_t>(source.id)].data : nullptr;
+}
+
+void Executor::run(const Step& step, const LoadWeight& work) {
+  auto* out = static_cast<uint32_t*>(result(step));
+  pool_.parallel_for(step.types[0].size(), kGrain,
+                     [&](int64_t begin, int64_t end) { work.weight->read(begin, end, out + begin); });
+}
+
+void Executor::run(const Step& step, const ReadState&) {
+  std::memcpy(result(step), at(step.in[0]), static_cast<size_t>(step.types[0].size()) * 4);
+}
+
+void Executor::run(const Step& step, const WriteState&) {
+  const Cell& state = cells_[static_cast<size_t>(step.in[1].id)];
+  std::memmove(state.data, at(step.in[0]), static_cast<size_t>(step.types[0].size()) * 4);
+  if (state.bounds) state.bounds->forget();
+}
+
+void Executor::run(const Step& step, const RunFused& work) {
+  if (!work.kernel->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_))) run_apart(*work.plain);
 }
 
 // The operations of a fused step, one by one, with memory for what the fused step does not make.
@@ -218,20 +217,17 @@ void Executor::run_apart(const Plan& plan) {
   for (const auto& [step, alias] : plan.aliases) cells_[static_cast<size_t>(alias.id)] = {};
 }
 
-void Executor::run_kernel(const Step& step) {
+void Executor::run(const Step& step, const RunOp& work) {
   in_.resize(step.in.size());
-  for (size_t i = 0; i < in_.size(); ++i) {
-    const Source& s = step.in[i];
-    in_[i] = s.fixed ? s.fixed : s.id >= 0 ? cells_[static_cast<size_t>(s.id)].data : nullptr;
-  }
+  for (size_t i = 0; i < in_.size(); ++i) in_[i] = at(step.in[i]);
   out_.resize(step.out.size());
-  for (size_t i = 0; i < out_.size(); ++i) out_[i] = cells_[static_cast<size_t>(step.out[i])].data;
-  step.run(OpCall(step.binding, in_, step.types, out_, pool_));
+  for (size_t i = 0; i < out_.size(); ++i) out_[i] = result(step, i);
+  work.run(OpCall(work.binding, in_, step.types, out_, pool_));
   if (!half_) return;
   std::vector<std::pair<const Type*, const void*>> in;
   for (size_t i = 0; i < in_.size(); ++i)
-    if (in_[i] && step.binding.operands[i].type.is_tensor())
-      in.push_back({&step.binding.operands[i].type, in_[i]});
+    if (const Type& type = work.binding.operands[i].type; in_[i] && type.is_tensor())
+      in.push_back({&type, in_[i]});
   for (size_t i = 0; i < out_.size(); ++i) settle(*step.operation, step.types[i], out_[i], in);
 }
 
@@ -249,157 +245,6 @@ void Executor::settle(const Operation& op, const Type& type, void* data,
     if (in_type->is_float() && !finite(static_cast<const float*>(in_data), in_type->size())) return;
   const bool nan = std::any_of(values, values + count, [](float v) { return std::isnan(v); });
   fault_ = NumericFault{op.name(), nan};
-}
-
-// An operation whose types are known only now that its inputs are there.
-void Executor::run_dynamic(const Operation& op) {
-  OpBinding binding = OpBinding::bind(op, info_.function().opset, [this](const Value* value) -> const Type& {
-    const Cell& cell = cells_[static_cast<size_t>(info_.id(value))];
-    return cell.type ? *cell.type : value->type;
-  });
-  std::vector<const void*> data(binding.operands.size(), nullptr);
-  std::deque<Buffer> loaded;
-  for (size_t i = 0; i < data.size(); ++i) {
-    Operand& operand = binding.operands[i];
-    const Value* value = binding.sources[i] ? binding.sources[i]->value : nullptr;
-    if (!value) {
-      if (operand.constant) data[i] = info_.dense(*operand.constant);
-      continue;
-    }
-    const int id = info_.id(value);
-    const Cell& cell = cells_[static_cast<size_t>(id)];
-    if (cell.list) {
-      data[i] = cell.list.get();
-    } else if (cell.data) {
-      data[i] = cell.data;
-    } else if (info_.is_constant(id)) {
-      operand.constant = value->constant();
-      if (operand.type.dtype == DType::string) continue;
-      data[i] = info_.dense(id);
-      if (data[i]) continue;
-      const auto weight = info_.stored(id);
-      loaded.emplace_back(static_cast<uint64_t>(weight->type().size()) * 4);
-      weight->read(0, weight->type().size(), loaded.back().data());
-      data[i] = loaded.back().data();
-    }
-  }
-  const Types types = binding.op->infer(OpCall(binding, data));
-  if (types.size() != op.outputs.size())
-    throw errorf("'{}' gives {} values", op.type, types.size())
-        .found(fmt::format("{} names", op.outputs.size()));
-  if (!binding.op->run) throw errorf("'{}' cannot be run here", op.type);
-  std::vector<void*> out;
-  std::vector<Cell> results(types.size());
-  for (size_t i = 0; i < types.size(); ++i) {
-    auto owned = std::make_shared<Owned>();
-    owned->type = types[i];
-    if (types[i].kind == Type::Kind::list) {
-      results[i].list = std::make_shared<TensorList>();
-      out.push_back(results[i].list.get());
-    } else {
-      if (!types[i].fixed()) throw errorf("the shape of the result is not known").found(types[i].text());
-      owned->memory = Buffer(static_cast<uint64_t>(types[i].size()) * 4);
-      results[i].data = owned->memory.data();
-      out.push_back(results[i].data);
-    }
-    results[i].type = &owned->type;
-    results[i].owner = std::move(owned);
-  }
-  binding.op->run(OpCall(binding, data, types, out, pool_));
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (half_) settle(op, types[i], results[i].data, {});
-    cells_[static_cast<size_t>(info_.id(op.outputs[i].get()))] = std::move(results[i]);
-  }
-}
-
-void Executor::keep(Cell& cell) {
-  if (cell.list || !cell.type) return;
-  auto owned = std::make_shared<Owned>();
-  owned->type = *cell.type;
-  owned->memory = Buffer(static_cast<uint64_t>(cell.type->size()) * 4);
-  if (owned->memory.size()) std::memcpy(owned->memory.data(), cell.data, owned->memory.size());
-  cell.data = owned->memory.data();
-  cell.type = &owned->type;
-  cell.known = false;
-  cell.owner = std::move(owned);
-}
-
-namespace {
-
-// What a block gives or a loop starts from: the cell of a value, or a constant's elements.
-Cell cell_of(const FunctionInfo& info, const Cells& cells, const Value* value) {
-  const int id = info.id(value);
-  Cell cell = cells[static_cast<size_t>(id)];
-  if (cell.type || !info.is_constant(id)) return cell;
-  auto owned = std::make_shared<Owned>();
-  const auto weight = info.stored(id);
-  owned->type = weight->type();
-  owned->memory = Buffer(static_cast<uint64_t>(owned->type.size()) * 4);
-  weight->read(0, owned->type.size(), owned->memory.data());
-  cell.type = &owned->type;
-  cell.data = owned->memory.data();
-  cell.owner = std::move(owned);
-  return cell;
-}
-
-bool truth(const Cell& cell, const Operation& op) {
-  if (!cell.type || !cell.data || cell.type->dtype != DType::boolean || cell.type->size() != 1)
-    throw errorf("the condition is not one bool")
-        .at(op_place(op))
-        .found(cell.type ? cell.type->text() : "nothing");
-  return *static_cast<const int32_t*>(cell.data) != 0;
-}
-
-}  // namespace
-
-void Executor::run_cond(const Operation& op) {
-  const Value* predicate = op.value("pred");
-  if (!predicate || op.blocks.size() != 2) throw errorf("needs 'pred' and two blocks").at(op_place(op));
-  const Block& taken = *op.blocks[truth(cell_of(info_, cells_, predicate), op) ? 0 : 1];
-  if (taken.outputs.size() != op.outputs.size())
-    throw errorf("a block gives the wrong number of values").at(op_place(op));
-  execute_nested(taken);
-  for (size_t i = 0; i < op.outputs.size(); ++i) {
-    Cell cell = cell_of(info_, cells_, taken.outputs[i]);
-    keep(cell);
-    cells_[static_cast<size_t>(info_.id(op.outputs[i].get()))] = std::move(cell);
-  }
-}
-
-void Executor::run_while(const Operation& op) {
-  const Input* vars = op.input("loop_vars");
-  if (!vars || op.blocks.size() != 2) throw errorf("needs 'loop_vars' and two blocks").at(op_place(op));
-  const Block& condition = *op.blocks[0];
-  const Block& body = *op.blocks[1];
-  const size_t n = vars->bindings.size();
-  if (condition.inputs.size() != n || body.inputs.size() != n || body.outputs.size() != n ||
-      op.outputs.size() != n || condition.outputs.size() != 1)
-    throw errorf("the loop's blocks do not take and give {} values", n).at(op_place(op));
-  std::vector<Cell> current;
-  for (const Binding& binding : vars->bindings) {
-    if (!binding.value) throw errorf("a loop variable is a constant in place").at(op_place(op));
-    current.push_back(cell_of(info_, cells_, binding.value));
-    current.back().known = false;  // it will not be what it was
-  }
-  const auto enter = [&](const Block& block) {
-    for (size_t i = 0; i < n; ++i) cells_[static_cast<size_t>(info_.id(block.inputs[i].get()))] = current[i];
-    execute_nested(block);
-  };
-  for (;;) {
-    enter(condition);
-    if (!truth(cell_of(info_, cells_, condition.outputs[0]), op)) break;
-    enter(body);
-    std::vector<Cell> following;
-    for (const Value* value : body.outputs) {
-      following.push_back(cell_of(info_, cells_, value));
-      keep(following.back());
-    }
-    current = std::move(following);
-  }
-  for (size_t i = 0; i < n; ++i) {
-    keep(current[i]);
-    cells_[static_cast<size_t>(info_.id(op.outputs[i].get()))] = std::move(current[i]);
-  }
 }
 
 }  // namespace anemone

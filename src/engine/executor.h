@@ -52,12 +52,21 @@ class Executor {
   void drop_idle_arenas();
   void run_plan(const Plan& plan);
   void run_step(const Step& step);
-  void run_kernel(const Step& step);
+  void run(const Step& step, const RunOp& work);
+  void run(const Step& step, const LoadWeight& work);
+  void run(const Step& step, const ReadState& work);
+  void run(const Step& step, const WriteState& work);
+  void run(const Step& step, const RunFused& work);
   void run_apart(const Plan& plan);
+  const void* at(const Source& source) const;
+  void* result(const Step& step, size_t i = 0) const { return cells_[static_cast<size_t>(step.out[i])].data; }
+
+  // In executor_control.cpp.
   void run_dynamic(const Operation& op);
   void run_cond(const Operation& op);
   void run_while(const Operation& op);
-  void keep(Cell& cell);  // gives the cell memory of its own
+  const void* operand_data(Operand& operand, const Binding* source, std::deque<Buffer>& loaded) const;
+
   void settle(const Operation& op, const Type& type, void* data,
               std::span<const std::pair<const Type*, const void*>> in);
 
@@ -70,7 +79,7 @@ class Executor {
   std::unordered_map<const Plan*, std::pair<std::shared_ptr<const Plan>, Buffer>> arenas_;
   std::vector<const Plan*> in_use_;  // whose arenas hold values of the blocks that are being run
   std::optional<NumericFault> fault_;
-  // Scratch of run_kernel.
+  // Scratch of RunOp.
   std::vector<const void*> in_;
   std::vector<void*> out_;
 };

@@ -1,7 +1,7 @@
 // FusedKernel: several operations of a plan run as one. It gives what they give, beyond the order of fp32
 // sums: in fp16 arithmetic it rounds where they round, and whatever it does not take (odd inputs, a result
 // that is not finite and so may be a fault) it leaves to the operations themselves.
-//     if (!step.fused->run(call)) run the operations of step.plain one by one
+//     if (!fused.kernel->run(call)) run the operations of fused.plain one by one
 #pragma once
 
 #include <span>

@@ -355,15 +355,14 @@ class AttentionPattern {
     if (extent.id < 0) {
       extent.id = edit_.new_value();
       extent.at = attended;
-      extent.step.kind = Step::Kind::fused;
-      extent.step.fused = std::make_shared<MaskExtent>(s.mask_rows, s.columns);
-      extent.step.in = {in[3]};
-      extent.step.out = {extent.id};
-      extent.step.types = {Type::tensor(DType::fp32, {static_cast<int64_t>(sizeof(Extent) / sizeof(float))})};
-      extent.step.operation = edit_.step(attended).operation;
+      extent.step = {RunFused{std::make_shared<MaskExtent>(s.mask_rows, s.columns)},
+                     {in[3]},
+                     {Type::tensor(DType::fp32, {static_cast<int64_t>(sizeof(Extent) / sizeof(float))})},
+                     {extent.id},
+                     edit_.step(attended).operation};
     }
     Step step;
-    step.fused = std::make_shared<Attention>(s);
+    step.work = RunFused{std::make_shared<Attention>(s)};
     in.push_back({extent.id, nullptr});
     step.in = std::move(in);
     step.out = edit_.step(attended).out;

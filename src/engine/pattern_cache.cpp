@@ -155,7 +155,7 @@ class CacheWrites {
 
   void run() {
     for (int w = 0; w < edit_.size(); ++w) {
-      if (edit_.step(w).kind != Step::Kind::write_state) continue;
+      if (!edit_.writes_state(w)) continue;
       const Source data = edit_.step(w).in[0];
       const int state = edit_.step(w).in[1].id;
       if (data.id < 0 || !edit_.owns_state(state) || edit_.step(w).types[0].rank() < 2) continue;
@@ -166,7 +166,7 @@ class CacheWrites {
 
  private:
   struct List {
-    int id, at;
+    int id = -1, at = 0;
     Step step;
   };
 
@@ -272,23 +272,20 @@ class CacheWrites {
                   width = content.dim(content.rank() - 1).size();
     const int64_t heads = part.size() / (rows * width);
     List& list = lists_[{b.write.id, b.keep.id}];
-    if (!list.step.fused) {
+    if (list.id < 0) {
       list.id = edit_.new_value();
       list.at = b.sum;
-      list.step.kind = Step::Kind::fused;
-      list.step.fused = std::make_shared<ChangedRows>(rows, b.tokens);
-      list.step.in = {b.write, b.keep};
-      list.step.out = {list.id};
-      list.step.types = {Type::tensor(DType::int32, {2 * rows + 1})};
-      list.step.operation = edit_.step(b.sum).operation;
+      list.step = {RunFused{std::make_shared<ChangedRows>(rows, b.tokens)},
+                   {b.write, b.keep},
+                   {Type::tensor(DType::int32, {2 * rows + 1})},
+                   {list.id},
+                   edit_.step(b.sum).operation};
     }
     list.at = std::min(list.at, b.sum);
-    Step step;
-    step.fused = std::make_shared<WriteRows>(offset / (rows * width), heads, rows, b.tokens, width);
-    step.in = {{list.id, nullptr}, b.rows, {state, nullptr}};
-    // The plain way looks at these, so they must still be there.
-    step.in.insert(step.in.end(), {b.write, b.keep});
-    step.writes = state;
+    auto kernel = std::make_shared<WriteRows>(offset / (rows * width), heads, rows, b.tokens, width);
+    // The plain way looks at `write` and `keep`, so they must still be there.
+    Step step{RunFused{.kernel = std::move(kernel), .writes = state},
+              {{list.id, nullptr}, b.rows, {state, nullptr}, b.write, b.keep}};
     std::vector<int> steps{b.kept, b.placed, b.sum};
     std::sort(steps.begin(), steps.end());
     edit_.replace(steps, std::move(step), b.sum);
@@ -320,11 +317,9 @@ class CacheWrites {
       const Step& old = edit_.step(at);
       const int id = old.out[0];
       const Type type = old.types[0];
-      Step step;
-      step.fused = std::make_shared<UpdateSlice>(old.binding, old.types);
-      step.in = old.in;
+      auto kernel = std::make_shared<UpdateSlice>(edit_.binding(at), old.types);
+      Step step{RunFused{.kernel = std::move(kernel), .writes = state}, old.in};
       step.in.push_back({state, nullptr});
-      step.writes = state;
       edit_.replace({at}, std::move(step), at);
       edit_.make_view(id, state, 0, type, at);
     }

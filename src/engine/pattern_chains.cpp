@@ -254,7 +254,7 @@ class Chains {
     const bool has_gain = step.in.size() > 1;
     std::sort(p.steps.begin(), p.steps.end());
     if (edit_.changed_between(p.x.id, p.steps.front(), at)) return;
-    step.fused = std::make_shared<Norm>(outer, n, inner, p.rule, has_gain);
+    step.work = RunFused{std::make_shared<Norm>(outer, n, inner, p.rule, has_gain)};
     step.out = edit_.step(at).out;
     step.types = edit_.step(at).types;
     edit_.replace(p.steps, std::move(step), at);
@@ -334,11 +334,10 @@ class Chains {
     std::sort(steps.begin(), steps.end());
     for (const Source& in : {x, ac->table, bs->table})
       if (edit_.changed_between(in.id, steps.front(), concat)) return;
-    Step step;
-    step.fused = std::make_shared<Rotation>(rows, table_rows, dim, pairs);
-    step.in = {x, ac->table, bs->table};
-    step.out = edit_.step(concat).out;
-    step.types = edit_.step(concat).types;
+    Step step{RunFused{std::make_shared<Rotation>(rows, table_rows, dim, pairs)},
+              {x, ac->table, bs->table},
+              edit_.step(concat).types,
+              edit_.step(concat).out};
     edit_.replace(steps, std::move(step), concat);
   }
 
@@ -376,7 +375,7 @@ class Chains {
     }
     for (const Source& in : step.in)
       if (edit_.changed_between(in.id, sigmoid, at)) return;
-    step.fused = std::make_shared<Gate>(type.size(), step.in.size() > 1);
+    step.work = RunFused{std::make_shared<Gate>(type.size(), step.in.size() > 1)};
     step.out = edit_.step(at).out;
     step.types = edit_.step(at).types;
     edit_.replace(steps, std::move(step), at);

@@ -190,7 +190,7 @@ class Projections {
   void run() {
     std::map<int, std::vector<int>> by_input;  // x → steps
     for (int i = 0; i < edit_.size(); ++i)
-      if (edit_.is(i, "conv") && is_conv1x1(edit_.step(i).binding, edit_.step(i).types) && fits(i)) {
+      if (edit_.is(i, "conv") && is_conv1x1(edit_.binding(i), edit_.step(i).types) && fits(i)) {
         const Source x = edit_.input(i, "x");
         if (x.id >= 0) by_input[x.id].push_back(i);
       }
@@ -206,7 +206,7 @@ class Projections {
  private:
   // There is something to compute.
   bool fits(int step) const {
-    const Operand* weight = find_operand(edit_.step(step).binding, "weight");
+    const Operand* weight = find_operand(edit_.binding(step), "weight");
     return edit_.step(step).types[0].size() > 0 && weight->type.shape[1] != Dim(0);
   }
 
@@ -216,7 +216,7 @@ class Projections {
   }
 
   Weight weight_of(int step) const {
-    const Operand* operand = find_operand(edit_.step(step).binding, "weight");
+    const Operand* operand = find_operand(edit_.binding(step), "weight");
     const Shape& shape = operand->type.shape;
     Weight w{WeightRows(operand->stored, shape[0].size(), shape[1].size())};
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
@@ -272,7 +272,7 @@ class Projections {
       fused.out.push_back(edit_.new_value());
       fused.types.push_back(Type::tensor(DType::fp32, {packed_size(positions, k)}));
     }
-    fused.fused = std::make_shared<Projection>(std::move(weights), k, positions, addend);
+    fused.work = RunFused{std::make_shared<Projection>(std::move(weights), k, positions, addend)};
     edit_.replace(steps, std::move(fused), at);
   }
 

@@ -98,12 +98,8 @@ class Planner {
     if ((all_known || binding.op->value_from_type) && !binding.op->random && fold(op, binding, data, types))
       return true;
     if (!binding.op->view_of.empty() && add_view(op, binding, data, types)) return true;
-    Step step;
-    step.run = choose_kernel(binding, types);
-    step.binding = std::move(binding);
-    step.in = std::move(in);
-    step.types = std::move(types);
-    emit(std::move(step), op);
+    void (*kernel)(const OpCall&) = choose_kernel(binding, types);
+    emit({RunOp{std::move(binding), kernel}, std::move(in), std::move(types)}, op);
     return true;
   }
 
@@ -150,14 +146,9 @@ class Planner {
   // use.
   int load(int id) {
     if (made_.contains(id)) return id;
-    Step step;
-    step.kind = Step::Kind::load_weight;
-    step.weight = info_.stored(id);
-    step.types = {step.weight->type()};
-    step.out = {id};
-    step.operation = info_.value(id)->producer;
-    made_.emplace(id, Made{step.types[0]});
-    plan_->steps.push_back(std::move(step));
+    const auto weight = info_.stored(id);
+    made_.emplace(id, Made{weight->type()});
+    plan_->steps.push_back({LoadWeight{weight}, {}, {weight->type()}, {id}, info_.value(id)->producer});
     return id;
   }
 
@@ -226,11 +217,7 @@ class Planner {
       alias(id, state_id, state->type.content());
       return true;
     }
-    Step step;
-    step.kind = Step::Kind::read_state;
-    step.in = {{state_id, nullptr}};
-    step.types = {state->type.content()};
-    emit(std::move(step), op);
+    emit({ReadState{}, {{state_id, nullptr}}, {state->type.content()}}, op);
     return true;
   }
 
@@ -245,16 +232,12 @@ class Planner {
       throw errorf("'data' does not have the state's type")
           .found(type_of(id).text())
           .expected(state->type.content().text());
-    Step step;
-    step.kind = Step::Kind::write_state;
+    Source source{id, nullptr};
     if (info_.is_constant(id)) {
-      step.in = {{-1, info_.dense(id)}, {info_.id(state), nullptr}};
-      if (!step.in[0].fixed) step.in[0] = {load(id), nullptr};
-    } else {
-      step.in = {{id, nullptr}, {info_.id(state), nullptr}};
+      source = {-1, info_.dense(id)};
+      if (!source.fixed) source = {load(id), nullptr};
     }
-    step.types = {state->type.content()};
-    emit(std::move(step), op);
+    emit({WriteState{}, {source, {info_.id(state), nullptr}}, {state->type.content()}}, op);
     return true;
   }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/buffer.h"
@@ -34,20 +35,28 @@ struct Source {
 class FusedKernel;
 struct Plan;
 
-struct Step {
-  enum class Kind : uint8_t { kernel, load_weight, read_state, write_state, fused };
-
-  Kind kind = Kind::kernel;
+// The kinds of work that a step can be.
+struct RunOp {  // one operation, by its kernel
   OpBinding binding;
-  std::vector<Source> in;
-  std::vector<Type> types;  // of the outputs
-  std::vector<int> out;     // value numbers
   void (*run)(const OpCall&) = nullptr;
-  std::shared_ptr<const StoredTensor> weight;  // load_weight
-  const Operation* operation = nullptr;        // for messages
-  std::shared_ptr<const FusedKernel> fused;    // several operations as one
-  std::shared_ptr<const Plan> plain;           // those operations, for what `fused` does not take
-  int writes = -1;                             // the state that `fused` changes in place
+};
+struct LoadWeight {  // a weight, expanded into out[0]
+  std::shared_ptr<const StoredTensor> weight;
+};
+struct ReadState {};   // the state in[0], copied to out[0]
+struct WriteState {};  // in[0], copied into the state in[1]
+struct RunFused {      // several operations as one
+  std::shared_ptr<const FusedKernel> kernel;
+  std::shared_ptr<const Plan> plain;  // those operations, for what the kernel does not take
+  int writes = -1;                    // the state that it changes in place
+};
+
+struct Step {
+  std::variant<RunOp, LoadWeight, ReadState, WriteState, RunFused> work;
+  std::vector<Source> in;
+  std::vector<Type> types;               // of the outputs
+  std::vector<int> out;                  // value numbers
+  const Operation* operation = nullptr;  // for messages
 };
 
 struct Plan {

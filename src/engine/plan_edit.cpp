@@ -41,8 +41,9 @@ void PlanEdit::drop(int i) {
 }
 
 bool PlanEdit::is(int i, std::string_view op) const {
-  return i >= 0 && !removed_[static_cast<size_t>(i)] && step(i).kind == Step::Kind::kernel &&
-         step(i).binding.op->name == op;
+  if (i < 0 || removed_[static_cast<size_t>(i)]) return false;
+  const auto* work = std::get_if<RunOp>(&step(i).work);
+  return work && work->binding.op->name == op;
 }
 
 int PlanEdit::root(int id) const {
@@ -100,15 +101,17 @@ bool PlanEdit::owns_state(int state) const {
 
 bool PlanEdit::changed_between(int id, int first, int last) const {
   for (const int user : users(id)) {
-    const Step& s = step(user);
-    if (user > first && user < last && (s.kind == Step::Kind::write_state || s.writes == root(id)))
-      return true;
+    if (user <= first || user >= last) continue;
+    const auto* fused = std::get_if<RunFused>(&step(user).work);
+    if (writes_state(user) || (fused && fused->writes == root(id))) return true;
   }
   return false;
 }
 
 int PlanEdit::operand(int step, std::string_view param, int i) const {
-  const OpBinding& b = this->step(step).binding;
+  const auto* work = std::get_if<RunOp>(&this->step(step).work);
+  if (!work) return -1;
+  const OpBinding& b = work->binding;
   for (size_t p = 0; p < b.version->params.size(); ++p)
     if (b.version->params[p].name == param) return i < b.ranges[p].count ? b.ranges[p].begin + i : -1;
   return -1;
@@ -123,7 +126,7 @@ const Source& PlanEdit::input(int step, std::string_view param, int i) const {
 const Type& PlanEdit::input_type(int step, std::string_view param, int i) const {
   static const Type none;
   const int k = operand(step, param, i);
-  return k < 0 ? none : this->step(step).binding.operands[static_cast<size_t>(k)].type;
+  return k < 0 ? none : binding(step).operands[static_cast<size_t>(k)].type;
 }
 
 int PlanEdit::count(int step, std::string_view param) const {
@@ -151,9 +154,8 @@ void PlanEdit::replace(const std::vector<int>& steps, Step fused, int at) {
     }
     plain->steps.push_back(std::move(plan_.steps[static_cast<size_t>(steps[n])]));
   }
-  fused.kind = Step::Kind::fused;
   fused.operation = plain->steps.back().operation;
-  fused.plain = std::move(plain);
+  std::get<RunFused>(fused.work).plain = std::move(plain);
   plan_.steps[static_cast<size_t>(at)] = std::move(fused);
   removed_[static_cast<size_t>(at)] = false;
   add(at);

@@ -23,6 +23,9 @@ class PlanEdit {
   int size() const { return static_cast<int>(plan_.steps.size()); }
   const Step& step(int i) const { return plan_.steps[static_cast<size_t>(i)]; }
   bool is(int i, std::string_view op) const;  // a step that runs this op by its own kernel; i may be -1
+  bool writes_state(int i) const { return std::holds_alternative<WriteState>(step(i).work); }
+  // Of a step that runs one op.
+  const OpBinding& binding(int i) const { return std::get<RunOp>(step(i).work).binding; }
 
   // Views: the value whose memory a value shares, and where in it it starts.
   int root(int id) const;
@@ -42,7 +45,7 @@ class PlanEdit {
   // A step between the two, neither of them included, changes the value's memory.
   bool changed_between(int id, int first, int last) const;
 
-  // Operands of a step, by parameter.
+  // Operands of a step that runs one op, by parameter; nothing for other steps.
   const Source& input(int step, std::string_view param, int i = 0) const;
   const Type& input_type(int step, std::string_view param, int i = 0) const;
   int count(int step, std::string_view param) const;
@@ -51,11 +54,11 @@ class PlanEdit {
   auto with_call(int step, F f) const {
     std::vector<const void*> data;
     for (const Source& s : this->step(step).in) data.push_back(s.fixed);
-    return f(OpCall(this->step(step).binding, data));
+    return f(OpCall(binding(step), data));
   }
 
   // Puts `fused` at the place of step `at` and takes `steps` (in order, `at` among them) out. What they make
-  // and nobody else looks at is made no more. Sets `fused.plain`.
+  // and nobody else looks at is made no more. `fused` is a RunFused, whose plain way they become.
   void replace(const std::vector<int>& steps, Step fused, int at);
   void remove(int step);
   // From step `at` on, `id` is a view of `of`; it is computed no longer.

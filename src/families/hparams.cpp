@@ -90,8 +90,6 @@ Hparams::Hparams(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
   }
 }
 
-const Json& Hparams::config() const { return text_ ? *text_ : checkpoint_.config(); }
-
 std::string Hparams::spelled(const Key& key) const {
   switch (checkpoint_.naming()) {
     case Naming::gguf: return *key.gguf ? checkpoint_.architecture() + "." + key.gguf : "";

@@ -89,9 +89,6 @@ class Hparams {
   const std::string& file() const { return checkpoint_.metadata_file(); }
   Error missing(const Key& key) const;
 
-  // config.json, or its "text_config"; Error for GGUF. Ask find_object() and the lists instead: this will go.
-  const nlohmann::ordered_json& config() const;
-
  private:
   // The key as this checkpoint spells it; empty where its naming has none.
   std::string spelled(const Key& key) const;

@@ -274,7 +274,8 @@ class ProgramReader {
 }  // namespace
 
 Program decode_program(std::string_view message, const BlobOpener& blobs) {
-  return at_place([] { return std::string("program"); }, [&] { return ProgramReader(blobs).program(message); });
+  return at_place([] { return std::string("program"); },
+                  [&] { return ProgramReader(blobs).program(message); });
 }
 
 }  // namespace anemone

@@ -60,22 +60,24 @@ inline constexpr std::string_view kWeightFile = "Data/com.apple.CoreML/weights/w
 // Where a constant of the program lies in the package that was written.
 struct WeightPlace {
   std::string function;
-  std::string value;    // the first result of the operation that holds it; empty: it is an attribute of the function
-  std::string param;    // empty for the value of a const; "data", "scale" … of a constexpr operation
-  std::string file;     // inside the package
+  std::string value;  // the first result of the operation that holds it; empty: an attribute of the function
+  std::string param;  // empty for the value of a const; "data", "scale" … of a constexpr operation
+  std::string file;   // inside the package
   uint64_t offset = 0;  // of the first byte of its data
   uint64_t bytes = 0;
 };
 
 // What was written.
 struct WriteReport {
-  uint64_t weight_bytes = 0;        // size of weight.bin
-  uint64_t blobs = 0;               // records in it
-  uint64_t shared = 0;              // constants that use a record of another one
-  std::vector<WeightPlace> places;  // every constant that went into weight.bin; small ones lie in the program itself
+  uint64_t weight_bytes = 0;  // size of weight.bin
+  uint64_t blobs = 0;         // records in it
+  uint64_t shared = 0;        // constants that use a record of another one
+  // Every constant that went into weight.bin. Small ones lie in the program itself.
+  std::vector<WeightPlace> places;
 
   // Empty when it is not in a weight file. A parameter that takes several values gives the first.
-  const WeightPlace* find(std::string_view function, std::string_view value, std::string_view param = "") const;
+  const WeightPlace* find(std::string_view function, std::string_view value,
+                          std::string_view param = "") const;
 };
 
 // Writes beside `path` and renames when whole. Same program, same bytes. `path` must end in .mlpackage.

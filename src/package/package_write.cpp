@@ -11,8 +11,8 @@
 #include "package/manifest.h"
 #include "package/mil_codec.h"
 #include "package/package.h"
-#include "package/weight_places.h"
 #include "package/weight_layout.h"
+#include "package/weight_places.h"
 #include "package/weight_writer.h"
 #include "package/wire.h"
 

@@ -186,8 +186,9 @@ constexpr OpEvidence kNone;
 std::span<const OpEvidence> all_evidence() { return kTable; }
 
 const OpEvidence& evidence_of(std::string_view op) {
-  const auto it = std::lower_bound(std::begin(kTable), std::end(kTable), op,
-                                   [](const OpEvidence& row, std::string_view name) { return row.op < name; });
+  const auto it =
+      std::lower_bound(std::begin(kTable), std::end(kTable), op,
+                       [](const OpEvidence& row, std::string_view name) { return row.op < name; });
   return it != std::end(kTable) && it->op == op ? *it : kNone;
 }
 

@@ -20,7 +20,8 @@ void find_segments(PlacedFunction& placed) {
   for (size_t i = 0; i < placed.ops.size(); ++i) {
     PlacedOp& op = placed.ops[i];
     const bool ane = op.chosen == Backend::ane;
-    if (placed.segments.empty() || placed.segments.back().ane != ane) placed.segments.push_back({ane, i, i, 0, 0});
+    if (placed.segments.empty() || placed.segments.back().ane != ane)
+      placed.segments.push_back({ane, i, i, 0, 0});
     Segment& segment = placed.segments.back();
     segment.last = i + 1;
     segment.ms += op.cost[op.chosen].ms;

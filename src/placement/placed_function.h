@@ -36,8 +36,8 @@ struct Segment {
 struct PlacedFunction {
   std::vector<PlacedOp> ops;  // those that are placed: no const, no constexpr
   std::vector<Segment> segments;
-  int switches = 0;               // changes of device, the way in and the way out included
-  double ms = 0;                  // estimated, with switches
+  int switches = 0;  // changes of device, the way in and the way out included
+  double ms = 0;     // estimated, with switches
   // Of the operations alone, by device.
   double ane_ms = 0, cpu_ms = 0, unknown_ms = 0;
   size_t ane_ops = 0, cpu_ops = 0, unknown_ops = 0;

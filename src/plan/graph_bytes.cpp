@@ -1,10 +1,13 @@
 #include "plan/graph_bytes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 
 #include "package/description.h"
 #include "package/mil_codec.h"
+#include "plan/shards.h"
 
 namespace anemone {
 namespace {
@@ -60,7 +63,14 @@ uint64_t layers_bytes(const Model& model, bool packed, size_t layers) {
   lower::LayersSpec spec;
   spec.last = layers;
   spec.first_stage = spec.last_stage = true;
-  lower::build_layers(program, "main", model, weights, spec);
+  if (model.generates()) {
+    lower::build_layers(program, "main", model, weights, spec);
+  } else {
+    for (const int64_t length : text_lengths(model)) {
+      spec.tokens = {length, length};
+      lower::build_layers(program, fmt::format("t{}", length), model, weights, spec);
+    }
+  }
   return encoded(program);
 }
 
@@ -83,6 +93,7 @@ GraphBytes graph_bytes(const Model& model, bool packed) {
   const uint64_t one = layers_bytes(model, packed, 1), many = layers_bytes(model, packed, most);
   g.layer = most > 1 ? (many - one) / (most - 1) : one;
   g.layers = one - std::min(one, g.layer);
+  if (!model.generates()) return g;
   const uint64_t head1 = head_bytes(model, packed, 1),
                  head2 = head_bytes(model, packed, model.vocab > 1 ? 2 : 1);
   g.piece = head2 > head1 ? head2 - head1 : head1;

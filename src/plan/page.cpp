@@ -1,10 +1,12 @@
 #include "plan/page.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/staged.h"
+#include "families/weights.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
 
@@ -18,11 +20,31 @@ using Json = nlohmann::ordered_json;
 
 Json graph_json(const GraphBytes& g) { return {g.layers, g.layer, g.head, g.piece}; }
 
+// What differs from layer to layer: the kinds of layers, and which kind each layer is.
+void add_layers(const Model& m, Json& out) {
+  Json kinds = Json::array(), of = Json::array();
+  for (size_t i = 0; i < m.layers.size(); ++i) {
+    Json kind = {{"matrices", Json::array()}, {"vectors", Json::array()}, {"cache", 0}};
+    each_weight(m, i, [&](const WeightUse& w) {
+      if (w.is_matrix)
+        kind["matrices"].push_back({w.ref.rows(), w.ref.columns});
+      else
+        kind["vectors"].push_back(w.elements());
+    });
+    if (const Attention* a = find_attention(m.layers[i])) kind["cache"] = a->kv_heads * lower::cache_width(*a);
+    const auto same = std::find(kinds.begin(), kinds.end(), kind);
+    of.push_back(same - kinds.begin());
+    if (same == kinds.end()) kinds.push_back(std::move(kind));
+  }
+  out["layerKinds"] = std::move(kinds);
+  out["layerOf"] = std::move(of);
+}
+
 Json shape_json(const Planner& planner, const std::string& id) {
   const Model& m = planner.model();
   const ModelSizes sizes = sizes_of(m);
   const StoredForm half = StoredForm::parse("fp16"), packed = StoredForm::parse("int8");
-  return {
+  Json out = {
       {"id", id},
       {"name", m.name.empty() ? m.family : m.name},
       {"family", m.family},
@@ -32,14 +54,14 @@ Json shape_json(const Planner& planner, const std::string& id) {
       {"heads", sizes.heads},
       {"kvHeads", sizes.kv_heads},
       {"headDim", sizes.head_dim},
-      {"cacheWidth", lower::cache_width(*first_attention(m))},
       {"intermediate", sizes.intermediate},
       {"vocab", m.vocab},
       {"context", m.context},
       {"tied", m.vocabulary_head().tied},
-      {"vectors", planner.vectors()},
       {"tokenizer", planner.tokenizer_bytes()},
       {"graph", {{"half", graph_json(planner.graph(half))}, {"packed", graph_json(planner.graph(packed))}}}};
+  add_layers(m, out);
+  return out;
 }
 
 Json chip_json(const Chip& c) {
@@ -92,7 +114,8 @@ Json page_data(const Planner* own, const ModelPlanOptions& o) {
                     {"headRows", o.limits.head_rows},
                     {"manifest", PackageOverhead::manifest},
                     {"weightHeader", PackageOverhead::weight_header},
-                    {"bundleJson", PackageOverhead::bundle_json}};
+                    {"bundleJson", PackageOverhead::bundle_json},
+                    {"bundleJsonLayer", PackageOverhead::bundle_json_layer}};
   data["calibration"] = calibration_json();
   data["start"] = {{"model", own ? "own" : "qwen3-0.6b"},
                    {"chip", o.target.chip->id},

@@ -24,10 +24,16 @@ double count_parameters(const Model& m) {
 // Bytes of keys and values, all layers, for one position.
 double cache_bytes(const Model& m) {
   double total = 0;
+  if (!m.causal()) return total;
   for (const Layer& layer : m.layers)
     if (const Attention* a = find_attention(layer))
       total += static_cast<double>(a->kv_heads) * static_cast<double>(lower::cache_width(*a)) * 4;
   return total;
+}
+
+// What the host reads: it lies in no package.
+bool is_table(const WeightRef& ref, const Embedding& e) {
+  return &ref == &e.tokens || &ref == &e.positions || &ref == &e.types;
 }
 
 int64_t pieces_of(const Shard& shard, int64_t head_rows) {
@@ -58,9 +64,6 @@ Planner::Planner(Model model, uint64_t tokenizer_bytes)
                            parameters, model_.vocab, cache))
         .expected("below 1e13, 16777216 and 1e10");
   parameters_ = static_cast<uint64_t>(parameters);
-  each_weight(model_, 0, [&](const WeightUse& w) {
-    if (!w.is_matrix) vectors_.push_back(w.elements());
-  });
   half_ = graph_bytes(model_, false);
   packed_ = graph_bytes(model_, true);
 }
@@ -81,7 +84,12 @@ uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) con
     });
     bytes += graph(form).layer;
   }
-  if (shard.last == model_.layers.size()) bytes += vector_file_bytes(model_.hidden);  // the final norm
+  if (shard.last < model_.layers.size()) return bytes;
+  if (model_.generates()) return bytes + vector_file_bytes(model_.hidden);  // the final norm
+  each_weight(model_, [&](const WeightUse& w) {  // the norms at both ends and the head
+    if (w.layer >= 0 || is_table(w.ref, model_.embedding)) return;
+    bytes += w.is_matrix ? form.file_bytes(w.ref.rows(), w.ref.columns) : vector_file_bytes(w.elements());
+  });
   return bytes;
 }
 
@@ -117,9 +125,13 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   }
   const auto vocab = static_cast<uint64_t>(model_.vocab), hidden = static_cast<uint64_t>(model_.hidden);
   p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
-  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json;
+  for (const WeightRef* table : {&model_.embedding.positions, &model_.embedding.types})
+    if (*table) p.embedding_bytes += static_cast<uint64_t>(table->rows()) * hidden * 2;
+  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json +
+                   model_.layers.size() * PackageOverhead::bundle_json_layer;
   p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
   p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
+  p.speed_known = model_.generates();
   p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
                        .efficiency = form.efficiency(),
                        .kv_bytes = static_cast<double>(p.kv_bytes),

@@ -65,6 +65,7 @@ struct ModelPlan {
   uint64_t bundle_bytes = 0;
   uint64_t kv_bytes = 0;
   uint64_t memory_bytes = 0;  // weights as read, cache, and what the process itself takes
+  bool speed_known = true;  // false: nobody published runs of models that see a text whole
   TokenCost cost;
   double spread = 0.25;  // of the predicted time, either way
   PlanFit fit;
@@ -83,8 +84,6 @@ class Planner {
   const Model& model() const { return model_; }
   uint64_t parameters() const { return parameters_; }
   uint64_t tokenizer_bytes() const { return tokenizer_bytes_; }
-  // Sizes of the vectors (norms, biases) of a layer.
-  const std::vector<int64_t>& vectors() const { return vectors_; }
   // Of keys and values, all layers, per position of the context.
   uint64_t kv_bytes_per_position() const;
   ModelPlan plan(const ModelPlanOptions& options) const;
@@ -96,13 +95,12 @@ class Planner {
  private:
   Model model_;
   uint64_t parameters_ = 0, tokenizer_bytes_ = 0;
-  std::vector<int64_t> vectors_;
   GraphBytes half_, packed_;  // programs over fp16 constants, over packed ones
 };
 
 // What a package and a bundle hold beside weights and programs.
 struct PackageOverhead {
-  static constexpr uint64_t manifest = 617, weight_header = 64, bundle_json = 3000;
+  static constexpr uint64_t manifest = 617, weight_header = 64, bundle_json = 2000, bundle_json_layer = 800;
 };
 
 // Published limits and rules of thumb; docs/plan.md says where each comes from.

@@ -37,7 +37,7 @@ Json model_json(const PlanSource& source, const Planner& planner) {
           {"intermediate", sizes.intermediate},
           {"vocabulary", m.vocab},
           {"context", m.context},
-          {"tied_head", m.vocabulary_head().tied},
+          {"tied_head", m.generates() && m.vocabulary_head().tied},
           {"stored_bytes", source.stored_bytes},
           {"kv_bytes_per_position", planner.kv_bytes_per_position()}};
 }
@@ -56,7 +56,7 @@ Json plan_json(const ModelPlan& p) {
               {"memory_bytes", p.memory_bytes},
               {"calls_per_token", p.calls()}};
   out["shards"] = {{"layers", shards_json(p.shards.layers)}, {"head", shards_json(p.shards.heads)}};
-  out["predicted"] = {{"tokens_per_second", rounded(p.tokens_per_second(), 0.01)},
+  if (p.speed_known) out["predicted"] = {{"tokens_per_second", rounded(p.tokens_per_second(), 0.01)},
                       {"low", rounded(p.slowest(), 0.01)},
                       {"high", rounded(p.fastest(), 0.01)},
                       {"ms", rounded(p.cost.total_ms(), 0.001)},

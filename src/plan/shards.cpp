@@ -27,6 +27,20 @@ uint64_t ShardPlan::bytes() const {
   return total;
 }
 
+int64_t longest_text(const Model& model) {
+  const Embedding& e = model.embedding;
+  return e.positions ? std::min(model.context, e.positions.rows() - e.first_position) : model.context;
+}
+
+std::vector<int64_t> text_lengths(const Model& model) {
+  const int64_t longest = std::min<int64_t>(longest_text(model), 512);
+  std::vector<int64_t> out;
+  for (const int64_t n : {64, 256})
+    if (n < longest) out.push_back(n);
+  out.push_back(longest);
+  return out;
+}
+
 std::vector<Shard> cut_evenly(std::span<const uint64_t> items, uint64_t limit) {
   const size_t fewest = fill(items, limit).size();
   // The smallest limit that needs no more packages. Items above the limit stand alone at any of these.

@@ -40,6 +40,11 @@ using WeightBytes = std::function<uint64_t(const WeightRef&)>;
 ShardPlan plan_shards(const Model& model, size_t first, size_t last, const WeightBytes& bytes,
                       const ShardLimits& limits);
 
+// Of a model that sees a text whole: the most tokens of a text, and the lengths that texts are padded to where nobody
+// says.
+int64_t longest_text(const Model& model);
+std::vector<int64_t> text_lengths(const Model& model);
+
 // Cuts a row of items into the fewest ranges of at most `limit`, evenly: the `first` and `last` of the result count
 // items.
 std::vector<Shard> cut_evenly(std::span<const uint64_t> items, uint64_t limit);

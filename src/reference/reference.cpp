@@ -28,6 +28,12 @@ std::vector<float> Reference::logits(std::span<const int32_t> ids, const Referen
   return ReferenceSession(*this, options).step(ids);
 }
 
+void expect_next_tokens(const Model& model) {
+  if (!model.generates() || !model.causal())
+    throw errorf("a model of family {} sees a text whole and foresees no token", model.family)
+        .hint("this is for models that write text");
+}
+
 ReferenceSession::ReferenceSession(const Reference& reference, ReferenceOptions options)
     : reference_(reference),
       model_(reference.model_),

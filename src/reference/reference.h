@@ -73,6 +73,9 @@ class Reference {
   Weights weights_;
 };
 
+// Error unless the model foresees the next token of a text.
+void expect_next_tokens(const Model& model);
+
 class ReferenceScope;
 
 // One text on a Reference, which must outlive it.

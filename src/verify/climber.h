@@ -1,7 +1,9 @@
 // The state of a climb, shared by the files that hold the rungs.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,11 +56,21 @@ class LogitTally {
   FigureRow row_;  // sums, until row() divides them
 };
 
+// How large the values inside became, by the names of verify/golden.h, and what a residual scale would do about it.
+void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, double>& largest, Rung& rung);
+// The layers of a step against the truth, of one token or of all that the step took; what is wrong first, or nothing.
+std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_t> token, int64_t layers,
+                           Arithmetic arithmetic);
+
 Rung check_weights_rung(Climber& c);
 Rung check_reference(Climber& c);
 Rung check_stateless(Climber& c);
 Rung check_stateful(Climber& c);
 Rung check_runtime(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made);
 Rung check_text(Climber& c, const std::map<Arithmetic, std::vector<int32_t>>& made);
+// The same for a bundle that sees a text whole: encoder_check.cpp.
+Rung check_encoder_reference(Climber& c);
+Rung check_encoder_layers(Climber& c);
+Rung check_encoder_runtime(Climber& c);
 
 }  // namespace anemone

@@ -183,6 +183,7 @@ void Golden::write(const std::filesystem::path& path) const {
 
 Golden capture(const Reference& reference, std::span<const int32_t> prompt, const CaptureOptions& options) {
   if (prompt.empty()) throw errorf("there are no tokens");
+  expect_next_tokens(reference.model());
   Golden g;
   ReferenceOptions o;
   o.positions = options.positions ? options.positions : static_cast<int64_t>(prompt.size()) + options.steps;
@@ -209,6 +210,7 @@ Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> pro
                            .positions = options.positions ? options.positions : total,
                            .taps = options.layers});
   const BundleInfo& info = stepper.info();
+  expect_kind(info, bundle, {BundleKind::generate});
   if (info.argmax)
     throw errorf("the bundle gives only the best token, not logits: there is no golden to capture")
         .at(bundle.string())

@@ -53,12 +53,12 @@ void open_source(Climber& c) {
 // The prompt, short enough for the bundle; the steps follow it.
 std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
   const int64_t capacity = c.bundle->tiers().back();
-  steps = std::min(c.options.steps, std::max<int64_t>(0, capacity / 2));
+  steps = c.report.generates ? std::min(c.options.steps, std::max<int64_t>(0, capacity / 2)) : 0;
   const int64_t room = capacity - steps;
   std::vector<int32_t> ids = c.options.ids;
   if (ids.empty()) {
     const Ordinary ordinary(c.model.vocab, c.model.hidden,
-                            [&](int64_t id, std::span<float> row) { c.bundle->embedding().read({.id = id}, row); });
+                            [&](int64_t id, std::span<float> row) { c.bundle->embedding().read_token(id, row); });
     std::vector<int64_t> special = c.model.eos;
     for (const auto& id : {c.model.bos, c.model.pad})
       if (id) special.push_back(*id);
@@ -96,8 +96,33 @@ void describe_bundle(Climber& c) {
   r.layers = info.layers;
   r.residual_scale = info.residual_scale;
   r.min_cosine = c.options.min_cosine;
-  r.form = fmt::format("kv {} by {}{}, {} package{}", info.kv, info.kv_write, info.argmax ? ", argmax" : "",
-                       info.stages.size(), info.stages.size() == 1 ? "" : "s");
+  r.generates = info.kind == BundleKind::generate;
+  if (r.generates) {
+    r.form = fmt::format("kv {} by {}{}", info.kv, info.kv_write, info.argmax ? ", argmax" : "");
+  } else {
+    std::string lengths;
+    for (const int64_t n : c.bundle->tiers()) lengths += fmt::format("{}{}", lengths.empty() ? "" : ", ", n);
+    r.form = fmt::format("{} texts of up to {} tokens", kind_name(info.kind), lengths);
+  }
+  r.form += fmt::format(", {} package{}", info.stages.size(), info.stages.size() == 1 ? "" : "s");
+}
+
+std::vector<std::function<Rung()>> rungs_of(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made) {
+  if (c.report.generates)
+    return {[&c] { return check_weights_rung(c); },        [&c] { return check_reference(c); },
+            [&c] { return check_stateless(c); },           [&c] { return check_stateful(c); },
+            [&c, &made] { return check_runtime(c, made); }, [&c, &made] { return check_text(c, made); }};
+  const auto skipped = [](const char* why) {
+    return [why] {
+      Rung rung;
+      rung.verdict = Verdict::skipped;
+      rung.summary = why;
+      return rung;
+    };
+  };
+  return {[&c] { return check_weights_rung(c); },    [&c] { return check_encoder_reference(c); },
+          [&c] { return check_encoder_layers(c); },  skipped("the model sees a text whole: there is no cache"),
+          [&c] { return check_encoder_runtime(c); }, skipped("the bundle writes no text")};
 }
 
 }  // namespace
@@ -219,6 +244,10 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
     c.truth.prompt = static_cast<int64_t>(c.truth.ids.size());
     c.truth.origin = options.source.filename().string();
   } else {
+    if (!c.report.generates)
+      throw errorf("a golden holds logits of a vocabulary, and this bundle gives none")
+          .at(path.string())
+          .hint("use --source MODEL");
     if (!options.ids.empty())
       throw errorf("a golden brings its own tokens")
           .hint("give the text to `anemone golden`, or use --source");
@@ -239,12 +268,9 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
   c.report.prompt = c.truth.prompt;
 
   std::map<Arithmetic, std::vector<int32_t>> made;
-  const std::function<Rung()> rungs[] = {
-      [&] { return check_weights_rung(c); },  [&] { return check_reference(c); },
-      [&] { return check_stateless(c); },     [&] { return check_stateful(c); },
-      [&] { return check_runtime(c, made); }, [&] { return check_text(c, made); }};
+  const std::vector<std::function<Rung()>> rungs = rungs_of(c, made);
   for (int number = 1; number <= 6; ++number) {
-    c.report.rungs.push_back(climb(c, number, rungs[number - 1]));
+    c.report.rungs.push_back(climb(c, number, rungs[static_cast<size_t>(number - 1)]));
     if (c.report.rungs.back().verdict == Verdict::failed) break;
   }
   return std::move(c.report);

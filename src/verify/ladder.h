@@ -11,6 +11,8 @@
 //   5 runtime    the runtime's own Session makes text: finite, not one token over and over, each token among the
 //                truth's five best
 //   6 text       that text is the truth's greedy text
+// Of a bundle that sees a text whole, rung 3 looks at all tokens of a text, hidden states and head included; rung 5 is the
+// runtime's Encoder in every length, with padding and without; 4 and 6 are skipped.
 // Rungs 3 to 6 are climbed in fp32 arithmetic (is the graph right?) and in fp16 (does it survive half?).
 #pragma once
 
@@ -69,6 +71,7 @@ struct FigureRow {
   double mean_abs = 0, max_abs = 0;
   double psnr = 0;     // mean
   bool values = true;  // false: only the best token is known
+  bool choices = true;  // false: vectors, of which none is the best
 };
 
 struct Rung {
@@ -98,6 +101,7 @@ struct LayerMagnitude {
 
 struct VerifyReport {
   std::string bundle, source, precision, form, name;
+  bool generates = true;  // false: it sees a text whole
   int64_t layers = 0, prompt = 0, steps = 0;
   double residual_scale = 1, min_cosine = kMinCosine;
   std::vector<Rung> rungs;

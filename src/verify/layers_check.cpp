@@ -29,7 +29,7 @@ constexpr Part kParts[] = {
 int64_t token_to_look_at(const Climber& c) {
   const BundleInfo& info = c.bundle->info();
   const Ordinary ordinary(info.vocab, info.hidden,
-                          [&](int64_t id, std::span<float> row) { c.bundle->embedding().read({.id = id}, row); });
+                          [&](int64_t id, std::span<float> row) { c.bundle->embedding().read_token(id, row); });
   for (int64_t t = c.truth.prompt - 1; t > 0 && t > c.truth.prompt - 9; --t)
     if (ordinary(c.truth.ids[static_cast<size_t>(t)]) && c.truth.logits.has(t)) return t;
   return c.truth.prompt - 1;
@@ -110,7 +110,9 @@ std::vector<LayerMagnitude> magnitudes_of(const Climber& c, int64_t layers,
   return out;
 }
 
-void measure(Climber& c, int64_t layers, const std::map<std::string, double>& largest, Rung& rung) {
+}  // namespace
+
+void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, double>& largest, Rung& rung) {
   constexpr size_t kTokens = 16;  // the first is the largest as a rule, and sums take their time
   c.report.magnitudes = magnitudes_of(c, layers, largest);
   const double scale = c.report.residual_scale;
@@ -162,15 +164,15 @@ void measure(Climber& c, int64_t layers, const std::map<std::string, double>& la
   rung.notes.push_back(note);
 }
 
-// The layers of one step against the truth; what is wrong first, or nothing.
-std::string compare_layers(Climber& c, const StepResult& r, int64_t token, int64_t layers, Arithmetic a) {
+std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_t> token, int64_t layers,
+                           Arithmetic a) {
   std::string problem;
   const auto look = [&](const std::string& name, double bar,
                         const std::string& what) -> std::optional<Figures> {
     const Golden::Rows* rows = c.truth.find(name);
     const auto it = r.inner.find(name);
-    if (!rows || !rows->has(token) || it == r.inner.end()) return std::nullopt;
-    const Figures f = compare(it->second, rows->row(token));
+    if (!rows || (token && !rows->has(*token)) || it == r.inner.end()) return std::nullopt;
+    const Figures f = compare(it->second, token ? rows->row(*token) : std::span(rows->values));
     if (problem.empty() && !f.within(bar))
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), text(f));
     return f;
@@ -191,8 +193,6 @@ std::string compare_layers(Climber& c, const StepResult& r, int64_t token, int64
   return problem;
 }
 
-}  // namespace
-
 Rung check_stateless(Climber& c) {
   Rung rung;
   const int64_t token = token_to_look_at(c);
@@ -212,7 +212,7 @@ Rung check_stateless(Climber& c) {
     const StepResult r =
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     for (const auto& [name, value] : r.magnitude) largest[name] = std::max(largest[name], value);
-    if (measuring) measure(c, layers, largest, rung);
+    if (measuring) measure_magnitudes(c, layers, largest, rung);
     std::string problem = compare_layers(c, r, token, layers, a);
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     if (c.truth.logits.has(token)) {

@@ -100,6 +100,7 @@ double negative_log_likelihood(std::span<const float> logits, int32_t id) {
 
 Perplexity perplexity(std::shared_ptr<const Bundle> bundle, std::span<const int32_t> ids,
                       const PerplexityOptions& options) {
+  expect_kind(bundle->info(), bundle->path(), {BundleKind::generate});
   if (bundle->info().argmax)
     throw errorf("the bundle gives only the best token, not logits: there is no perplexity to compute")
         .at(bundle->path().string())
@@ -119,6 +120,7 @@ Perplexity perplexity(std::shared_ptr<const Bundle> bundle, std::span<const int3
 
 Perplexity perplexity(const Reference& reference, std::span<const int32_t> ids,
                       const PerplexityOptions& options) {
+  expect_next_tokens(reference.model());
   const int64_t most = std::max<int64_t>(2, reference.model().context);
   return measure(ids, options, most, [&](int64_t tokens) -> Window {
     auto session = std::make_shared<ReferenceSession>(reference, ReferenceOptions{.positions = tokens});

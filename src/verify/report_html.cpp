@@ -120,17 +120,18 @@ std::string figures_table(const VerifyReport& r) {
   std::string rows;
   for (const Rung& rung : r.rungs)
     for (const FigureRow& f : rung.rows) {
-      rows += fmt::format(
-          "<tr><td>{}</td><td class=\"left\">{}</td><td>{}</td><td>{}</td><td>{:.0f}%</td><td>{:.0f}%</td>",
-          rung.number, html_escaped(f.what), arithmetic_name(f.arithmetic), f.positions, 100 * f.same_best,
-          100 * f.overlap);
+      rows += fmt::format("<tr><td>{}</td><td class=\"left\">{}</td><td>{}</td><td>{}</td>", rung.number,
+                          html_escaped(f.what), arithmetic_name(f.arithmetic), f.positions);
+      rows += f.choices ? fmt::format("<td>{:.0f}%</td><td>{:.0f}%</td>", 100 * f.same_best, 100 * f.overlap)
+                        : std::string("<td>–</td><td>–</td>");
       rows += f.values
                   ? fmt::format("<td>{:.6f}</td><td>{:.6f}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n",
                                 f.cosine, f.worst_cosine, number(f.mean_abs), number(f.max_abs), f.psnr)
                   : std::string("<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td></tr>\n");
     }
   if (rows.empty()) return "";
-  return "<h2>Logits</h2><div class=\"scroll\"><table><thead><tr><th>rung</th><th "
+  return fmt::format("<h2>{}</h2>", r.generates ? "Logits" : "Results") +
+         "<div class=\"scroll\"><table><thead><tr><th>rung</th><th "
          "class=\"left\">what</th><th>arithmetic"
          "</th><th>tokens</th><th>argmax</th><th>top 5</th><th>cosine</th><th>worst</th><th>mean "
          "|e|</th><th>max |e|</th>"
@@ -159,9 +160,9 @@ std::string layers_table(const VerifyReport& r) {
     rows += fmt::format("<td>{} {}</td><td>{}×</td><td>{}×</td></tr>\n", number(m.value.value), m.value.where,
                         number(m.half_headroom()), number(m.accumulator_headroom()));
   }
-  return "<h2>Layers</h2><p class=\"soft\">Cosines at one token of the prompt.</p><div "
-         "class=\"scroll\"><table><thead><tr>" +
-         head + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
+  return fmt::format("<h2>Layers</h2><p class=\"soft\">Cosines {}.</p>",
+                     r.generates ? "at one token of the prompt" : "over all tokens of the text") +
+         "<div class=\"scroll\"><table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
 std::string weights_table(const VerifyReport& r) {
@@ -190,9 +191,10 @@ std::string verdict_box(const VerifyReport& r) {
   if (failed != r.rungs.end())
     return fmt::format("<div class=\"verdict failed\"><strong>Failed at rung {}, {}</strong>{}</div>\n",
                        failed->number, failed->name, html_escaped(failed->summary));
-  return fmt::format("<div class=\"verdict {}\"><strong>{}</strong>{} tokens of prompt, {} decoded.</div>\n",
-                     warned ? "warning" : "", warned ? "Passed, with a warning" : "Passed", r.prompt,
-                     r.steps);
+  const std::string tokens = r.generates ? fmt::format("{} tokens of prompt, {} decoded", r.prompt, r.steps)
+                                         : fmt::format("{} tokens", r.prompt);
+  return fmt::format("<div class=\"verdict {}\"><strong>{}</strong>{}.</div>\n", warned ? "warning" : "",
+                     warned ? "Passed, with a warning" : "Passed", tokens);
 }
 
 }  // namespace

@@ -16,9 +16,11 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 Json to_json(const FigureRow& f) {
   Json out = {{"what", f.what},
               {"arithmetic", arithmetic_name(f.arithmetic)},
-              {"positions", f.positions},
-              {"argmax_equal", f.same_best},
-              {"top5_overlap", f.overlap}};
+              {"positions", f.positions}};
+  if (f.choices) {
+    out["argmax_equal"] = f.same_best;
+    out["top5_overlap"] = f.overlap;
+  }
   if (!f.values) return out;
   out["cosine"] = number(f.cosine);
   out["worst_cosine"] = number(f.worst_cosine);

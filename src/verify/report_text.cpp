@@ -88,10 +88,12 @@ std::string figure_lines(const VerifyReport& r) {
     for (const FigureRow& f : rung.rows) {
       if (out.empty())
         out = fmt::format("\n  {:<4} {:<30} {:<5} {:>5} {:>6} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "rung",
-                          "logits", "arith", "count", "argmax", "top 5", "cosine", "mean|e|", "max|e|",
+                          r.generates ? "logits" : "values", "arith", "count", "argmax", "top 5", "cosine", "mean|e|", "max|e|",
                           "PSNR dB");
-      out += fmt::format("  {:<4} {:<30.30} {:<5} {:>5} {:>5.0f}% {:>5.0f}% ", rung.number, f.what,
-                         arithmetic_name(f.arithmetic), f.positions, 100 * f.same_best, 100 * f.overlap);
+      out += fmt::format("  {:<4} {:<30.30} {:<5} {:>5} ", rung.number, f.what, arithmetic_name(f.arithmetic),
+                         f.positions);
+      out += f.choices ? fmt::format("{:>5.0f}% {:>5.0f}% ", 100 * f.same_best, 100 * f.overlap)
+                       : fmt::format("{:>6} {:>6} ", "-", "-");
       out += f.values ? fmt::format("{:>8.5f} {:>8} {:>8} {:>8.1f}\n", f.cosine, number(f.mean_abs),
                                     number(f.max_abs), f.psnr)
                       : fmt::format("{:>8} {:>8} {:>8} {:>8}\n", "-", "-", "-", "-");
@@ -172,10 +174,9 @@ std::string report_text(const VerifyReport& r, bool detail, bool brief) {
                                         r.precision, r.form),
                             2) +
                     "\n";
-  out += wrapped(fmt::format("against {}: {} tokens of prompt, {} decoded; {:.1f} s", r.source, r.prompt,
-                             r.steps, seconds),
-                 2) +
-         "\n\n";
+  const std::string tokens = r.generates ? fmt::format("{} tokens of prompt, {} decoded", r.prompt, r.steps)
+                                         : fmt::format("{} tokens", r.prompt);
+  out += wrapped(fmt::format("against {}: {}; {:.1f} s", r.source, tokens, seconds), 2) + "\n\n";
   out += rung_lines(r);
   const bool weights_failed = !r.weights.empty() && !r.weights.front().problem.empty();
   if (detail || weights_failed) out += weight_lines(r);

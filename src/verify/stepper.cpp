@@ -60,10 +60,10 @@ Stepper::Stepper(const std::filesystem::path& path, const StepperOptions& option
 
 const CallShape& Stepper::shape_for(int64_t positions) const {
   for (const CallShape& shape : shapes_)
-    if (shape.context >= positions) return shape;
-  throw errorf("{} tokens do not fit the bundle's context", positions)
+    if (shape.positions() >= positions) return shape;
+  throw errorf("{} tokens do not fit the bundle", positions)
       .at(path().string())
-      .expected(fmt::format("at most {}", shapes_.back().context))
+      .expected(fmt::format("at most {}", shapes_.back().positions()))
       .hint("give a shorter text, or fewer steps");
 }
 
@@ -133,8 +133,11 @@ Array Stepper::embedded(const Pass& pass) const {
   const int64_t hidden = info().hidden;
   Array x(DType::fp32, {1, hidden, pass.width, 1});
   std::vector<float> row(static_cast<size_t>(hidden));
-  for (int64_t t = 0; t < pass.tokens; ++t) {
-    bundle_->embedding().read({.id = pass.ids[static_cast<size_t>(t)], .position = pass.position + t}, row);
+  // Without a cache padding is a token like others, seen by none; with one, columns of zeros.
+  const int64_t filled = pass.shape.context ? pass.tokens : pass.width;
+  for (int64_t t = 0; t < filled; ++t) {
+    const int32_t id = pass.ids[t < pass.tokens ? static_cast<size_t>(t) : 0];
+    bundle_->embedding().read({.id = id, .position = pass.position + t}, row);
     for (int64_t c = 0; c < hidden; ++c)
       x.values<float>()[static_cast<size_t>(c * pass.width + t)] = row[static_cast<size_t>(c)];
   }
@@ -142,6 +145,16 @@ Array Stepper::embedded(const Pass& pass) const {
 }
 
 Array Stepper::mask_for(const Reach& reach, const Pass& pass) const {
+  if (!reach.causal()) {
+    const bool band = reach.kind == Reach::Kind::band;
+    const int64_t rows = band ? pass.width : 1;
+    Array mask(DType::fp32, {1, 1, rows, pass.width});
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t j = 0; j < pass.width; ++j)
+        mask.values<float>()[static_cast<size_t>(t * pass.width + j)] =
+            j >= pass.tokens || (band && std::abs(j - std::min(t, pass.tokens - 1)) > reach.size) ? kMaskedOut : 0.0f;
+    return mask;
+  }
   const int64_t context = pass.shape.context;
   Array mask(DType::fp32, {1, 1, pass.width, context});
   for (int64_t t = 0; t < pass.width; ++t)
@@ -153,8 +166,16 @@ Array Stepper::mask_for(const Reach& reach, const Pass& pass) const {
   return mask;
 }
 
+Array Stepper::pool_for(const Pass& pass) const {
+  Array pool(DType::fp32, {1, 1, pass.width, 1});
+  const bool first = info().pooling == Pooling::first;
+  for (int64_t t = 0; t < (first ? 1 : pass.tokens); ++t)
+    pool.values<float>()[static_cast<size_t>(t)] = first ? 1.0f : 1.0f / static_cast<float>(pass.tokens);
+  return pool;
+}
+
 Array Stepper::rotation(const RopeTable& rope, bool cosine, const Pass& pass) const {
-  const int64_t positions = options_.positions ? options_.positions : shapes_.back().context;
+  const int64_t positions = options_.positions ? options_.positions : shapes_.back().positions();
   const bool far = !rope.long_frequencies.empty() && positions > rope.original_context;
   const std::vector<double>& f = far ? rope.long_frequencies : rope.frequencies;
   const auto pairs = static_cast<int64_t>(f.size());
@@ -184,6 +205,7 @@ Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass&
     case Role::Kind::cos: return rotation(info().ropes.at(role.index), true, pass);
     case Role::Kind::sin: return rotation(info().ropes.at(role.index), false, pass);
     case Role::Kind::mask: return mask_for(info().masks.at(role.index), pass);
+    case Role::Kind::pool: return pool_for(pass);
     case Role::Kind::position: return Array::from<int32_t>({1}, {static_cast<int32_t>(pass.position)});
     case Role::Kind::write: {
       Array write(DType::fp32, {1, 1, pass.shape.context, pass.width});
@@ -304,6 +326,24 @@ void Stepper::take_inner(size_t index, const std::string& function, const Predic
   }
 }
 
+void Stepper::take_text(const StageFunction& function, const Prediction& result, const Pass& pass,
+                        StepResult& out) const {
+  const auto rows = [&](const Port& port, int64_t count) {
+    const Array& array = result.at(port.name);
+    const int64_t width = array.shape().at(1), columns = array.shape().at(2);
+    std::vector<float> values(static_cast<size_t>(count * width));
+    for (int64_t t = 0; t < count; ++t)
+      for (int64_t c = 0; c < width; ++c)
+        values[static_cast<size_t>(t * width + c)] = array.values<float>()[static_cast<size_t>(c * columns + t)];
+    return values;
+  };
+  for (const Port& port : function.interface.outputs) {
+    if (port.role.kind == Role::Kind::stream) out.hidden = rows(port, pass.tokens);
+    if (port.role.kind == Role::Kind::pooled) out.pooled = rows(port, 1);
+    if (port.role.kind == Role::Kind::classes) out.classes = rows(port, info().pooling ? 1 : pass.tokens);
+  }
+}
+
 // Of a bundle that picks, its logits are looked up inside, where they have names.
 void Stepper::take_logits(const StageFunction& function, size_t stage, const Prediction& result, const Pass& pass,
                           StepResult& out) const {
@@ -356,12 +396,13 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
   const auto tokens = static_cast<int64_t>(ids.size());
   const int64_t width = std::max(tokens, shape.least_tokens);
   ANEMONE_CHECK(tokens > 0 && width <= shape.most_tokens && caches.context == shape.context);
-  if (position < 0 || position + tokens > shape.context)
-    throw errorf("the context of {} tokens is full", shape.context).at(path().string());
+  if (position < 0 || position + tokens > shape.positions())
+    throw errorf("the context of {} tokens is full", shape.positions()).at(path().string());
   const Pass pass{shape, ids, position, tokens, width};
   StepResult out;
   Array stream = embedded(pass);
   if (options_.taps) {
+    // With a norm of its own behind the tables, the layers' package names what comes out of it.
     std::vector<float>& rows = out.inner["embed_out"];
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t c = 0; c < info().hidden; ++c)
@@ -369,13 +410,18 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
             static_cast<float>(static_cast<double>(stream.values<float>()[static_cast<size_t>(c * width + t)]) /
                                info().residual_scale));
   }
-  out.logits.resize(static_cast<size_t>(tokens * info().vocab));
+  const bool generates = info().kind == BundleKind::generate;
+  if (generates) out.logits.resize(static_cast<size_t>(tokens * info().vocab));
   std::vector<float> best_value(static_cast<size_t>(tokens), -INFINITY);
   if (info().argmax) out.best.assign(static_cast<size_t>(tokens), -1);
   for (size_t s = 0; s < info().stages.size(); ++s) {
     const Prediction result = run_stage(s, pass, stream, caches, out);
     if (!info().stages[s].has_head()) continue;
     const StageFunction& f = bundle_->function(s, width, shape.context);
+    if (!generates) {
+      take_text(f, result, pass, out);
+      continue;
+    }
     take_logits(f, s, result, pass, out);
     if (info().argmax) take_best(f, result, pass, best_value, out);
   }

@@ -36,7 +36,10 @@ struct StepperOptions {
 struct CallShape {
   std::string function;  // its name in the first stage
   int64_t least_tokens = 1, most_tokens = 1;
-  int64_t context = 0;
+  int64_t context = 0;  // 0: there is no cache, a text is seen whole
+
+  // Most positions of a text.
+  int64_t positions() const { return context ? context : most_tokens; }
 };
 
 // What one layer remembers.
@@ -61,6 +64,8 @@ struct Caches {
 struct StepResult {
   std::vector<float> logits;  // [tokens, vocab]; of a bundle that picks, where its head's values have names
   std::vector<int64_t> best;  // [tokens], of a bundle that picks: its own choice
+  // Of a bundle that sees a text whole: the stream at the end [tokens, hidden], and what its head gives of it.
+  std::vector<float> hidden, pooled, classes;
   // By the names of verify/golden.h, [tokens, width], in the model's own scale: what a residual scale does is
   // undone. Those that the shards name, with StepperOptions::taps.
   std::map<std::string, std::vector<float>> inner;
@@ -81,7 +86,8 @@ class Stepper {
   const CallShape& shape_for(int64_t positions) const;
 
   Caches empty_caches(const CallShape& shape) const;
-  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded.
+  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded, with other
+  // tokens than the runtime takes for it.
   StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position, Caches& caches) const;
 
  private:
@@ -98,6 +104,7 @@ class Stepper {
                   const Caches& caches) const;
   Array embedded(const Pass& pass) const;
   Array mask_for(const Reach& reach, const Pass& pass) const;
+  Array pool_for(const Pass& pass) const;
   Array rotation(const RopeTable& rope, bool cosine, const Pass& pass) const;
   std::span<float> remembered(const Role& role, size_t index, Caches& caches) const;
   std::span<const float> remembered(const Role& role, size_t index, const Caches& caches) const;
@@ -108,6 +115,7 @@ class Stepper {
                    StepResult& out) const;
   void take_best(const StageFunction& function, const Prediction& result, const Pass& pass,
                  std::vector<float>& best_value, StepResult& out) const;
+  void take_text(const StageFunction& function, const Prediction& result, const Pass& pass, StepResult& out) const;
   void take_inner(size_t stage, const std::string& function, const Prediction& result, const Pass& pass,
                   StepResult& out) const;
   void set_states(size_t stage, const StageFunction& function, Caches& caches) const;

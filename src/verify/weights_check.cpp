@@ -90,7 +90,7 @@ Expected expected_of(const Stage& stage, const Model& model, const BundleInfo& i
     spec.last_stage = stage.last_layer == last;
     lower::build_layers(scratch, "layers", model, recorder, spec);
   }
-  if (stage.has_head()) {
+  if (stage.has_head() && model.generates()) {
     lower::HeadSpec spec;
     spec.first_row = model.vocab;
     for (const Port& port : stage.functions.at(0).interface.outputs) {
@@ -278,29 +278,42 @@ class Checker {
 
   void embedding() {
     const BundleInfo& info = bundle_.info();
-    WeightFigures w;
-    w.name = "embedding";
-    w.package = info.tokens.file;
-    w.form = info.tokens.dtype;
-    const TensorReader& tensor = checkpoint_.tensor(model_.embedding.tokens.tensor);
-    w.tensor = tensor_name(tensor, model_.embedding.tokens);
-    w.count = info.vocab * info.hidden;
     if (info.vocab != model_.vocab || info.hidden != model_.hidden)
       throw errorf("the bundle was made from another model")
           .at(bundle_.path().string())
           .found(fmt::format("vocabulary {}, hidden {}", info.vocab, info.hidden))
           .expected(fmt::format("vocabulary {}, hidden {}", model_.vocab, model_.hidden));
-    const double factor = model_.embedding.scale * info.residual_scale;
-    judge(w, over_rows(info.vocab, pool_, [&](int64_t begin, int64_t end, Sums& sums) {
-            std::vector<float> want(static_cast<size_t>((end - begin) * info.hidden));
-            std::vector<float> have(static_cast<size_t>(info.hidden));
-            read_rows(tensor, model_.embedding.tokens, begin, end, want);
+    const Embedding& e = model_.embedding;
+    const EmbeddingReader& reader = bundle_.embedding();
+    table("embedding", info.tokens, e.tokens, e.scale * info.residual_scale,
+          [&](int64_t row, std::span<float> out) { reader.read_token(row, out); });
+    if (e.positions)
+      table("positions", info.positions, e.positions, info.residual_scale,
+            [&](int64_t row, std::span<float> out) { reader.read_position(row, out); });
+    if (e.types)
+      table("types", info.types, e.types, info.residual_scale,
+            [&](int64_t row, std::span<float> out) { reader.read_type(row, out); });
+  }
+
+  // A table that the host reads, row by row.
+  void table(const char* name, const EmbeddingTable& stored, const WeightRef& ref, double factor,
+             const std::function<void(int64_t, std::span<float>)>& read) {
+    const TensorReader& tensor = checkpoint_.tensor(ref.tensor);
+    WeightFigures w;
+    w.name = name;
+    w.package = stored.file;
+    w.form = stored.dtype;
+    w.tensor = tensor_name(tensor, ref);
+    w.count = ref.rows() * ref.columns;
+    judge(w, over_rows(ref.rows(), pool_, [&](int64_t begin, int64_t end, Sums& sums) {
+            std::vector<float> want(static_cast<size_t>((end - begin) * ref.columns));
+            std::vector<float> have(static_cast<size_t>(ref.columns));
+            read_rows(tensor, ref, begin, end, want);
             for (int64_t r = begin; r < end; ++r) {
-              bundle_.embedding().read({.id = r}, have);
-              for (int64_t c = 0; c < info.hidden; ++c)
-                sums.add(
-                    static_cast<double>(want[static_cast<size_t>((r - begin) * info.hidden + c)]) * factor,
-                    have[static_cast<size_t>(c)], false);
+              read(r, have);
+              for (int64_t c = 0; c < ref.columns; ++c)
+                sums.add(static_cast<double>(want[static_cast<size_t>((r - begin) * ref.columns + c)]) * factor,
+                         have[static_cast<size_t>(c)], false);
             }
           }));
     out_.push_back(std::move(w));

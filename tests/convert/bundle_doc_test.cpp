@@ -1,23 +1,25 @@
-// docs/bundle.md is the contract with hosts that do not use our runtime. This test is such a host: it makes every
-// input by the page's rules from bundle.json and the files alone, holds its bytes against those that the page shows,
-// and runs the packages with them; the logits expected are PyTorch's.
+// docs/bundle.md is the contract with hosts that do not use our runtime. Here is such a host (doc_host.h): its inputs are
+// held against the bytes that the page shows, and what the packages make of them against PyTorch's logits. The page's
+// tables of keys and roles are held against the code.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
-#include "anemone/predictor.h"
-#include "base/half.h"
 #include "base/npy.h"
+#include "bundle/bundle_info.h"
 #include "convert/convert.h"
+#include "convert/doc_host.h"
+#include "lower/interface.h"
 #include "support/data.h"
 #include "support/temp_folder.h"
 
 using namespace anemone;
+using namespace anemone::test;
 
 namespace {
 
@@ -28,13 +30,15 @@ const std::vector<int32_t> kPrompt = {0, 1439, 821, 262, 796};  // "In winter th
 constexpr int64_t kNext = 315;                                  // golden.json
 constexpr size_t kGoldenRow = 5;
 
+std::string page() { return slurp(source_dir() / "docs/bundle.md"); }
+
 // What the page shows: "t4/mask" → bytes. A line "call function F, …" opens a call, "name dtype [shape]" an array,
 // groups of four hex digits are its bytes.
 std::map<std::string, std::string> shown_bytes() {
   std::map<std::string, std::string> out;
-  std::istringstream page(slurp(source_dir() / "docs/bundle.md"));
+  std::istringstream lines(page());
   std::string call, key;
-  for (std::string line; std::getline(page, line);) {
+  for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("    ")) {
       key.clear();
       continue;
@@ -62,146 +66,118 @@ std::map<std::string, std::string> shown_bytes() {
   return out;
 }
 
-Array halves(std::vector<int64_t> shape) { return Array(DType::fp16, std::move(shape)); }
+// The rows of the tables below a heading, cut into cells.
+std::vector<std::vector<std::string>> table_below(const std::string& heading) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(page());
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("## ")) inside = line == heading;
+    if (!inside || !line.starts_with("| ")) continue;
+    std::istringstream cells(line.substr(1));
+    rows.emplace_back();
+    for (std::string cell; std::getline(cells, cell, '|');) rows.back().push_back(cell);
+  }
+  REQUIRE(rows.size() > 1);
+  rows.erase(rows.begin());  // the names of the columns
+  return rows;
+}
 
-void put(Array& a, int64_t at, double value) {
-  const uint16_t bits = half_from_float(static_cast<float>(value));
-  std::memcpy(a.bytes().data() + at * 2, &bits, 2);
+// The words in `backquotes`.
+std::vector<std::string> quoted(const std::string& cell) {
+  std::vector<std::string> out;
+  for (size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at + 1)) {
+    const size_t end = cell.find('`', at + 1);
+    out.push_back(cell.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return out;
+}
+
+// "stages[].functions[].name" and so on, of everything below.
+void add_paths(const nlohmann::json& j, const std::string& at, std::set<std::string>& out) {
+  for (const auto& [key, value] : j.items()) {
+    const std::string path = at.empty() ? key : at + "." + key;
+    out.insert(path);
+    if (value.is_object()) add_paths(value, path, out);
+    if (value.is_array())
+      for (const auto& item : value)
+        if (item.is_object()) add_paths(item, path + "[]", out);
+  }
+}
+
+// A bundle in which everything that may be left out is there.
+BundleInfo full_info() {
+  BundleInfo b;
+  b.tokens = {"embedding.bin", "int8", "embedding_scales.bin", 2};
+  b.embedding_parts = {{"head_00.mlpackage/weight.bin", 64, 128, 0, 2}};
+  b.positions = {"positions.bin", "fp16", "", 2};
+  b.types = {"types.bin", "fp16", "", 2};
+  b.ropes = {{{1}, {1}, 8, 1}};
+  b.masks = {{Reach::Kind::window, 4}};
+  b.pooling = Pooling::mean;
+  b.normalize = true;
+  b.labels = {"A"};
+  b.bos = b.pad = 0;
+  b.eos = {1};
+  b.tokenizer = "tokenizer.json";
+  StageFunction f{.name = "main", .context = 8};
+  f.interface.inputs = {{"cos", {.kind = Role::Kind::cos}},
+                        {"mask", {.kind = Role::Kind::mask}},
+                        {"k_cache_0", {.kind = Role::Kind::keys, .layers = {0}}}};
+  f.interface.states = {{"state_0", {.kind = Role::Kind::recurrent, .layers = {0}}}};
+  f.interface.outputs = {{"k_new_0", {.kind = Role::Kind::new_keys, .layers = {0}}},
+                         {"logits_0", {.kind = Role::Kind::logits, .first = 0, .last = 2}}};
+  Stage stage{.package = "whole.mlpackage", .functions = {f}, .first_layer = 0, .last_layer = 1};
+  stage.taps = {{"l0_o", "attn_out", 0, 0.5}};
+  b.stages = {stage};
+  b.files = {{"embedding.bin", 1, "0"}};
+  return b;
 }
 
 std::string bytes_of(const Array& a) {
   return {reinterpret_cast<const char*>(a.bytes().data()), a.bytes().size()};
 }
 
-// A host: bundle.json, the embedding and the packages, nothing of runtime/.
-class Host {
- public:
-  explicit Host(const fs::path& bundle)
-      : folder_(bundle),
-        info_(nlohmann::json::parse(slurp(bundle / "bundle.json"))),
-        table_(slurp(bundle / info_["embedding"]["tokens"]["file"].get<std::string>())) {}
-
-  // The inputs of a call: ids at `position`, in a function for `width` tokens over `context` rows.
-  Inputs inputs(std::span<const int32_t> ids, int64_t position, int64_t width, int64_t context) const {
-    const int64_t hidden = info_["model"]["hidden"], count = static_cast<int64_t>(ids.size());
-    Inputs in;
-    Array x = halves({1, hidden, width, 1});
-    for (int64_t t = 0; t < count; ++t)
-      for (int64_t c = 0; c < hidden; ++c) {
-        uint16_t bits;
-        std::memcpy(&bits, &table_[static_cast<size_t>((ids[static_cast<size_t>(t)] * hidden + c) * 2)], 2);
-        put(x, c * width + t, half_to_float(bits) * info_["embedding"]["scale"].get<double>());
-      }
-    in.emplace("x", x);
-    for (const auto& port : ports(0, "inputs")) {
-      if (port["role"] != "cos" && port["role"] != "sin") continue;
-      const auto& rope = info_["ropes"][port["rope"].get<size_t>()];
-      const auto f = rope["frequencies"].get<std::vector<double>>();
-      const auto pairs = static_cast<int64_t>(f.size());
-      Array turned = halves({1, 1, width, pairs});
-      for (int64_t t = 0; t < width; ++t)
-        for (int64_t i = 0; i < pairs; ++i) {
-          const double angle = static_cast<double>(position + t) * f[static_cast<size_t>(i)];
-          put(turned, t * pairs + i,
-              (port["role"] == "cos" ? std::cos(angle) : std::sin(angle)) * rope["attention_factor"].get<double>());
-        }
-      in.emplace(port["name"], turned);
-    }
-    Array mask = halves({1, 1, width, context}), write = halves({1, 1, context, width});
-    for (int64_t t = 0; t < width; ++t)
-      for (int64_t j = 0; j < context; ++j)
-        if (j > position + std::min(t, count - 1)) put(mask, t * context + j, -10000);
-    for (int64_t t = 0; t < count; ++t) put(write, (position + t) * width + t, 1);
-    in.emplace("mask", mask);
-    if (info_["choices"]["kv_write"] == "mask")
-      in.emplace("write", write);
-    else
-      in.emplace("position", Array::from<int32_t>({1}, {static_cast<int32_t>(position)}));
-    return in;
-  }
-
-  // Runs a call through all stages; the head's outputs.
-  Prediction call(const std::string& layers_function, const std::string& head_function, Inputs in) {
-    Prediction result;
-    for (size_t s = 0; s < info_["stages"].size(); ++s) {
-      const auto& stage = info_["stages"][s];
-      const auto package = open_package(folder_ / stage["package"].get<std::string>());
-      if (!stage.contains("layers")) {
-        Inputs y;
-        y.emplace(named(s, "inputs", "stream"), result.at(named(s - 1, "outputs", "stream")));
-        result = make_predictor(package, head_function)->predict(y);
-        continue;
-      }
-      const auto predictor = make_predictor(package, layers_function);
-      if (!states_.contains(s)) states_[s] = predictor->make_state();
-      result = predictor->predict(in, states_[s].get());
-      if (const std::string y = named(s, "outputs", "stream"); !y.empty()) in.insert_or_assign("x", result.at(y));
-    }
-    return result;
-  }
-
-  // Rows 0 … rows-1 of every head into the states of another tier, byte by byte as the page counts them.
-  void move_rows(const std::string& function, const std::string& from, const std::string& to, int64_t rows) {
-    for (auto& [s, state] : states_) {
-      auto next =
-          make_predictor(open_package(folder_ / info_["stages"][s]["package"].get<std::string>()), function)
-              ->make_state();
-      for (const std::string& name : state->names()) {
-        const std::string other = name.substr(0, name.size() - from.size()) + to;
-        const Array old = state->get(name);
-        Array fresh = next->get(other);
-        const int64_t width = old.shape()[3], heads = old.shape()[1];
-        for (int64_t h = 0; h < heads; ++h)
-          for (int64_t i = 0; i < rows * width; ++i)
-            fresh.values<float>()[static_cast<size_t>(h * fresh.shape()[2] * width + i)] =
-                old.values<float>()[static_cast<size_t>(h * old.shape()[2] * width + i)];
-        next->set(other, fresh);
-      }
-      state = std::move(next);
-    }
-  }
-
- private:
-  const nlohmann::json& ports(size_t stage, const char* side) const {
-    return info_["stages"][stage]["functions"][0][side];
-  }
-  // The one that has this role; empty where none has.
-  std::string named(size_t stage, const char* side, const std::string& role) const {
-    for (const auto& port : ports(stage, side))
-      if (port["role"] == role) return port["name"];
-    return "";
-  }
-
-  fs::path folder_;
-  nlohmann::json info_;
-  std::string table_;
-  std::map<size_t, std::unique_ptr<State>> states_;
-};
-
 fs::path demo() { return source_dir() / "examples/demo_model"; }
 
-// Of the first column against PyTorch's logits after the prompt.
-void check_logits(const Prediction& result, size_t columns) {
-  const Array golden = read_npy(demo() / "golden_logits.npy");
-  const auto vocab = static_cast<size_t>(golden.shape().back());
-  const auto expected = golden.values<float>().subspan(kGoldenRow * vocab, vocab);
-  const std::vector<float> logits = result.at("logits_0").to_float();
-  REQUIRE(logits.size() == vocab * columns);
+double cosine(std::span<const float> a, std::span<const float> b) {
+  REQUIRE(a.size() == b.size());
   double ab = 0, aa = 0, bb = 0;
-  size_t best = 0;
-  for (size_t i = 0; i < vocab; ++i) {
-    const double a = logits[i * columns], b = expected[i];
-    ab += a * b;
-    aa += a * a;
-    bb += b * b;
-    if (logits[i * columns] > logits[best * columns]) best = i;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += static_cast<double>(a[i]) * b[i];
+    aa += static_cast<double>(a[i]) * a[i];
+    bb += static_cast<double>(b[i]) * b[i];
   }
-  CHECK(ab / std::sqrt(aa * bb) > 0.99999);
-  CHECK(best == kNext);
+  return ab / std::sqrt(aa * bb);
+}
+
+// Column t of [1, C, T, 1].
+std::vector<float> column(const Array& a, int64_t t) {
+  const std::vector<float> all = a.to_float();
+  const int64_t width = a.shape()[2];
+  std::vector<float> out;
+  for (int64_t c = 0; c < a.shape()[1]; ++c) out.push_back(all[static_cast<size_t>(c * width + t)]);
+  return out;
+}
+
+std::vector<float> row(const Array& a, int64_t index) {
+  const std::vector<float> all = a.to_float();
+  const auto width = static_cast<size_t>(a.shape().back()), at = static_cast<size_t>(index) * width;
+  return {all.begin() + static_cast<ptrdiff_t>(at), all.begin() + static_cast<ptrdiff_t>(at + width)};
+}
+
+// After the last token of the prompt, against PyTorch's logits.
+void check_logits(const DocHost& host) {
+  const std::vector<float> expected = row(read_npy(demo() / "golden_logits.npy"), kGoldenRow);
+  const std::vector<float> logits = column(host.outputs("logits").at(0), 0);
+  CHECK(cosine(logits, expected) > 0.99999);
+  CHECK(std::max_element(logits.begin(), logits.end()) - logits.begin() == kNext);
 }
 
 void check_shown(const std::map<std::string, std::string>& shown, const std::string& call, const Inputs& in) {
   for (const auto& [name, array] : in) {
+    if (name == "y") continue;  // a head's: what the layers gave
     CAPTURE(call + "/" + name);
     const auto it = shown.find(call + "/" + name);
     REQUIRE(it != shown.end());
@@ -211,63 +187,106 @@ void check_shown(const std::map<std::string, std::string>& shown, const std::str
   }
 }
 
+// The prompt's first tokens, one by one.
+void feed(DocHost& host, int64_t count, int64_t context) {
+  for (int64_t p = 0; p < count; ++p)
+    host.call(std::span(kPrompt).subspan(static_cast<size_t>(p), 1), p, {.context = context});
+}
+
+std::vector<int32_t> golden_ids(const fs::path& folder) {
+  const std::vector<int64_t> ids = read_npy(folder / "golden/input_ids.npy").to_int();
+  return {ids.begin(), ids.end()};
+}
+
 }  // namespace
+
+TEST_CASE("docs/bundle.md lists every key of bundle.json and no other") {
+  std::set<std::string> written, listed;
+  add_paths(nlohmann::json::parse(full_info().json()), "", written);
+  for (const auto& cells : table_below("## bundle.json")) {
+    std::vector<std::string> paths = quoted(cells.at(0));
+    if (paths.empty()) paths = {""};
+    for (const std::string& path : paths)
+      for (const std::string& key : quoted(cells.at(1))) listed.insert(path.empty() ? key : path + "." + key);
+  }
+  for (const std::string& path : written) CHECK_MESSAGE(listed.contains(path), "not in the page: ", path);
+  for (const std::string& path : listed) CHECK_MESSAGE(written.contains(path), "not in bundle.json: ", path);
+}
+
+TEST_CASE("docs/bundle.md lists every role and no other") {
+  std::set<std::string> known, listed;
+  for (int kind = 0; !role_name(static_cast<Role::Kind>(kind)).empty(); ++kind)
+    known.emplace(role_name(static_cast<Role::Kind>(kind)));
+  for (const auto& cells : table_below("## Roles"))
+    for (const std::string& name : quoted(cells.at(0))) listed.insert(name);
+  CHECK(known.size() >= 20);
+  CHECK(known == listed);
+}
 
 TEST_CASE("the bytes that docs/bundle.md shows run a bundle") {
   const auto shown = shown_bytes();
   const TempFolder folder;
   convert(demo() / "demo.gguf", folder / "b",
           {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .precision = Precision::fp16});
-  Host host(folder / "b");
   const std::span<const int32_t> ids(kPrompt);
-  host.call("t1", "t1", host.inputs(ids.first(1), 0, 1, 16));
-  const Inputs chunk = host.inputs(ids.subspan(1, 3), 1, 4, 16);
-  check_shown(shown, "t4", chunk);
-  host.call("t4", "t4", chunk);
-  const Inputs step = host.inputs(ids.subspan(4, 1), 4, 1, 16);
-  check_shown(shown, "t1", step);
-  check_logits(host.call("t1", "t1", step), 1);
+  // Whatever the page allows in the padding, the result is the same.
+  for (const DocPadding padding : {DocPadding::zeros, DocPadding::repeated, DocPadding::rubbish}) {
+    CAPTURE(static_cast<int>(padding));
+    DocHost host(folder / "b");
+    feed(host, 1, 16);
+    host.call(ids.subspan(1, 3), 1, {.width = 4, .context = 16, .padding = padding});
+    if (padding == DocPadding::zeros) check_shown(shown, "t4", host.inputs());
+    host.call(ids.subspan(4, 1), 4, {.context = 16});
+    check_shown(shown, "t1", host.inputs());
+    check_logits(host);
+  }
 }
 
-TEST_CASE("docs/bundle.md: writes by slice, tiers, and heads that give the best token") {
+TEST_CASE("docs/bundle.md: a host's own cache, writes by slice, tiers, and heads that give the best token") {
   const auto shown = shown_bytes();
   const TempFolder folder;
-  const std::span<const int32_t> ids(kPrompt);
   const ConvertOptions plain{.context = {16}, .precision = Precision::fp16, .overwrite = true};
+  const auto made = [&](const ConvertOptions& options) {
+    convert(demo() / "demo.gguf", folder / "b", options);
+    return DocHost(folder / "b");
+  };
   {
     ConvertOptions options = plain;
     options.kv_write = lower::KvWrite::slice;
     options.whole = true;
-    convert(demo() / "demo.gguf", folder / "b", options);
-    Host host(folder / "b");
-    for (int64_t p = 0; p < 4; ++p)
-      host.call("main", "", host.inputs(ids.subspan(static_cast<size_t>(p), 1), p, 1, 16));
-    const Inputs step = host.inputs(ids.subspan(4, 1), 4, 1, 16);
-    check_shown(shown, "t1", step);
-    check_logits(host.call("main", "", step), 1);
+    options.tokens = {{1, 1}, {4, 4}};
+    DocHost host = made(options);
+    feed(host, 1, 16);
+    host.call(std::span(kPrompt).subspan(1, 3), 1, {.width = 4, .context = 16, .padding = DocPadding::rubbish});
+    host.call(std::span(kPrompt).subspan(4, 1), 4, {.context = 16});
+    check_shown(shown, "t1", host.inputs());
+    check_logits(host);
+  }
+  for (const lower::KvKind kv : {lower::KvKind::io, lower::KvKind::packed}) {
+    ConvertOptions options = plain;
+    options.kv = kv;
+    DocHost host = made(options);
+    feed(host, 5, 16);
+    check_logits(host);
   }
   {
     ConvertOptions options = plain;
     options.context = {4, 16};
-    convert(demo() / "demo.gguf", folder / "b", options);
-    Host host(folder / "b");
-    for (int64_t p = 0; p < 4; ++p)
-      host.call("c4", "main", host.inputs(ids.subspan(static_cast<size_t>(p), 1), p, 1, 4));
-    host.move_rows("c16", "_c4", "_c16", 4);
-    check_logits(host.call("c16", "main", host.inputs(ids.subspan(4, 1), 4, 1, 16)), 1);
+    DocHost host = made(options);
+    feed(host, 4, 4);
+    host.move_to(16, 1, 4);
+    host.call(std::span(kPrompt).subspan(4, 1), 4, {.context = 16});
+    check_logits(host);
   }
   {
     ConvertOptions options = plain;
     options.argmax = true;
-    convert(demo() / "demo.gguf", folder / "b", options);
-    Host host(folder / "b");
-    Prediction last;
-    for (int64_t p = 0; p < 5; ++p)
-      last = host.call("main", "main", host.inputs(ids.subspan(static_cast<size_t>(p), 1), p, 1, 16));
-    for (const std::string name : {"high_0", "low_0"}) {
-      Array half = halves({1});
-      put(half, 0, last.at(name).to_float()[0]);
-      CHECK(bytes_of(half) == shown.at("t1/" + name));
+    DocHost host = made(options);
+    feed(host, 5, 16);
+    for (const auto& [role, name] : {std::pair{"best_high", "high_0"}, std::pair{"best_low", "low_0"}}) {
+      Array half(DType::fp16, {1});
+      put_half(half, 0, host.outputs(role).at(0).to_float()[0]);
+      CHECK(bytes_of(half) == shown.at(std::string("t1/") + name));
     }
   }
 }
@@ -279,4 +298,54 @@ TEST_CASE("docs/bundle.md: a row of an int8 embedding and its scale") {
   CHECK(slurp(folder / "b" / "embedding.bin").substr(796 * 256, 256) == shown.at("t1/embedding row 796"));
   CHECK(slurp(folder / "b" / "embedding_scales.bin").substr(796 * 4, 4) ==
         shown.at("t1/embedding scale 796"));
+}
+
+// Inputs are rounded to half, as on the device, so the bar is that of half's error in cos and sin.
+TEST_CASE("docs/bundle.md: a recurrent state moves on by the real tokens alone") {
+  const auto source = data_folder("models/lfm2-tiny");
+  if (!source) return;
+  const std::vector<int32_t> ids = golden_ids(*source);
+  const Array golden = read_npy(*source / "golden/logits.npy");
+  const TempFolder folder;
+  for (const lower::KvKind kv : {lower::KvKind::state, lower::KvKind::packed, lower::KvKind::io})
+    for (const DocPadding padding : {DocPadding::zeros, DocPadding::repeated, DocPadding::rubbish}) {
+      CAPTURE(static_cast<int>(kv));
+      CAPTURE(static_cast<int>(padding));
+      convert(*source, folder / "b",
+              {.context = {32}, .tokens = {{4, 4}}, .kv = kv, .precision = Precision::fp16, .overwrite = true});
+      DocHost host(folder / "b");
+      for (int64_t p = 0; p + 3 <= 15; p += 3) {
+        host.call(std::span(ids).subspan(static_cast<size_t>(p), 3), p,
+                  {.width = 4, .context = 32, .padding = padding});
+        for (int64_t t = 0; t < 3; ++t)
+          CHECK(cosine(column(host.outputs("logits").at(0), t), row(golden, p + t)) > 0.9999);
+      }
+    }
+}
+
+TEST_CASE("docs/bundle.md: vectors and classes of texts that are seen whole") {
+  const TempFolder folder;
+  for (const DocPadding padding : {DocPadding::zeros, DocPadding::repeated, DocPadding::rubbish}) {
+    CAPTURE(static_cast<int>(padding));
+    if (const auto source = data_folder("models/modernbert-tiny")) {
+      convert(*source, folder / "b", {.tokens = {{64, 64}}, .precision = Precision::fp16, .overwrite = true});
+      DocHost host(folder / "b");
+      CHECK(host.info()["kind"] == "embed");
+      for (const auto& [pooling, file] : {std::pair{"mean", "mean_pooled"}, std::pair{"first", "cls_pooled"}}) {
+        host.call(golden_ids(*source), 0, {.width = 64, .padding = padding, .pooling = pooling});
+        const Array golden = read_npy(*source / "golden" / (std::string(file) + ".npy"));
+        CHECK(cosine(host.outputs("pooled").at(0).to_float(), golden.to_float()) > 0.9999);
+      }
+    }
+    if (const auto source = data_folder("models/bert-tokcls-tiny")) {
+      convert(*source, folder / "b", {.tokens = {{64, 64}}, .precision = Precision::fp16, .overwrite = true});
+      DocHost host(folder / "b");
+      CHECK(host.info()["kind"] == "classify");
+      const std::vector<int32_t> ids = golden_ids(*source);
+      host.call(ids, 0, {.width = 64, .padding = padding});
+      const Array golden = read_npy(*source / "golden/logits.npy");
+      for (int64_t t = 0; t < static_cast<int64_t>(ids.size()); ++t)
+        CHECK(cosine(column(host.outputs("classes").at(0), t), row(golden, t)) > 0.9999);
+    }
+  }
 }

@@ -55,7 +55,8 @@ TEST_CASE("whatever the flags, convert writes no operation that nobody probed") 
   const std::vector<std::vector<std::string>> kFlags = {
       {"--kv", "io"},
       {"--kv", "packed", "--kv-write", "slice"},
-      {"--kv", "state", "--kv-write", "slice", "--tokens", "1-4"},
+      {"--kv", "state", "--kv-write", "slice", "--tokens", "1,4"},
+      {"--kv", "state", "--tokens", "1-4"},
       {"--kv", "packed", "--tokens", "1,16", "--context", "64,128", "--precision", "fp16"},
       {"--kv", "io", "--kv-write", "slice", "--whole", "--argmax-output"},
       {"--argmax-output", "--head-rows", "64", "--residual-scale", "auto"},

@@ -330,7 +330,7 @@ std::pair<int, int> steps_of(const Package& package, const PlanOptions& options 
   const auto plan = make_plan(info, f.body, 0, cells, options);
   CHECK(plan->next == f.body.ops.size());
   int alone = 0, fused = 0;
-  for (const Step& step : plan->steps) ++(step.kind == Step::Kind::fused ? fused : alone);
+  for (const Step& step : plan->steps) ++(std::holds_alternative<RunFused>(step.work) ? fused : alone);
   return {alone, fused};
 }
 
@@ -404,6 +404,34 @@ TEST_CASE("every form of the cache is written in place, and attention is one ste
       CHECK(fused == (g.masked() ? 4 + 1 + 2 + 1 : 4 + 2 + 1));
     }
   CHECK(steps_of(*GraphBuilder({Form::state_mask, 1}).build(), {.fuse = false}).second == 0);
+}
+
+TEST_CASE("what a state holds is no part of a norm") {
+  const std::string one = "tensor<fp16, [1, 1, 1, 1]>", x = "tensor<fp16, [1, 4, 1, 1]>";
+  const auto op = [](const std::string& out, const std::string& name, const std::string& call) {
+    return out + " " + name + " = " + call + "[name = string(\"" + name + "\")];";
+  };
+  // As in chains(), but for the largest value, which is read from a state that is written to right behind.
+  std::string b = op(one, "held", "read_state(input = s)");
+  b += "write_state(data = next, input = s)[name = string(\"w\")];";
+  b += op(one, "floor", "maximum(x = held, y = fp16(0x1p-14))");
+  b += op(x, "scaled", "real_div(x = x, y = floor)") + op(x, "square", "mul(x = scaled, y = scaled)");
+  b += op(one, "mean", "reduce_mean(x = square, axes = tensor<int32, [1]>([1]), keep_dims = bool(true))");
+  b += op(one, "root", "real_div(x = fp16(0x1p+0), y = floor)") + op(one, "eps", "mul(x = root, y = root)");
+  b += op(one, "sum", "add(x = mean, y = eps)");
+  b += op(one, "inverse", "rsqrt(x = sum, epsilon = fp16(0x0p+0))");
+  b += op(x, "y", "mul(x = scaled, y = inverse)");
+  const auto package = package_of(x + " x, " + one + " next, state<" + one + "> s", b, "y");
+  const auto predictor = make_predictor(package);
+  const auto state = predictor->make_state();
+  state->set("s", Array::from<float>({1, 1, 1, 1}, {2}));
+  const Inputs in{{"x", Array::from<float>({1, 4, 1, 1}, {1, 2, 3, 4})},
+                  {"next", Array::from<float>({1, 1, 1, 1}, {5})}};
+  const auto y = predictor->predict(in, state.get()).at("y").to_float();
+  // x / 2, over the root of (0.25 + 1 + 2.25 + 4) / 4 + (1 / 2)²
+  for (size_t i = 0; i < 4; ++i)
+    CHECK(y[i] == doctest::Approx(0.5 * static_cast<double>(i + 1) / std::sqrt(2.125)).epsilon(1e-6));
+  CHECK(state->get("s").to_float() == std::vector<float>{5});
 }
 
 TEST_CASE("norm, rotation and gate give what their operations give") {

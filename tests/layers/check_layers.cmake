@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(SRC ${SRC} ABSOLUTE)
 get_filename_component(INCLUDE ${INCLUDE} ABSOLUTE)
-set(layers base kernels mil package predict engine checkpoint families target placement lower text runtime
+set(layers base kernels mil package predict engine checkpoint families target placement lower text bundle runtime
            reference plan convert check verify compress cli)
 # Narrower than the order: these are of use without the rest.
 set(only_checkpoint base kernels checkpoint)
@@ -18,7 +18,7 @@ set(homes_simdjson text)
 set(homes_utf8proc text)
 set(homes_pcre2 text)
 set(homes_httplib serve)
-set(homes_xxhash package convert runtime)
+set(homes_xxhash package bundle)
 
 set(faults "")
 file(GLOB_RECURSE files ${SRC}/*.h ${SRC}/*.cpp ${SRC}/*.mm ${SRC}/*.in)

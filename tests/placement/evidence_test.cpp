@@ -9,8 +9,8 @@
 #include "check/rule.h"
 #include "mil/builder.h"
 #include "mil/op.h"
-#include "placement/placed_function.h"
 #include "placement/oracle_programs.h"
+#include "placement/placed_function.h"
 #include "support/data.h"
 
 using namespace anemone;

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "mil/builder.h"
-#include "placement/placed_function.h"
 #include "placement/oracle_programs.h"
+#include "placement/placed_function.h"
 #include "placement/rates.h"
 #include "placement/weight_form.h"
 #include "support/data.h"

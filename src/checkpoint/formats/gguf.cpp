@@ -146,7 +146,6 @@ class GgufReader : public CheckpointReader {
     return source;
   }
 
-  const GgufFile* raw_gguf() const override { return &file_; }
 
  private:
   GgufFile file_;

@@ -50,10 +50,10 @@ void run_sum(const OpCall& c, Term term, Finish finish) {
   const auto add = [=](double sum, auto x, int64_t) { return sum + term(static_cast<double>(x)); };
   if (c.type("x").is_float())
     reduction.reduce(c.pool(), c.floats("x"), c.out_floats(), 0.0, add,
-                [=](double sum) { return static_cast<float>(finish(sum, n)); });
+                     [=](double sum) { return static_cast<float>(finish(sum, n)); });
   else
     reduction.reduce(c.pool(), c.ints("x"), c.out_ints(), 0.0, add,
-                [=](double sum) { return to_int(finish(sum, n)); });
+                     [=](double sum) { return to_int(finish(sum, n)); });
 }
 
 // The same where integers stay integers.
@@ -107,10 +107,10 @@ void run_log_sum_exp(const OpCall& c) {
   const auto value = [](const LogSum& a) { return a.largest + std::log(a.sum); };
   if (c.type("x").is_float())
     reduction_of(c).reduce(c.pool(), c.floats("x"), c.out_floats(), LogSum{}, add,
-                      [=](const LogSum& a) { return static_cast<float>(value(a)); });
+                           [=](const LogSum& a) { return static_cast<float>(value(a)); });
   else
     reduction_of(c).reduce(c.pool(), c.ints("x"), c.out_ints(), LogSum{}, add,
-                      [=](const LogSum& a) { return to_int(value(a)); });
+                           [=](const LogSum& a) { return to_int(value(a)); });
 }
 
 Types infer_arg(const OpCall& c) {

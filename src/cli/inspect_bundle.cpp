@@ -1,0 +1,142 @@
+#include "cli/inspect_bundle.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "bundle/bundle_info.h"
+#include "check/wrap.h"
+#include "cli/format.h"
+
+namespace anemone::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kColumns = 100;
+
+// Bytes of the files below a package, or of all.
+uint64_t bytes_of(const BundleInfo& info, const std::string& package = "") {
+  uint64_t total = 0;
+  for (const BundleFile& f : info.files)
+    if (package.empty() || f.path.starts_with(package + "/")) total += f.bytes;
+  return total;
+}
+
+const char* purpose(BundleKind kind) {
+  switch (kind) {
+    case BundleKind::generate: return "writes text: run, chat, translate";
+    case BundleKind::embed: return "gives a vector for a text: embed";
+    case BundleKind::classify: return "gives classes for a text or its tokens: classify";
+  }
+  return "";
+}
+
+// "x (stream), mask (mask 0)"
+std::string ports_text(const std::vector<Port>& ports) {
+  std::string out;
+  for (const Port& port : ports) {
+    const Role& role = port.role;
+    std::string what(role_name(role.kind));
+    if (role.kind == Role::Kind::mask || role.kind == Role::Kind::cos || role.kind == Role::Kind::sin)
+      what += fmt::format(" {}", role.index);
+    if (role.last > role.first) what += fmt::format(" {}-{}", role.first, role.last - 1);
+    out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", port.name, what);
+  }
+  return out;
+}
+
+std::string holds(const Stage& stage) {
+  std::string out = stage.has_layers() ? fmt::format("layers {}-{}", stage.first_layer, stage.last_layer - 1) : "";
+  if (stage.has_head()) out += out.empty() ? "head" : ", head";
+  return out;
+}
+
+std::string size_of(const StageFunction& f) {
+  std::string out = f.least_tokens == f.most_tokens ? fmt::format("{} token{}", f.most_tokens, f.most_tokens == 1 ? "" : "s")
+                                                    : fmt::format("{}-{} tokens", f.least_tokens, f.most_tokens);
+  return f.context ? out + fmt::format(", context {}", f.context) : out;
+}
+
+void print_stage(const Stage& stage, const BundleInfo& info) {
+  fmt::print("\n{}  {}, {}\n", stage.package, holds(stage), size_text(bytes_of(info, stage.package)));
+  std::string before;
+  for (const StageFunction& f : stage.functions) {
+    fmt::print("  function {}: {}\n", f.name, size_of(f));
+    // Functions of one stage differ in their sizes alone, as a rule.
+    const FunctionInterface& i = f.interface;
+    const std::string ports = ports_text(i.inputs) + ports_text(i.states) + ports_text(i.outputs);
+    if (ports == before) continue;
+    before = ports;
+    fmt::print("{}", wrap("    inputs   ", ports_text(i.inputs), kColumns));
+    if (!i.states.empty()) fmt::print("{}", wrap("    states   ", ports_text(i.states), kColumns));
+    fmt::print("{}", wrap("    outputs  ", ports_text(i.outputs), kColumns));
+  }
+}
+
+std::string result_text(const BundleInfo& info) {
+  std::string out;
+  if (info.pooling) out = *info.pooling == Pooling::mean ? "mean of the tokens" : "the first token";
+  if (info.normalize) out += ", normalized";
+  if (info.labels.empty()) return out;
+  out += fmt::format("{}{} classes:", out.empty() ? "for each token, " : ", ", info.labels.size());
+  for (size_t i = 0; i < info.labels.size(); ++i) out += (i ? ", " : " ") + one_line(info.labels[i], 40);
+  return out;
+}
+
+Json ports_json(const std::vector<Port>& ports) {
+  Json out = Json::array();
+  for (const Port& port : ports) out.push_back({{"name", port.name}, {"role", role_name(port.role.kind)}});
+  return out;
+}
+
+Json to_json(const std::string& path, const BundleInfo& info) {
+  Json out = {{"bundle", path},
+              {"kind", kind_name(info.kind)},
+              {"name", info.name},
+              {"family", info.family},
+              {"source", info.source},
+              {"tool", info.tool},
+              {"layers", info.layers},
+              {"hidden", info.hidden},
+              {"vocabulary", info.vocab},
+              {"precision", info.precision},
+              {"target", info.target},
+              {"bytes", bytes_of(info)}};
+  if (!info.labels.empty()) out["labels"] = info.labels;
+  if (info.pooling) out["pooling"] = *info.pooling == Pooling::mean ? "mean" : "cls";
+  if (info.kind == BundleKind::embed) out["normalize"] = info.normalize;
+  out["stages"] = Json::array();
+  for (const Stage& stage : info.stages) {
+    Json s = {{"package", stage.package}, {"holds", holds(stage)}, {"bytes", bytes_of(info, stage.package)}};
+    for (const StageFunction& f : stage.functions)
+      s["functions"].push_back({{"name", f.name},
+                                {"tokens", {f.least_tokens, f.most_tokens}},
+                                {"context", f.context},
+                                {"inputs", ports_json(f.interface.inputs)},
+                                {"states", ports_json(f.interface.states)},
+                                {"outputs", ports_json(f.interface.outputs)}});
+    out["stages"].push_back(std::move(s));
+  }
+  return out;
+}
+
+}  // namespace
+
+int inspect_bundle(const std::string& path, const Common& common) {
+  const BundleInfo info = BundleInfo::read(path);
+  if (common.json) {
+    fmt::print("{}\n", json_text(to_json(path, info), 2));
+    return 0;
+  }
+  fmt::print("{}\n  a bundle of kind {}: {}\n", path, kind_name(info.kind), purpose(info.kind));
+  fmt::print("  {} ({}), from {}, {} layers, hidden {}, vocabulary {}\n", info.name.empty() ? info.source : info.name,
+             info.family, info.source, info.layers, info.hidden, info.vocab);
+  fmt::print("  {} weights for {}, {} in all\n", info.precision, info.target, size_text(bytes_of(info)));
+  if (const std::string result = result_text(info); !result.empty()) fmt::print("{}", wrap("  ", result, kColumns));
+  for (const Stage& stage : info.stages) print_stage(stage, info);
+  return 0;
+}
+
+}  // namespace anemone::cli

@@ -1,0 +1,128 @@
+#include "runtime/encoder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/stage_pass.h"
+
+namespace anemone {
+namespace {
+
+// The first columns of [1, C, T, 1] as rows.
+std::vector<float> rows_of(const TensorView& view, int64_t rows) {
+  const auto width = static_cast<size_t>(view.shape[1]);
+  std::vector<float> out(static_cast<size_t>(rows) * width);
+  for (int64_t t = 0; t < rows; ++t)
+    read_column(view, t, std::span(out).subspan(static_cast<size_t>(t) * width, width));
+  return out;
+}
+
+std::vector<float> pool(std::span<const float> hidden, int64_t tokens, Pooling pooling) {
+  const size_t width = hidden.size() / static_cast<size_t>(tokens);
+  if (pooling == Pooling::first) return {hidden.begin(), hidden.begin() + static_cast<ptrdiff_t>(width)};
+  std::vector<double> sums(width);
+  for (size_t i = 0; i < hidden.size(); ++i) sums[i % width] += static_cast<double>(hidden[i]);
+  std::vector<float> out(width);
+  for (size_t i = 0; i < width; ++i) out[i] = static_cast<float>(sums[i] / static_cast<double>(tokens));
+  return out;
+}
+
+}  // namespace
+
+Encoder::Encoder(std::shared_ptr<const Bundle> bundle, EncoderOptions options)
+    : bundle_(std::move(bundle)), options_(options) {
+  expect_kind(bundle_->info(), bundle_->path(), {BundleKind::embed, BundleKind::classify});
+}
+
+const StageFunction& Encoder::function_for(int64_t tokens) const {
+  const StageFunction* best = nullptr;
+  for (const StageFunction& f : bundle_->functions())
+    if (f.most_tokens >= tokens && (!best || f.most_tokens < best->most_tokens)) best = &f;
+  if (!best)
+    throw errorf("the text is too long for the bundle")
+        .at(bundle_->path().string())
+        .found(fmt::format("{} tokens", tokens))
+        .expected(fmt::format("at most {}", longest()))
+        .hint("cut it with --truncate, or convert with a larger --tokens");
+  return *best;
+}
+
+// What is left of a list of one value a token when the text is cut.
+std::vector<int32_t> Encoder::fitting(std::span<const int32_t> values) const {
+  const auto most = static_cast<size_t>(longest());
+  if (!options_.truncate || values.size() <= most) return {values.begin(), values.end()};
+  const size_t last = std::min(options_.keep_last, most), first = most - last;
+  std::vector<int32_t> out(values.begin(), values.begin() + static_cast<ptrdiff_t>(first));
+  out.insert(out.end(), values.end() - static_cast<ptrdiff_t>(last), values.end());
+  return out;
+}
+
+EncodedText Encoder::encode(const EncoderText& text) const {
+  if (text.ids.empty()) throw errorf("the text has no tokens");
+  if (!text.types.empty() && text.types.size() != text.ids.size())
+    throw errorf("there are {} tokens and {} token types", text.ids.size(), text.types.size());
+  const std::vector<int32_t> ids = fitting(text.ids), types = fitting(text.types);
+  const BundleInfo& info = bundle_->info();
+  EncodedText out;
+  out.tokens = static_cast<int64_t>(ids.size());
+  out.cut = static_cast<int64_t>(text.ids.size()) - out.tokens;
+  out.width = function_for(out.tokens).most_tokens;
+  // A classifier pools as it was trained to, whatever is asked of the vector.
+  const bool embeds = info.kind == BundleKind::embed;
+  StagePass pass(*bundle_, {.ids = ids,
+                            .types = types,
+                            .width = out.width,
+                            .pooling = embeds ? options_.pooling : std::nullopt});
+  for (size_t s = 0; s < info.stages.size(); ++s) {
+    const StageFunction& f = bundle_->function(s, out.width, 0);
+    const Call& call = pass.stage(s, f);
+    if (const Port* port = f.find_output(Role::Kind::pooled)) out.pooled = rows_of(call.output(port->name), 1);
+    if (const Port* port = f.find_output(Role::Kind::classes))
+      out.classes = rows_of(call.output(port->name), info.pooling ? 1 : out.tokens);
+  }
+  out.hidden = rows_of(pass.stream(), out.tokens);
+  if (out.pooled.empty())
+    out.pooled = pool(out.hidden, out.tokens, options_.pooling.value_or(info.pooling.value_or(Pooling::mean)));
+  out.fault = pass.fault();
+  return out;
+}
+
+void Encoder::each(std::span<const EncoderText> texts, int workers,
+                   const std::function<void(size_t index, EncodedText encoded)>& take) const {
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr problem;
+  const auto work = [&] {
+    for (size_t i = next++; i < texts.size(); i = next++) {
+      try {
+        EncodedText encoded = encode(texts[i]);
+        const std::lock_guard lock(mutex);
+        take(i, std::move(encoded));
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!problem) problem = std::current_exception();
+        next = texts.size();
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t count = std::min(texts.size(), static_cast<size_t>(std::max(1, workers)));
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& t : threads) t.join();
+  if (problem) std::rethrow_exception(problem);
+}
+
+void normalize(std::span<float> vector) {
+  double squares = 0;
+  for (const float v : vector) squares += static_cast<double>(v) * static_cast<double>(v);
+  const double length = std::max(std::sqrt(squares), 1e-12);
+  for (float& v : vector) v = static_cast<float>(static_cast<double>(v) / length);
+}
+
+}  // namespace anemone

@@ -1,0 +1,66 @@
+// Encoder: texts through a bundle that sees each of them whole: hidden states, a vector for the text, classes.
+//     Encoder encoder(bundle);
+//     EncodedText e = encoder.encode({.ids = ids});                    // e.hidden, e.pooled, e.classes
+//     encoder.each(texts, 4, [&](size_t i, EncodedText e) { … });      // four at a time
+// A text goes to the shortest function that it fits; the rest of the function's columns is padding, which nothing sees.
+// An Encoder keeps nothing from text to text: any number of threads may share one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/bundle.h"
+
+namespace anemone {
+
+struct EncoderText {
+  std::span<const int32_t> ids;
+  std::span<const int32_t> types = {};  // of the tokens; empty: all 0
+};
+
+struct EncoderOptions {
+  std::optional<Pooling> pooling;  // of `pooled`; empty: as the bundle says, the mean where it says nothing
+  bool truncate = false;           // cut texts that are too long; else they are an Error
+  size_t keep_last = 0;            // how many tokens at the end a cut leaves there, such as [SEP]
+};
+
+struct EncodedText {
+  int64_t tokens = 0;              // that were computed
+  int64_t cut = 0;                 // that were left out
+  int64_t width = 0;               // tokens of the function that took it
+  std::vector<float> hidden;       // [tokens, hidden]
+  std::vector<float> pooled;       // [hidden], not brought to length 1
+  std::vector<float> classes;      // logits: [tokens, classes], or [classes] for the text; empty without such a head
+  std::optional<NumericFault> fault;
+};
+
+class Encoder {
+ public:
+  // Error for a bundle that is neither of kind embed nor classify.
+  explicit Encoder(std::shared_ptr<const Bundle> bundle, EncoderOptions options = {});
+
+  const Bundle& bundle() const { return *bundle_; }
+  // Most tokens of a text.
+  int64_t longest() const { return bundle_->tiers().back(); }
+  // Error for no tokens, for a token or type that the model does not have, and for too long a text.
+  EncodedText encode(const EncoderText& text) const;
+  // Every text, `workers` of them at a time; `take` is called once for each, one call at a time, in any order.
+  void each(std::span<const EncoderText> texts, int workers,
+            const std::function<void(size_t index, EncodedText encoded)>& take) const;
+
+ private:
+  const StageFunction& function_for(int64_t tokens) const;
+  std::vector<int32_t> fitting(std::span<const int32_t> values) const;
+
+  std::shared_ptr<const Bundle> bundle_;
+  EncoderOptions options_;
+};
+
+// Brings a vector to length 1.
+void normalize(std::span<float> vector);
+
+}  // namespace anemone
