@@ -162,6 +162,7 @@ std::string functions_text(const BundleInfo& info) {
         "t");
     add(contexts, fmt::format("{}", f.context), "c");
   }
+  if (info.kind != BundleKind::generate) return fmt::format("texts of up to {} tokens", tokens);
   return fmt::format("tokens {}; context {}", tokens, contexts);
 }
 
@@ -173,8 +174,9 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   for (const auto& row : report.rows)
     fmt::print("  {:<24} {:<20} {:>10}\n", row.file, row.holds, size_text(row.bytes));
   fmt::print("  {:<24} {:<20} {:>10}\n\n", "all files", "", size_text(report.bytes));
-  fmt::print("{} written in {:.2f} s: {}, kv {} by {}, for {}\n", args.output, seconds, info.precision,
-             info.kv, info.kv_write, info.target);
+  const std::string cache = info.kind == BundleKind::generate ? fmt::format("kv {} by {}", info.kv, info.kv_write)
+                                                              : fmt::format("to {} texts", kind_name(info.kind));
+  fmt::print("{} written in {:.2f} s: {}, {}, for {}\n", args.output, seconds, info.precision, cache, info.target);
   fmt::print("{}\n", functions_text(info));
 }
 
