@@ -353,10 +353,13 @@ void expect_kind(const BundleInfo& info, const std::filesystem::path& path,
   const char* what = info.kind == BundleKind::generate ? "writes text"
                      : info.kind == BundleKind::embed  ? "gives a vector for a text"
                                                        : "gives classes for a text";
-  throw errorf("this bundle {}, and that is not what you asked for", what)
+  std::string wanted;
+  for (const BundleKind kind : kinds) wanted += fmt::format("{}'{}'", wanted.empty() ? "" : " or ", kind_name(kind));
+  throw errorf("this bundle {}: the command is not made for it", what)
       .at(path.string())
-      .found(fmt::format("a bundle of kind '{}'", kind_name(info.kind)))
-      .hint(fmt::format("{} takes it", verb));
+      .found(fmt::format("kind '{}'", kind_name(info.kind)))
+      .expected("kind " + wanted)
+      .hint(fmt::format("use {}", verb));
 }
 
 }  // namespace anemone

@@ -59,7 +59,7 @@ void EmbeddingReader::open_parts(const BundleInfo& info) {
   for (const EmbeddingPart& p : info.embedding_parts) {
     try {
       if (p.first_row != next || p.rows < 1 || p.rows > vocab_ - next)
-        throw errorf("rows {} to {} do not follow on {}", p.first_row, p.first_row + p.rows, next);
+        throw errorf("rows {} to {} stand where row {} is next", p.first_row, p.first_row + p.rows - 1, next);
       next += p.rows;
       const BlobFile file(path_inside(path_, path_, p.file));
       const Type rows = Type::tensor(int8_parts_ ? DType::int8 : DType::fp16, {p.rows, hidden_});

@@ -162,7 +162,8 @@ std::string functions_text(const BundleInfo& info) {
         "t");
     add(contexts, fmt::format("{}", f.context), "c");
   }
-  if (info.kind != BundleKind::generate) return fmt::format("texts of up to {} tokens", tokens);
+  if (info.kind != BundleKind::generate)
+    return fmt::format("{}: texts of up to {} tokens", kind_name(info.kind), tokens);
   return fmt::format("tokens {}; context {}", tokens, contexts);
 }
 
@@ -174,9 +175,8 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   for (const auto& row : report.rows)
     fmt::print("  {:<24} {:<20} {:>10}\n", row.file, row.holds, size_text(row.bytes));
   fmt::print("  {:<24} {:<20} {:>10}\n\n", "all files", "", size_text(report.bytes));
-  const std::string cache = info.kind == BundleKind::generate ? fmt::format("kv {} by {}", info.kv, info.kv_write)
-                                                              : fmt::format("to {} texts", kind_name(info.kind));
-  fmt::print("{} written in {:.2f} s: {}, {}, for {}\n", args.output, seconds, info.precision, cache, info.target);
+  const std::string cache = info.kv.empty() ? "" : fmt::format(", kv {} by {}", info.kv, info.kv_write);
+  fmt::print("{} written in {:.2f} s: {}{}, for {}\n", args.output, seconds, info.precision, cache, info.target);
   fmt::print("{}\n", functions_text(info));
 }
 
@@ -227,7 +227,9 @@ extern const Command kConvert{
       o.required_text("-o,--output", "FOLDER", args->output, "the bundle to write");
       o.text("--context,--max-seq-len", "N[,N…]", args->context,
              "compiled length; several make tiers sharing one weight file (2048)");
-      o.text("--tokens", "SPEC", args->tokens, "tokens at once: 1, a range 1-4, or several functions 1,64");
+      o.text("--tokens", "SPEC", args->tokens,
+             "tokens at once: 1 (default), a range 1-4, or several functions 1,64; for encoders the lengths that "
+             "texts are padded to (64,256,512)");
       o.text("--precision", "P", args->precision,
              "int8 (a scale per output channel, default), int8-tensor, fp16",
              {"int8", "int8-tensor", "fp16"});

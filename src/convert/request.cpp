@@ -66,7 +66,7 @@ class Request {
   // A text that is seen whole: a function for each length that it is padded to.
   void choose_text() {
     if (model_.generates())
-      throw errorf("the model sees a whole text and gives logits of its vocabulary, which no bundle does")
+      throw errorf("the model sees a text whole and gives logits of its vocabulary: no kind of bundle does that")
           .hint("take a checkpoint with a pooled or a classification head");
     refuse(!o_.context.empty(), "--context", "there is no cache: --tokens says how long a text may be");
     refuse(o_.kv.has_value() || o_.kv_write == lower::KvWrite::slice, "--kv and --kv-write", "there is no cache");
@@ -90,7 +90,7 @@ class Request {
   }
 
   static void refuse(bool given, const char* flag, const char* why) {
-    if (given) throw errorf("{} does not go with a model that sees a text whole", flag).hint(why);
+    if (given) throw errorf("a model that sees a text whole takes no {}", flag).hint(why);
   }
 
   static void check_count(const TokenCount& t) {
@@ -108,7 +108,7 @@ class Request {
             .hint("the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such "
                   "as --tokens 1,64");
       if (is_recurrent())
-        throw errorf("a range of tokens does not go with layers that remember more than a cache")
+        throw errorf("a range of tokens does not go with recurrent layers: a call must know how many tokens are real")
             .hint("give fixed counts, such as --tokens 1,4");
       if (o_.kv_write == lower::KvWrite::slice)
         throw errorf("--kv-write slice needs a fixed number of tokens").hint("use --kv-write mask with a range");

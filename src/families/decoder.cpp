@@ -54,7 +54,7 @@ class Describer {
     const auto at = c_.value("quantization_config");
     if (!at || !at->is_object()) return;
     const auto method = at->find("quant_method");
-    throw Error("the checkpoint is quantised in a form that is not read")
+    throw Error("the checkpoint is quantised in a form that is not supported")
         .at(hp_.file())
         .found(method != at->end() && method->is_string() ? printable(method->get<std::string>())
                                                           : "'quantization_config'")
@@ -347,14 +347,14 @@ Model describe_decoder(const Checkpoint& checkpoint, const DecoderTraits& traits
 void expect_dense(const Hparams& hp) {
   for (const Key key : {Key{"num_local_experts", "expert_count"}, Key{"num_experts", ""}})
     if (hp.find_integer(key, 0).value_or(0) > 1)
-      throw errorf("the model is a mixture of experts, which its family here is not")
+      throw errorf("the model is a mixture of experts, which is not supported in this family")
           .at(hp.file())
           .found(fmt::format("{} experts ({})", *hp.find_integer(key, 0), hp.named(key)));
 }
 
 void expect_no_window(const Hparams& hp) {
   if (hp.find_integer(keys::kWindow, 0).value_or(0) > 0)
-    throw errorf("the model has layers with a window, which its family here has not")
+    throw errorf("the model has layers with a window, which are not supported in this family")
         .at(hp.file())
         .found(hp.named(keys::kWindow));
 }

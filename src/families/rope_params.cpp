@@ -302,7 +302,7 @@ Rope read_rope(const Hparams& hp, const RopeQuery& query) {
     case Naming::gguf: return read_gguf_rope(hp, query);
     case Naming::hugging_face: return ConfigRope(hp, query).read();
   }
-  throw Error("does not say how positions are rotated in a way that is known").at(hp.file());
+  throw Error("says in no known way how positions are rotated").at(hp.file());
 }
 
 }  // namespace anemone
