@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <map>
 #include <optional>
 
 #include "base/npy.h"
@@ -37,10 +39,12 @@ double cosine(std::span<const float> a, std::span<const float> b) {
   return ab / std::sqrt(aa * bb);
 }
 
-// The given encoders, in each of their formats.
+// The given encoders, in each of their formats, and the repository's own.
 std::vector<GoldenModel> encoders() {
   std::vector<GoldenModel> found;
-  for (const fs::path& root : data_folders("models"))
+  std::vector<fs::path> roots = data_folders("models");
+  roots.push_back(source_dir() / "tests/data/models");
+  for (const fs::path& root : roots)
     for (const fs::path& folder : folders_in(root)) {
       const fs::path golden = folder / "golden";
       if (!fs::exists(golden / "last_hidden_state.npy")) continue;
