@@ -219,6 +219,7 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
                       const std::vector<StoredForm>& forms) {
   print_model(source, planner);
   fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", "precision", "layers", "packages", "bundle", "memory", "calls");
+  const ModelPlan plan = planner.plan(o);
   for (const StoredForm& form : forms) {
     o.form = form;
     const ModelPlan p = planner.plan(o);
@@ -226,7 +227,7 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
                size_text(p.package_bytes), size_text(p.bundle_bytes), size_text(p.memory_bytes), p.calls());
   }
   fmt::print("\n");
-  print_fit(planner.plan(o));
+  print_fit(plan);
   std::string lengths;
   for (const int64_t n : text_lengths(planner.model())) lengths += fmt::format("{}{}", lengths.empty() ? "" : ", ", n);
   fmt::print(

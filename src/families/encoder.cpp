@@ -148,6 +148,15 @@ Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_
   return norm;
 }
 
+void keep_sensitive_half(Model& model) {
+  for (Layer& layer : model.layers)
+    for (ResidualStep& step : layer.steps) {
+      if (auto* a = std::get_if<Attention>(&step.block)) a->v.weight.keep_half = true;
+      if (auto* mlp = std::get_if<PlainMlp>(&step.block)) mlp->down.weight.keep_half = true;
+      if (auto* mlp = std::get_if<GatedMlp>(&step.block)) mlp->down.weight.keep_half = true;
+    }
+}
+
 Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns) {
   Projection p{.weight = {name + ".weight", 0, rows, columns}};
   if (checkpoint.find(name + ".bias")) p.bias = {name + ".bias", 0, rows, 1};

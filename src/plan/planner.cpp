@@ -36,6 +36,17 @@ bool is_table(const WeightRef& ref, const Embedding& e) {
   return &ref == &e.tokens || &ref == &e.positions || &ref == &e.types;
 }
 
+// How convert stores it: of int8 models some matrices stay fp16.
+StoredForm form_of(const StoredForm& form, const WeightRef& ref) {
+  const bool int8 = form.kind == StoredForm::Kind::int8 || form.kind == StoredForm::Kind::int8_tensor;
+  return int8 && ref.keep_half ? StoredForm{.kind = StoredForm::Kind::fp16, .bits = 16} : form;
+}
+
+// In a package's weight file.
+uint64_t stored_bytes(const StoredForm& form, const WeightUse& w) {
+  return w.is_matrix ? form_of(form, w.ref).file_bytes(w.ref.rows(), w.ref.columns) : vector_file_bytes(w.elements());
+}
+
 int64_t pieces_of(const Shard& shard, int64_t head_rows) {
   return (static_cast<int64_t>(shard.last - shard.first) + head_rows - 1) / head_rows;
 }
@@ -80,7 +91,7 @@ uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) con
   uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).layers;
   for (size_t i = shard.first; i < shard.last; ++i) {
     each_weight(model_, i, [&](const WeightUse& w) {
-      bytes += w.is_matrix ? form.file_bytes(w.ref.rows(), w.ref.columns) : vector_file_bytes(w.elements());
+      bytes += stored_bytes(form, w);
     });
     bytes += graph(form).layer;
   }
@@ -88,7 +99,7 @@ uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) con
   if (model_.generates()) return bytes + vector_file_bytes(model_.hidden);  // the final norm
   each_weight(model_, [&](const WeightUse& w) {  // the norms at both ends and the head
     if (w.layer >= 0 || is_table(w.ref, model_.embedding)) return;
-    bytes += w.is_matrix ? form.file_bytes(w.ref.rows(), w.ref.columns) : vector_file_bytes(w.elements());
+    bytes += stored_bytes(form, w);
   });
   return bytes;
 }
@@ -108,14 +119,14 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   ModelPlan p;
   p.options = o;
   p.shards = plan_shards(
-      model_, 0, model_.layers.size(), [&](const WeightRef& w) { return form.bytes(w.rows(), w.columns); },
+      model_, 0, model_.layers.size(), [&](const WeightRef& w) { return form_of(form, w).bytes(w.rows(), w.columns); },
       o.limits);
   for (const Shard& shard : p.shards.layers) {
     p.layer_weights += shard.bytes;
     p.package_bytes += layers_package(shard, form);
     for (size_t i = shard.first; i < shard.last; ++i)
       each_weight(model_, i, [&](const WeightUse& w) {
-        if (w.is_matrix) p.read_bytes += form.read_bytes(w.ref.rows(), w.ref.columns, chip);
+        if (w.is_matrix) p.read_bytes += form_of(form, w.ref).read_bytes(w.ref.rows(), w.ref.columns, chip);
       });
   }
   for (const Shard& shard : p.shards.heads) {

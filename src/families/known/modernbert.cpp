@@ -39,6 +39,7 @@ class Describer {
       m_.layers[i].steps = {attention_step(i, local[i]), mlp_step(i)};
     m_.final_norm = norm(gguf_ ? "output_norm" : "final_norm");
     name_head();
+    keep_sensitive_half(m_);
     return std::move(m_);
   }
 
