@@ -41,14 +41,14 @@ EmbeddingReader::EmbeddingReader(const std::filesystem::path& bundle, const Bund
 }
 
 EmbeddingReader::Table EmbeddingReader::open(const EmbeddingTable& table) const {
-  Table out{MappedFile::open(path_inside(path_, path_, table.file)), nullptr, table.rows, table.dtype == "int8"};
+  Table out{MappedFile::open(find_inside(path_, table.file)), nullptr, table.rows, table.dtype == "int8"};
   const uint64_t need = static_cast<uint64_t>(table.rows * hidden_) * (out.int8 ? 1 : 2);
   if (out.data->size() != need)
     throw errorf("the embedding has the wrong size")
         .at(out.data->path())
         .found(fmt::format("{} bytes", out.data->size()))
         .expected(fmt::format("{}", need));
-  if (out.int8) out.scales = MappedFile::open(path_inside(path_, path_, table.scales));
+  if (out.int8) out.scales = MappedFile::open(find_inside(path_, table.scales));
   return out;
 }
 
@@ -61,7 +61,7 @@ void EmbeddingReader::open_parts(const BundleInfo& info) {
       if (p.first_row != next || p.rows < 1 || p.rows > vocab_ - next)
         throw errorf("rows {} to {} stand where row {} is next", p.first_row, p.first_row + p.rows - 1, next);
       next += p.rows;
-      const BlobFile file(path_inside(path_, path_, p.file));
+      const BlobFile file(find_inside(path_, p.file));
       const Type rows = Type::tensor(int8_parts_ ? DType::int8 : DType::fp16, {p.rows, hidden_});
       Part part{file.blob(p.file, p.offset - kBlobAlignment, rows), {}, p.first_row, p.rows};
       if (int8_parts_)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/thread_pool.h"
+#include "package/blob.h"
 
 namespace anemone {
 
@@ -33,6 +34,13 @@ void WritableFile::write(uint64_t offset, const void* data, size_t bytes) const 
     offset += static_cast<uint64_t>(n);
     bytes -= static_cast<size_t>(n);
   }
+}
+
+fs::path find_inside(const fs::path& bundle, const std::string& name) {
+  const fs::path path = path_inside(bundle, bundle, name);
+  if (path.empty())
+    throw errorf("'{}' is missing", name).at(bundle.string()).hint("copy the bundle again");
+  return path;
 }
 
 void write_text(const fs::path& path, const std::string& text) {

@@ -28,6 +28,9 @@ class WritableFile {
   int fd_;
 };
 
+// Where a file or a package lies that bundle.json names; Error when it is not there, or outside the bundle.
+std::filesystem::path find_inside(const std::filesystem::path& bundle, const std::string& name);
+
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 // The files that the checkpoint's tokenizer is made of. The name of the main one; empty when it has none.

@@ -6,7 +6,7 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
-#include "package/blob.h"
+#include "bundle/files.h"
 #include "package/package.h"
 
 namespace anemone {
@@ -130,7 +130,7 @@ class Version1 {
         throw errorf("'{}' has layers {} to {}", s.package, s.first_layer, s.last_layer);
     }
     const Json pieces = j.contains("pieces") ? j.at("pieces") : Json::array();
-    const auto package = open_package(path_inside(folder_, folder_, s.package));
+    const auto package = open_package(find_inside(folder_, s.package));
     const std::vector<Signature> all = signatures(*package);
     for (const Json& f : j.at("functions")) {
       StageFunction function;
@@ -167,10 +167,11 @@ class Version1 {
     const double stream = b_.residual_scale;
     for (int64_t i = s.first_layer; i < s.last_layer; ++i) {
       const std::string at = fmt::format("l{}_", i);
-      for (const char* side : {"q", "k"}) {  // the last of norm and rotation
+      for (const char* side : {"q", "k"}) {  // the rotation, and a norm behind it
         const std::string norm = at + side + "_norm", rope = at + side + "_rope";
         const bool norm_last = order.contains(norm) && (!order.contains(rope) || order[norm] > order[rope]);
-        add(norm_last ? norm : rope, side, i);
+        add(rope, side, i);
+        if (norm_last) add(norm, side, i);
       }
       add(at + "v_heads", "v", i);
       for (const char* name : {"gate", "up", "gated"}) add(at + name, name, i);

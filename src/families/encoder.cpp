@@ -140,11 +140,12 @@ std::string find_prefix(const Checkpoint& checkpoint, std::initializer_list<cons
   return *prefixes.begin();
 }
 
-Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps) {
+Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
+                   bool usual_bias) {
   const bool old = checkpoint.find(name + ".gamma") != nullptr;
   const std::string bias = name + (old ? ".beta" : ".bias");
   Norm norm{.kind = Norm::Kind::layer, .gain = {name + (old ? ".gamma" : ".weight"), 0, width, 1}, .eps = eps};
-  if (checkpoint.find(bias)) norm.bias = {bias, 0, width, 1};
+  if (checkpoint.config_only() ? usual_bias : checkpoint.find(bias) != nullptr) norm.bias = {bias, 0, width, 1};
   return norm;
 }
 
@@ -157,9 +158,10 @@ void keep_sensitive_half(Model& model) {
     }
 }
 
-Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns) {
+Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,
+                     bool usual_bias) {
   Projection p{.weight = {name + ".weight", 0, rows, columns}};
-  if (checkpoint.find(name + ".bias")) p.bias = {name + ".bias", 0, rows, 1};
+  if (checkpoint.config_only() ? usual_bias : checkpoint.find(name + ".bias") != nullptr) p.bias = {name + ".bias", 0, rows, 1};
   return p;
 }
 

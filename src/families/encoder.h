@@ -27,15 +27,18 @@ Activation encoder_activation(const Hparams& hp, const Key& key);
 std::string find_prefix(const Checkpoint& checkpoint, std::initializer_list<const char*> prefixes,
                         const std::string& tensor);
 
-// A norm with mean: "<name>.weight" and, where it is there, "<name>.bias"; old files say gamma and beta.
-Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps);
+// A norm with mean: "<name>.weight" and, where it is there, "<name>.bias"; old files say gamma and beta. `usual_bias`:
+// whether the family has one, for a configuration alone.
+Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
+                   bool usual_bias);
 
 // Marks the matrices that stay fp16 beside int8 ones: values and the MLP's way back. Their outliers meet the largest
 // activations; int8 of all matrices takes MiniLM's vectors to a cosine of 0.9985 with transformers' on ordinary
 // sentences and 0.996 on the shortest, without these two to 0.999 and more.
 void keep_sensitive_half(Model& model);
 
-// "<name>.weight" and "<name>.bias", the latter where it is there.
-Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns);
+// "<name>.weight" and "<name>.bias", the latter where it is there or, of a configuration alone, usual.
+Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,
+                     bool usual_bias);
 
 }  // namespace anemone

@@ -46,7 +46,10 @@ class AttentionBuilder {
     if (of_heads && !a_.qk_norm->after_rope) x = s_.head_norm(x, *norm, at_ + name + "_norm");
     if (a_.rope)
       x = rotate(b_, x, s_.cos(*a_.rope), s_.sin(*a_.rope), s_.model().ropes[*a_.rope].dims, at_ + name + "_rope");
-    if (of_heads && a_.qk_norm->after_rope) x = s_.head_norm(x, *norm, at_ + name + "_norm");
+    if (of_heads && a_.qk_norm->after_rope) {
+      s_.tap(x, name, static_cast<int64_t>(layer_));  // in case the norm is taken out
+      x = s_.head_norm(x, *norm, at_ + name + "_norm");
+    }
     return x;
   }
 

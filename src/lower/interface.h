@@ -58,7 +58,7 @@ struct Port {
   Role role;
 };
 
-// A value inside the function that the reference knows too.
+// A value inside the function that the reference knows too; of several with one name and layer, the last in use counts.
 struct Tap {
   std::string value;   // its name in the program
   std::string name;    // what it is: "attn_out", as goldens call it

@@ -121,8 +121,8 @@ Value* Scope::activate(Value* x, Activation activation, const std::string& name)
   return x;
 }
 
-void Scope::tap(const Value* value, const char* golden, int64_t layer, double scale) {
-  interface_.taps.push_back({value->name, golden, layer, scale});
+void Scope::tap(const Value* value, std::string_view golden, int64_t layer, double scale) {
+  interface_.taps.push_back({value->name, std::string(golden), layer, scale});
 }
 
 }  // namespace anemone::lower

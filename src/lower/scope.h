@@ -49,7 +49,7 @@ class Scope {
   Value* project(Value* x, const Projection& p, double factor, const std::string& name);
   Value* activate(Value* x, Activation activation, const std::string& name);
   // Notes a value that the reference knows as `golden` of that layer.
-  void tap(const Value* value, const char* golden, int64_t layer, double scale = 1);
+  void tap(const Value* value, std::string_view golden, int64_t layer, double scale = 1);
 
  private:
   Value* input(const std::string& name, Type type, Role role);

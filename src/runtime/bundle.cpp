@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "bundle/check_info.h"
+#include "bundle/files.h"
 #include "package/blob.h"
 
 namespace anemone {
@@ -37,7 +38,7 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path,
   bundle->tiers_ = info.tiers();
   if (bundle->tiers_.empty()) throw errorf("has no layers").at(path.string());
   for (const Stage& stage : info.stages) {
-    bundle->packages_.push_back(open_package(path_inside(path, path, stage.package)));
+    bundle->packages_.push_back(open_package(find_inside(path, stage.package)));
     try {
       check_ports(stage, *bundle->packages_.back());
     } catch (Error& e) {

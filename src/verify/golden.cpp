@@ -216,13 +216,15 @@ Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> pro
         .at(bundle.string())
         .hint("convert without --argmax-output");
   const CallShape shape = stepper.shape_for(total);
+  // What recurrent layers remember is seen after each call: one token at a time.
+  const int64_t most = options.layers && info.recurrent() ? 1 : shape.most_tokens;
   Caches caches = stepper.empty_caches(shape);
   std::map<std::string, Golden::Rows> inner;
   int64_t position = 0;
   Golden g = feed(prompt, options.steps, info.vocab, [&](std::span<const int32_t> ids) {
     std::vector<float> logits;
     while (!ids.empty()) {
-      const int64_t tokens = std::min<int64_t>(static_cast<int64_t>(ids.size()), shape.most_tokens);
+      const int64_t tokens = std::min<int64_t>(static_cast<int64_t>(ids.size()), most);
       const StepResult step = stepper.step(shape, ids.first(static_cast<size_t>(tokens)), position, caches);
       logits.insert(logits.end(), step.logits.begin(), step.logits.end());
       for (const auto& [name, values] : step.inner)

@@ -296,6 +296,7 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
   if (result.fault && !out.fault) out.fault = result.fault;
   keep_outputs(f, result, pass, caches);
   take_inner(index, f.name, result, pass, out);
+  take_memory(f, pass, caches, out);
   if (const Port* y = f.find_output(Role::Kind::stream)) stream = result.at(y->name);
   return result;
 }
@@ -324,6 +325,17 @@ void Stepper::take_inner(size_t index, const std::string& function, const Predic
     out.magnitude[golden] = largest;
     out.inner[golden] = std::move(values);
   }
+}
+
+// What recurrent layers remember, after a call of one token: of several it is known for the last alone.
+void Stepper::take_memory(const StageFunction& function, const Pass& pass, const Caches& caches, StepResult& out) const {
+  if (!options_.taps || pass.tokens != 1) return;
+  for (const auto* ports : {&function.interface.states, &function.interface.inputs})
+    for (const Port& port : *ports)
+      if (port.role.kind == Role::Kind::recurrent) {
+        const int64_t layer = port.role.layers.front() - first_layer_;
+        out.inner[fmt::format("recurrent_{}", layer)] = caches.layers.at(static_cast<size_t>(layer)).recurrent;
+      }
 }
 
 void Stepper::take_text(const StageFunction& function, const Prediction& result, const Pass& pass,

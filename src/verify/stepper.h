@@ -118,6 +118,7 @@ class Stepper {
   void take_text(const StageFunction& function, const Prediction& result, const Pass& pass, StepResult& out) const;
   void take_inner(size_t stage, const std::string& function, const Prediction& result, const Pass& pass,
                   StepResult& out) const;
+  void take_memory(const StageFunction& function, const Pass& pass, const Caches& caches, StepResult& out) const;
   void set_states(size_t stage, const StageFunction& function, Caches& caches) const;
   void get_states(size_t stage, const StageFunction& function, Caches& caches) const;
 

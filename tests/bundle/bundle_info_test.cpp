@@ -76,9 +76,9 @@ void drop(Json& f, const char* side, const char* role) {
 }
 
 struct Fault {
-  const char* name;
+  std::string name;
   std::function<void(Json&)> change;
-  const char* said;
+  std::string said;
 };
 
 void check_faults(const Broken& bundle, const std::vector<Fault>& faults) {
@@ -141,7 +141,7 @@ TEST_CASE("a bundle.json with roles that are none, or stand in the wrong place, 
        {"no name", [](Json& j) { port(function(j, 1), "inputs", "sin")["name"] = ""; }, "has no name"},
        {"a host's cache", [](Json& j) { port(function(j, 1), "inputs", "write") = {{"name", "write"}, {"role", "keys"}, {"layers", {1}}}; },
         "nothing has the role 'new_keys'"},
-       {"pool", [](Json& j) { port(function(j, 1), "inputs", "sin")["role"] = "pool"; }, "another shape"},
+       {"pool", [](Json& j) { each_function(j, 1, [](Json& f) { port(f, "inputs", "sin")["role"] = "pool"; }); }, "another shape"},
        {"swapped cos and mask",
         [](Json& j) { each_function(j, 1, [](Json& f) { std::swap(port(f, "inputs", "cos")["name"], port(f, "inputs", "mask")["name"]); }); },
         "another shape"}});
@@ -217,11 +217,11 @@ TEST_CASE("a bundle.json that names what its packages do not have is refused") {
        {"function twice", [](Json& j) { function(j, 0)["name"] = "t4"; }, "two functions 't4'"},
        {"no functions", [](Json& j) { j["stages"][0]["functions"] = Json::array(); }, "has no functions"},
        {"no stages", [](Json& j) { j["stages"] = Json::array(); }, "the stages have 0 layers"},
-       {"package", [](Json& j) { j["stages"][0]["package"] = "nothing.mlpackage"; }, "nothing.mlpackage"},
-       {"package outside", [](Json& j) { j["stages"][0]["package"] = "../../etc"; }, "etc"},
+       {"package", [](Json& j) { j["stages"][0]["package"] = "nothing.mlpackage"; }, "'nothing.mlpackage' is missing"},
+       {"package outside", [](Json& j) { j["stages"][0]["package"] = "../../etc"; }, "'../../etc' leaves the package"},
        {"file", [](Json& j) { j["files"][0]["path"] = "gone"; }, "the file 'gone' is missing"},
        {"file size", [](Json& j) { j["files"][0]["bytes"] = 1; }, "another size than when it was written"},
-       {"tokens that the package does not take", [](Json& j) { each_function(j, 0, [](Json& f) { f["tokens"] = {8, 8}; }); }, "another shape"},
+       {"tokens that the package does not take", [](Json& j) { function(j, 0, 1)["tokens"] = {8, 8}; }, "another shape"},
        {"kind", [](Json& j) { j["kind"] = "embed"; }, "gives a vector for a text"},
        {"unknown kind", [](Json& j) { j["kind"] = "paint"; }, "unknown kind of bundle 'paint'"},
        {"version", [](Json& j) { j["version"] = 3; }, "expected 1 or 2"},

@@ -105,7 +105,7 @@ class Describer {
     const std::string table = name(n_.types) + ".weight";
     if (const TensorReader* found = c_.find(table); found || (types > 0 && !hp_.is_gguf()))
       e.types = {table, 0, hp_.is_gguf() ? found->rows() : types, m_.hidden};
-    e.norm = layer_norm_of(c_, name(n_.embedding_norm), m_.hidden, eps_);
+    e.norm = layer_norm_of(c_, name(n_.embedding_norm), m_.hidden, eps_, true);
     m_.unused.push_back(name("embeddings.position_ids"));
   }
 
@@ -115,13 +115,13 @@ class Describer {
     a.head_dim = m_.hidden / heads_;
     a.scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
     a.reach = {Reach::Kind::full, 0};
-    a.q = linear_of(c_, name(i, n_.q), m_.hidden, m_.hidden);
-    a.k = linear_of(c_, name(i, n_.k), m_.hidden, m_.hidden);
-    a.v = linear_of(c_, name(i, n_.v), m_.hidden, m_.hidden);
-    a.o = linear_of(c_, name(i, n_.o), m_.hidden, m_.hidden);
+    a.q = linear_of(c_, name(i, n_.q), m_.hidden, m_.hidden, true);
+    a.k = linear_of(c_, name(i, n_.k), m_.hidden, m_.hidden, true);
+    a.v = linear_of(c_, name(i, n_.v), m_.hidden, m_.hidden, true);
+    a.o = linear_of(c_, name(i, n_.o), m_.hidden, m_.hidden, true);
     ResidualStep step;
     step.block = std::move(a);
-    step.norm_sum = layer_norm_of(c_, name(i, n_.attention_norm), m_.hidden, eps_);
+    step.norm_sum = layer_norm_of(c_, name(i, n_.attention_norm), m_.hidden, eps_, true);
     return step;
   }
 
@@ -129,11 +129,11 @@ class Describer {
     PlainMlp mlp;
     mlp.width = width_;
     mlp.activation = activation_;
-    mlp.up = linear_of(c_, name(i, n_.up), width_, m_.hidden);
-    mlp.down = linear_of(c_, name(i, n_.down), m_.hidden, width_);
+    mlp.up = linear_of(c_, name(i, n_.up), width_, m_.hidden, true);
+    mlp.down = linear_of(c_, name(i, n_.down), m_.hidden, width_, true);
     ResidualStep step;
     step.block = std::move(mlp);
-    step.norm_sum = layer_norm_of(c_, name(i, n_.mlp_norm), m_.hidden, eps_);
+    step.norm_sum = layer_norm_of(c_, name(i, n_.mlp_norm), m_.hidden, eps_, true);
     return step;
   }
 
@@ -147,7 +147,7 @@ class Describer {
       ClassHead head = classifier(roberta ? "classifier.out_proj" : "classifier");
       head.pooling = Pooling::first;
       head.activation = ClassHead::Dense::tanh;
-      head.dense = linear_of(c_, roberta ? "classifier.dense" : pooler, m_.hidden, m_.hidden);
+      head.dense = linear_of(c_, roberta ? "classifier.dense" : pooler, m_.hidden, m_.hidden, true);
       m_.head = std::move(head);
       return;
     } else {
@@ -160,7 +160,7 @@ class Describer {
   ClassHead classifier(const std::string& tensor) const {
     ClassHead head;
     head.labels = class_labels(hp_, tensor + ".weight");
-    head.classifier = linear_of(c_, tensor, static_cast<int64_t>(head.labels.size()), m_.hidden);
+    head.classifier = linear_of(c_, tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     return head;
   }
 

@@ -47,7 +47,7 @@ class Describer {
   std::string layer(size_t i, const char* config, const char* gguf) const {
     return gguf_ ? fmt::format("blk.{}.{}", i, gguf) : fmt::format("{}layers.{}.{}", prefix_, i, config);
   }
-  Norm norm(const std::string& name) const { return layer_norm_of(c_, prefix_ + name, m_.hidden, eps_); }
+  Norm norm(const std::string& name) const { return layer_norm_of(c_, prefix_ + name, m_.hidden, eps_, false); }
 
   void read_ropes() {
     const int64_t dim = m_.hidden / heads_;
@@ -90,9 +90,9 @@ class Describer {
       if (c_.find(fused + ".bias")) p->bias = {fused + ".bias", row, row + h, 1};
       row += h;
     }
-    a.o = linear_of(c_, layer(i, "attn.Wo", "attn_output"), h, h);
+    a.o = linear_of(c_, layer(i, "attn.Wo", "attn_output"), h, h, false);
     ResidualStep step;
-    if (i > 0) step.norm_in = layer_norm_of(c_, layer(i, "attn_norm", "attn_norm"), h, eps_);
+    if (i > 0) step.norm_in = layer_norm_of(c_, layer(i, "attn_norm", "attn_norm"), h, eps_, false);
     step.block = std::move(a);
     return step;
   }
@@ -108,9 +108,9 @@ class Describer {
       mlp.gate.bias = {fused + ".bias", 0, width_, 1};
       mlp.up.bias = {fused + ".bias", width_, 2 * width_, 1};
     }
-    mlp.down = linear_of(c_, layer(i, "mlp.Wo", "ffn_down"), m_.hidden, width_);
+    mlp.down = linear_of(c_, layer(i, "mlp.Wo", "ffn_down"), m_.hidden, width_, false);
     ResidualStep step;
-    step.norm_in = layer_norm_of(c_, layer(i, "mlp_norm", "ffn_norm"), m_.hidden, eps_);
+    step.norm_in = layer_norm_of(c_, layer(i, "mlp_norm", "ffn_norm"), m_.hidden, eps_, false);
     step.block = std::move(mlp);
     return step;
   }
@@ -124,12 +124,12 @@ class Describer {
     }
     ClassHead head;
     head.labels = class_labels(hp_, "classifier.weight");
-    head.dense = linear_of(c_, "head.dense", m_.hidden, m_.hidden);
+    head.dense = linear_of(c_, "head.dense", m_.hidden, m_.hidden, false);
     head.activation = ClassHead::Dense::gelu;
     const std::string said = hp_.find_text({"classifier_activation", ""}).value_or("gelu");
     if (said != "gelu") throw Error("the classifier's activation is not supported").at(hp_.file()).found(said);
-    head.norm = layer_norm_of(c_, "head.norm", m_.hidden, eps_);
-    head.classifier = linear_of(c_, "classifier", static_cast<int64_t>(head.labels.size()), m_.hidden);
+    head.norm = layer_norm_of(c_, "head.norm", m_.hidden, eps_, false);
+    head.classifier = linear_of(c_, "classifier", static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     if (text)
       head.pooling = hp_.find_text({"classifier_pooling", ""}).value_or("cls") == "mean" ? Pooling::mean
                                                                                          : Pooling::first;
