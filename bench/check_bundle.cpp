@@ -55,7 +55,8 @@ Model shapes() {
     r.tensor = name, r.row_end = rows, r.columns = columns;
     return r;
   };
-  const Norm norm{.gain = ref("norm", 2560, 1), .eps = 1e-6}, of_heads{.gain = ref("head_norm", 128, 1), .eps = 1e-6};
+  const Norm norm{.gain = ref("norm", 2560, 1), .eps = 1e-6},
+      of_heads{.gain = ref("head_norm", 128, 1), .eps = 1e-6};
   Attention a;
   a.heads = 32, a.kv_heads = 8, a.head_dim = 128, a.rope = 0, a.scale = 0.08838834764;
   a.q.weight = ref("q", 4096, 2560), a.k.weight = ref("k", 1024, 2560), a.v.weight = ref("v", 1024, 2560);
@@ -105,8 +106,9 @@ uint64_t write_bundle(const fs::path& folder) {
   };
   for (size_t first = 0; first < 36; first += 2) {
     Program p;
-    FunctionInterface interface = lower::build_layers(
-        p, "main", model, weights, {.first = first, .last = first + 2, .context = 2048, .last_stage = first == 34});
+    FunctionInterface interface =
+        lower::build_layers(p, "main", model, weights,
+                            {.first = first, .last = first + 2, .context = 2048, .last_stage = first == 34});
     add(static_cast<int64_t>(first), static_cast<int64_t>(first) + 2, std::move(p), std::move(interface));
   }
   for (int64_t row = 0; row < model.vocab; row += 81920) {

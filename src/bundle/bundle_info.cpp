@@ -16,14 +16,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::pair<BundleKind, std::string_view> kKinds[] = {{BundleKind::generate, "generate"},
-                                                              {BundleKind::embed, "embed"},
-                                                              {BundleKind::classify, "classify"}};
+constexpr std::pair<BundleKind, std::string_view> kKinds[] = {
+    {BundleKind::generate, "generate"}, {BundleKind::embed, "embed"}, {BundleKind::classify, "classify"}};
 constexpr std::pair<Reach::Kind, std::string_view> kReaches[] = {{Reach::Kind::causal, "causal"},
                                                                  {Reach::Kind::window, "window"},
                                                                  {Reach::Kind::full, "full"},
                                                                  {Reach::Kind::band, "band"}};
-constexpr std::pair<Pooling, std::string_view> kPoolings[] = {{Pooling::mean, "mean"}, {Pooling::first, "first"}};
+constexpr std::pair<Pooling, std::string_view> kPoolings[] = {{Pooling::mean, "mean"},
+                                                              {Pooling::first, "first"}};
 
 template <class T, size_t N>
 std::string_view name_in(const std::pair<T, std::string_view> (&table)[N], T value) {
@@ -138,7 +138,8 @@ Stage stage_from(const Json& j) {
   }
   if (j.contains("taps"))
     for (const Json& tap : j.at("taps"))
-      s.taps.push_back({tap.at("value"), tap.at("name"), tap.value("layer", int64_t{-1}), tap.value("scale", 1.0)});
+      s.taps.push_back(
+          {tap.at("value"), tap.at("name"), tap.value("layer", int64_t{-1}), tap.value("scale", 1.0)});
   return s;
 }
 
@@ -207,7 +208,8 @@ BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
   read_embedding(j.at("embedding"), b);
   for (const Json& r : j.at("ropes")) b.ropes.push_back(rope_from(r));
   for (const Json& m : j.at("masks"))
-    b.masks.push_back({value_in(kReaches, m.at("reach").get<std::string>(), "reach"), m.value("size", int64_t{0})});
+    b.masks.push_back(
+        {value_in(kReaches, m.at("reach").get<std::string>(), "reach"), m.value("size", int64_t{0})});
   if (j.contains("result")) read_result(j.at("result"), b);
   for (const Json& s : j.at("stages")) b.stages.push_back(stage_from(s));
   return b;
@@ -220,14 +222,18 @@ const Port* find_port(const std::vector<Port>& ports, Role::Kind kind) {
 }
 
 Json common_json(const BundleInfo& b) {
-  Json j = {{"format", "anemone-bundle"}, {"version", kBundleVersion}, {"kind", kind_name(b.kind)}, {"tool", b.tool}};
+  Json j = {{"format", "anemone-bundle"},
+            {"version", kBundleVersion},
+            {"kind", kind_name(b.kind)},
+            {"tool", b.tool}};
   j["source"] = {{"file", b.source},
                  {"name", b.name},
                  {"architecture", b.architecture},
                  {"author", b.author},
                  {"license", b.license}};
-  j["model"] = {{"family", b.family},     {"hidden", b.hidden},     {"layers", b.layers}, {"heads", b.heads},
-                {"kv_heads", b.kv_heads}, {"head_dim", b.head_dim}, {"vocab", b.vocab},   {"context", b.model_context}};
+  j["model"] = {{"family", b.family}, {"hidden", b.hidden},        {"layers", b.layers},
+                {"heads", b.heads},   {"kv_heads", b.kv_heads},    {"head_dim", b.head_dim},
+                {"vocab", b.vocab},   {"context", b.model_context}};
   j["choices"] = {{"precision", b.precision}, {"kv", b.kv},         {"kv_write", b.kv_write},
                   {"target", b.target},       {"argmax", b.argmax}, {"residual_scale", b.residual_scale}};
   return j;
@@ -242,7 +248,8 @@ const Port* StageFunction::find_output(Role::Kind kind) const { return find_port
 
 bool Stage::has_head() const {
   for (const StageFunction& f : functions)
-    for (const Role::Kind kind : {Role::Kind::logits, Role::Kind::best, Role::Kind::pooled, Role::Kind::classes})
+    for (const Role::Kind kind :
+         {Role::Kind::logits, Role::Kind::best, Role::Kind::pooled, Role::Kind::classes})
       if (f.find_output(kind)) return true;
   return false;
 }
@@ -258,7 +265,8 @@ std::vector<int64_t> BundleInfo::tiers() const {
 bool BundleInfo::recurrent() const {
   for (const Stage& stage : stages)
     for (const StageFunction& f : stage.functions)
-      if (find_port(f.interface.states, Role::Kind::recurrent) || f.find_input(Role::Kind::recurrent)) return true;
+      if (find_port(f.interface.states, Role::Kind::recurrent) || f.find_input(Role::Kind::recurrent))
+        return true;
   return false;
 }
 
@@ -349,12 +357,15 @@ bool is_bundle(const std::filesystem::path& path) {
 void expect_kind(const BundleInfo& info, const std::filesystem::path& path,
                  std::initializer_list<BundleKind> kinds) {
   if (std::find(kinds.begin(), kinds.end(), info.kind) != kinds.end()) return;
-  const char* verb = info.kind == BundleKind::generate ? "anemone run" : info.kind == BundleKind::embed ? "anemone embed" : "anemone classify";
+  const char* verb = info.kind == BundleKind::generate ? "anemone run"
+                     : info.kind == BundleKind::embed  ? "anemone embed"
+                                                       : "anemone classify";
   const char* what = info.kind == BundleKind::generate ? "writes text"
                      : info.kind == BundleKind::embed  ? "gives a vector for a text"
                                                        : "gives classes for a text";
   std::string wanted;
-  for (const BundleKind kind : kinds) wanted += fmt::format("{}'{}'", wanted.empty() ? "" : " or ", kind_name(kind));
+  for (const BundleKind kind : kinds)
+    wanted += fmt::format("{}'{}'", wanted.empty() ? "" : " or ", kind_name(kind));
   throw errorf("this bundle {}: the command is not made for it", what)
       .at(path.string())
       .found(fmt::format("kind '{}'", kind_name(info.kind)))

@@ -40,7 +40,7 @@ struct RopeTable {
 struct StageFunction {
   std::string name;
   int64_t least_tokens = 1, most_tokens = 1;
-  int64_t context = 0;  // rows of the cache; 0 where there is none
+  int64_t context = 0;          // rows of the cache; 0 where there is none
   FunctionInterface interface;  // its taps are those of the stage
 
   const Port* find_input(Role::Kind kind) const;
@@ -95,7 +95,7 @@ struct BundleInfo {
 
   EmbeddingTable tokens;                       // or the parts
   std::vector<EmbeddingPart> embedding_parts;  // of dtype tokens.dtype
-  double embedding_scale = 1;  // of a row of tokens: the model's own factor times the residual scale
+  double embedding_scale = 1;       // of a row of tokens: the model's own factor times the residual scale
   EmbeddingTable positions, types;  // times the residual scale
   int64_t first_position = 0;       // row of `positions` for position 0
 
@@ -123,6 +123,7 @@ struct BundleInfo {
 // The folder at `path` is a bundle.
 bool is_bundle(const std::filesystem::path& path);
 // Error that says which verb fits, unless the bundle is of one of these kinds.
-void expect_kind(const BundleInfo& info, const std::filesystem::path& path, std::initializer_list<BundleKind> kinds);
+void expect_kind(const BundleInfo& info, const std::filesystem::path& path,
+                 std::initializer_list<BundleKind> kinds);
 
 }  // namespace anemone

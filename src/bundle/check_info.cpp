@@ -86,7 +86,8 @@ class FunctionCheck {
   bool keeps(Kind kind) const { return find(f_.interface.states, kind) || find(f_.interface.inputs, kind); }
 
   static const Port* find(const std::vector<Port>& ports, Kind kind) {
-    const auto it = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.role.kind == kind; });
+    const auto it =
+        std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.role.kind == kind; });
     return it == ports.end() ? nullptr : &*it;
   }
 
@@ -105,8 +106,8 @@ class FunctionCheck {
         if (std::any_of(ports.begin(), port, [&](const Port& p) { return p.role == port->role; }))
           throw errorf("has a role that another one has already");
       } catch (const Error& e) {
-        throw errorf("the {} '{}' of the role '{}' {}", side_name(side), port->name, role_name(port->role.kind),
-                     e.what());
+        throw errorf("the {} '{}' of the role '{}' {}", side_name(side), port->name,
+                     role_name(port->role.kind), e.what());
       }
     }
   }
@@ -120,40 +121,45 @@ class FunctionCheck {
       throw errorf("is for rope {} of {}", role.index, info_.ropes.size());
     if (role.kind == Kind::mask && role.index >= info_.masks.size())
       throw errorf("is for mask {} of {}", role.index, info_.masks.size());
-    const bool of_layers = is_cache(role.kind) || role.kind == Kind::recurrent || role.kind == Kind::new_keys ||
-                           role.kind == Kind::new_values || role.kind == Kind::new_recurrent;
+    const bool of_layers = is_cache(role.kind) || role.kind == Kind::recurrent ||
+                           role.kind == Kind::new_keys || role.kind == Kind::new_values ||
+                           role.kind == Kind::new_recurrent;
     if (of_layers == role.layers.empty())
       throw Error(of_layers ? "does not say which layers it is for" : "is for no layer, but names some");
     for (const int64_t layer : role.layers)
       if (layer < stage_.first_layer || layer >= stage_.last_layer)
         throw errorf("is for layer {}, and the stage has layers {} to {}", layer, stage_.first_layer,
                      stage_.last_layer - 1);
-    const bool of_rows = role.kind == Kind::logits || role.kind == Kind::best || role.kind == Kind::best_high ||
-                         role.kind == Kind::best_low;
+    const bool of_rows = role.kind == Kind::logits || role.kind == Kind::best ||
+                         role.kind == Kind::best_high || role.kind == Kind::best_low;
     if (of_rows && (role.first < 0 || role.last <= role.first || role.last > info_.vocab))
       throw errorf("is for rows {} to {} of a vocabulary of {}", role.first, role.last, info_.vocab);
   }
 
   // What a function keeps, or lets the host keep, and what it must be told for that.
   void check_memory() const {
-    for (const auto& [kept, fresh] : {std::pair{Kind::keys, Kind::new_keys}, std::pair{Kind::values, Kind::new_values},
-                                      std::pair{Kind::recurrent, Kind::new_recurrent}}) {
+    for (const auto& [kept, fresh] :
+         {std::pair{Kind::keys, Kind::new_keys}, std::pair{Kind::values, Kind::new_values},
+          std::pair{Kind::recurrent, Kind::new_recurrent}}) {
       check_pairs(f_.interface.inputs, kept, f_.interface.outputs, fresh);
       check_pairs(f_.interface.outputs, fresh, f_.interface.inputs, kept);
     }
-    if (keeps(Kind::keys) != keeps(Kind::values)) throw errorf("keeps keys without values, or values without keys");
+    if (keeps(Kind::keys) != keeps(Kind::values))
+      throw errorf("keeps keys without values, or values without keys");
     if (keeps(Kind::keys)) {
       need_input(Kind::mask, "what a token sees of the cache");
       if (f_.context < 1) throw errorf("has a cache and says no context");
       if (!f_.find_input(Kind::write) && !f_.find_input(Kind::position))
-        throw errorf("no input has the role 'write' or 'position'").hint("a cache must be told where new rows go");
+        throw errorf("no input has the role 'write' or 'position'")
+            .hint("a cache must be told where new rows go");
     }
     if (keeps(Kind::recurrent) && f_.most_tokens > 1)
       need_input(Kind::advance, "a recurrent state must be told how many tokens are real");
   }
 
   // Every port of one role has a port of the other for the same layers.
-  static void check_pairs(const std::vector<Port>& ports, Kind kind, const std::vector<Port>& others, Kind other) {
+  static void check_pairs(const std::vector<Port>& ports, Kind kind, const std::vector<Port>& others,
+                          Kind other) {
     for (const Port& port : ports)
       if (port.role.kind == kind && std::none_of(others.begin(), others.end(), [&](const Port& p) {
             return p.role.kind == other && p.role.layers == port.role.layers;
@@ -171,7 +177,8 @@ class FunctionCheck {
       if (port.role.kind == Kind::best)
         for (const Kind part : {Kind::best_high, Kind::best_low})
           if (std::none_of(outputs.begin(), outputs.end(), [&](const Port& p) {
-                return p.role.kind == part && p.role.first == port.role.first && p.role.last == port.role.last;
+                return p.role.kind == part && p.role.first == port.role.first &&
+                       p.role.last == port.role.last;
               }))
             throw errorf("'{}' has the role 'best', and nothing has the role '{}' for its rows", port.name,
                          role_name(part));
@@ -208,7 +215,8 @@ void check_rows(const BundleInfo& info) {
       for (const Port& port : f.interface.outputs) {
         if (port.role.kind != kind) continue;
         if (port.role.first != end)
-          throw errorf("'{}' gives rows {} to {} of the vocabulary", stage.package, port.role.first, port.role.last)
+          throw errorf("'{}' gives rows {} to {} of the vocabulary", stage.package, port.role.first,
+                       port.role.last)
               .expected(fmt::format("rows from {} on", end));
         end = port.role.last;
       }
@@ -223,7 +231,8 @@ void check_rows(const BundleInfo& info) {
 void check_ropes(const BundleInfo& info) {
   for (const RopeTable& rope : info.ropes) {
     expect_finite("attention factor of a rope", rope.attention_factor);
-    if (rope.frequencies.empty() || rope.frequencies.size() > kMostWidth) throw errorf("a rope has no frequencies");
+    if (rope.frequencies.empty() || rope.frequencies.size() > kMostWidth)
+      throw errorf("a rope has no frequencies");
     if (!rope.long_frequencies.empty() && rope.long_frequencies.size() != rope.frequencies.size())
       throw errorf("a rope has {} long frequencies and {} others", rope.long_frequencies.size(),
                    rope.frequencies.size());
@@ -248,7 +257,8 @@ void compare_names(const std::vector<TensorInfo>& declared, const std::vector<Po
     if (!there) throw errorf("the package has no {} '{}'", side, port.name);
     left.erase(port.name);
   }
-  if (all && !left.empty()) throw errorf("nothing says what the {} '{}' of the package is", side, *left.begin());
+  if (all && !left.empty())
+    throw errorf("nothing says what the {} '{}' of the package is", side, *left.begin());
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ void EmbeddingReader::read_part(int64_t id, std::span<float> out) const {
   decode_int8(part.data.bytes().data(), row, half_to_float(bits), out);
 }
 
-void EmbeddingReader::read_row(const Table& table, int64_t row, const char* what, std::span<float> out) const {
+void EmbeddingReader::read_row(const Table& table, int64_t row, const char* what,
+                               std::span<float> out) const {
   if (row < 0 || row >= table.rows)
     throw errorf("the {} {} is not in the model's table", what, row)
         .expected(fmt::format("0 to {}", table.rows - 1));
@@ -114,7 +115,8 @@ void EmbeddingReader::read_token(int64_t id, std::span<float> out) const {
     for (float& v : out) v *= scale_;
 }
 
-void EmbeddingReader::read_added(const Table& table, int64_t row, const char* what, std::span<float> out) const {
+void EmbeddingReader::read_added(const Table& table, int64_t row, const char* what,
+                                 std::span<float> out) const {
   if (!table.data) throw errorf("the model has no table of {}s", what);
   read_row(table, row, what, out);
   for (float& v : out) v *= stream_;
@@ -130,7 +132,8 @@ void EmbeddingReader::read_type(int64_t row, std::span<float> out) const {
 void EmbeddingReader::read(const TokenPlace& token, std::span<float> out) const {
   read_token(token.id, out);
   if (!types_.data && token.type != 0)
-    throw errorf("the token type {} is not in the model's table", token.type).expected("0: the model has no types");
+    throw errorf("the token type {} is not in the model's table", token.type)
+        .expected("0: the model has no types");
   if (!positions_.data && !types_.data) return;
   std::vector<float> more(out.size());
   const auto add = [&] {
@@ -153,8 +156,9 @@ uint64_t EmbeddingReader::bytes() const {
   return total;
 }
 
-void write_embedding_table(const Checkpoint& checkpoint, const WeightRef& ref, const std::filesystem::path& folder,
-                           const EmbeddingTable& table, ThreadPool& pool) {
+void write_embedding_table(const Checkpoint& checkpoint, const WeightRef& ref,
+                           const std::filesystem::path& folder, const EmbeddingTable& table,
+                           ThreadPool& pool) {
   const WritableFile file(folder / table.file);
   const bool int8 = table.dtype == "int8";
   std::vector<float> scales(int8 ? static_cast<size_t>(ref.rows()) : 0);
@@ -171,13 +175,15 @@ void write_embedding_table(const Checkpoint& checkpoint, const WeightRef& ref, c
       if (!(most <= kHalfMax))
         throw errorf("a value of '{}' leaves the range of fp16", ref.tensor).found(fmt::format("{}", most));
       if (!int8) {
-        floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()), reinterpret_cast<uint16_t*>(packed.data()));
+        floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()),
+                         reinterpret_cast<uint16_t*>(packed.data()));
       } else {
         for (int64_t i = r; i < stop; ++i) {
           const float* row = tile.data() + (i - r) * columns;
           float& scale = scales[static_cast<size_t>(i)];
           scale = int8_scale(largest_magnitude(row, columns), false);
-          quantize_int8(row, columns, 1 / scale, reinterpret_cast<int8_t*>(packed.data()) + (i - r) * columns);
+          quantize_int8(row, columns, 1 / scale,
+                        reinterpret_cast<int8_t*>(packed.data()) + (i - r) * columns);
         }
       }
       file.write(static_cast<uint64_t>(r * columns * element), packed.data(), packed.size());

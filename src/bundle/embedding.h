@@ -63,7 +63,8 @@ class EmbeddingReader {
 };
 
 // Rows in fp16, or in int8 with a file of fp32 scales, as `table` says.
-void write_embedding_table(const Checkpoint& checkpoint, const WeightRef& ref, const std::filesystem::path& folder,
-                           const EmbeddingTable& table, ThreadPool& pool);
+void write_embedding_table(const Checkpoint& checkpoint, const WeightRef& ref,
+                           const std::filesystem::path& folder, const EmbeddingTable& table,
+                           ThreadPool& pool);
 
 }  // namespace anemone

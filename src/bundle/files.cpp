@@ -38,8 +38,7 @@ void WritableFile::write(uint64_t offset, const void* data, size_t bytes) const 
 
 fs::path find_inside(const fs::path& bundle, const std::string& name) {
   const fs::path path = path_inside(bundle, bundle, name);
-  if (path.empty())
-    throw errorf("'{}' is missing", name).at(bundle.string()).hint("copy the bundle again");
+  if (path.empty()) throw errorf("'{}' is missing", name).at(bundle.string()).hint("copy the bundle again");
   return path;
 }
 

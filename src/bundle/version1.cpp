@@ -27,7 +27,8 @@ std::string without_tier(const std::string& name) {
 
 // The number behind `prefix`, or nothing.
 std::optional<int64_t> number_behind(const std::string& name, std::string_view prefix) {
-  if (!name.starts_with(prefix) || name.size() == prefix.size() || name.size() > prefix.size() + 6) return std::nullopt;
+  if (!name.starts_with(prefix) || name.size() == prefix.size() || name.size() > prefix.size() + 6)
+    return std::nullopt;
   const std::string digits = name.substr(prefix.size());
   if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
   return std::stoll(digits);
@@ -55,8 +56,8 @@ class Version1 {
  private:
   void read_embedding() {
     const Json& e = j_.at("embedding");
-    b_.tokens = {e.contains("parts") ? "" : e.at("file").get<std::string>(), e.at("dtype"), e.value("scales", ""),
-                 b_.vocab};
+    b_.tokens = {e.contains("parts") ? "" : e.at("file").get<std::string>(), e.at("dtype"),
+                 e.value("scales", ""), b_.vocab};
     b_.embedding_scale = e.at("scale");
     if (e.contains("parts"))
       for (const Json& part : e.at("parts"))
@@ -81,7 +82,8 @@ class Version1 {
   // Keys or values of one layer, or of all layers of a packed stage.
   std::optional<Role> cache_role(const std::string& full, const Stage& stage) const {
     const std::string name = without_tier(full);
-    for (const auto& [prefix, kind] : {std::pair{"k_cache", Kind::keys}, std::pair{"v_cache", Kind::values}}) {
+    for (const auto& [prefix, kind] :
+         {std::pair{"k_cache", Kind::keys}, std::pair{"v_cache", Kind::values}}) {
       Role role{.kind = kind};
       if (name == prefix) {
         for (int64_t i = stage.first_layer; i < stage.last_layer; ++i) role.layers.push_back(i);
@@ -101,7 +103,8 @@ class Version1 {
     if (name == "position") return {.kind = Kind::position};
     if (const auto rope = ropes_.find(name); rope != ropes_.end())
       return {.kind = rope->second.first, .index = rope->second.second};
-    if (const auto mask = masks_.find(name); mask != masks_.end()) return {.kind = Kind::mask, .index = mask->second};
+    if (const auto mask = masks_.find(name); mask != masks_.end())
+      return {.kind = Kind::mask, .index = mask->second};
     if (const auto role = cache_role(name, stage)) return *role;
     throw errorf("the input '{}' of '{}' has no meaning in a bundle of version 1", name, stage.package);
   }
@@ -109,7 +112,8 @@ class Version1 {
   Role output_role(const std::string& name, const Stage& stage, const Json& pieces) const {
     if (name == "y") return {.kind = Kind::stream};
     if (const auto layer = number_behind(name, "k_new_")) return {.kind = Kind::new_keys, .layers = {*layer}};
-    if (const auto layer = number_behind(name, "v_new_")) return {.kind = Kind::new_values, .layers = {*layer}};
+    if (const auto layer = number_behind(name, "v_new_"))
+      return {.kind = Kind::new_values, .layers = {*layer}};
     for (const Json& p : pieces)
       for (const auto& [key, kind] : {std::pair{"logits", Kind::logits}, std::pair{"best", Kind::best},
                                       std::pair{"high", Kind::best_high}, std::pair{"low", Kind::best_low}})

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/npy.h"
+#include "bundle/bundle_info.h"
 #include "package/package.h"
 #include "placement/op_view.h"
 #include "placement/placed_function.h"
 #include "placement/weight_form.h"
-#include "bundle/bundle_info.h"
 #include "target/chips.h"
 
 namespace anemone {
@@ -71,8 +71,8 @@ struct PackageSubject {
   const BundleSubject& bundle;
   std::string name;
   const Package& package;
-  const Program& program;          // with flexible sizes fixed
-  uint64_t weight_bytes = 0;       // of the weight file
+  const Program& program;              // with flexible sizes fixed
+  uint64_t weight_bytes = 0;           // of the weight file
   std::vector<WeightSubject> weights;  // one a weight, whoever shares it
   std::vector<const FunctionSubject*> functions;
 };

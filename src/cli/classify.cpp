@@ -68,12 +68,14 @@ std::string token_text(const EncodingInput& input, int32_t id) {
 // The ids that were computed: a cut leaves the last ones.
 std::vector<int32_t> ids_seen(const EncodingInput& input, size_t text, const EncodedText& e) {
   std::vector<int32_t> ids = input.ids[text];
-  const auto keep = static_cast<ptrdiff_t>(std::min<int64_t>(static_cast<int64_t>(input.keep_last), e.tokens));
+  const auto keep =
+      static_cast<ptrdiff_t>(std::min<int64_t>(static_cast<int64_t>(input.keep_last), e.tokens));
   ids.erase(ids.end() - keep - static_cast<ptrdiff_t>(e.cut), ids.end() - keep);
   return ids;
 }
 
-void print_tokens(const EncodingInput& input, size_t text, const EncodedText& e, const BundleInfo& info, bool json) {
+void print_tokens(const EncodingInput& input, size_t text, const EncodedText& e, const BundleInfo& info,
+                  bool json) {
   const std::vector<int32_t> ids = ids_seen(input, text, e);
   const size_t classes = e.classes.size() / ids.size();
   Json tokens = Json::array();
@@ -81,8 +83,10 @@ void print_tokens(const EncodingInput& input, size_t text, const EncodedText& e,
     const Choice choice = choose(std::span(e.classes).subspan(t * classes, classes), info);
     const std::string word = token_text(input, ids[t]);
     if (json)
-      tokens.push_back(
-          {{"id", ids[t]}, {"token", word}, {"label", choice.label}, {"probability", rounded(choice.probability)}});
+      tokens.push_back({{"id", ids[t]},
+                        {"token", word},
+                        {"label", choice.label},
+                        {"probability", rounded(choice.probability)}});
     else if (!input.tokenizer || !input.tokenizer->is_special(ids[t]))
       fmt::print("{:<20} {:<12} {:.4f}\n", one_line(word, 20), choice.label, choice.probability);
   }
@@ -93,7 +97,8 @@ void print_tokens(const EncodingInput& input, size_t text, const EncodedText& e,
   fmt::print("{}\n", json_text(out));
 }
 
-void print_text(const EncodingInput& input, size_t text, const EncodedText& e, const BundleInfo& info, bool json) {
+void print_text(const EncodingInput& input, size_t text, const EncodedText& e, const BundleInfo& info,
+                bool json) {
   const Choice choice = choose(e.classes, info);
   if (!json) {
     fmt::print("{:<12} {:.4f}  {}\n", choice.label, choice.probability,

@@ -7,8 +7,9 @@ extern const Command kPlan, kConvert, kCompress, kCheck, kDoctor, kVerify, kGold
 
 const std::vector<const Command*>& commands() {
   static const std::vector<const Command*> all = {
-      &kPlan, &kConvert, &kCompress,  &kCheck,    &kDoctor,   &kVerify,  &kGolden,  &kPerplexity, &kLogits,
-      &kRun,  &kChat,    &kTranslate, &kEmbed, &kClassify, &kTokenize, &kTemplate, &kInspect, &kPredict, &kCompletion};
+      &kPlan,       &kConvert,  &kCompress, &kCheck,   &kDoctor,    &kVerify, &kGolden,
+      &kPerplexity, &kLogits,   &kRun,      &kChat,    &kTranslate, &kEmbed,  &kClassify,
+      &kTokenize,   &kTemplate, &kInspect,  &kPredict, &kCompletion};
   return all;
 }
 

@@ -25,8 +25,8 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string model, output, context, tokens, precision, kv, kv_write = "mask",
-                             target = "macos15", embedding = "fp16", layers, residual_scale = "1";
+  std::string model, output, context, tokens, precision, kv, kv_write = "mask", target = "macos15",
+                                                             embedding = "fp16", layers, residual_scale = "1";
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
   int64_t head_rows = 16384;
@@ -176,7 +176,8 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
     fmt::print("  {:<24} {:<20} {:>10}\n", row.file, row.holds, size_text(row.bytes));
   fmt::print("  {:<24} {:<20} {:>10}\n\n", "all files", "", size_text(report.bytes));
   const std::string cache = info.kv.empty() ? "" : fmt::format(", kv {} by {}", info.kv, info.kv_write);
-  fmt::print("{} written in {:.2f} s: {}{}, for {}\n", args.output, seconds, info.precision, cache, info.target);
+  fmt::print("{} written in {:.2f} s: {}{}, for {}\n", args.output, seconds, info.precision, cache,
+             info.target);
   fmt::print("{}\n", functions_text(info));
 }
 
@@ -228,7 +229,8 @@ extern const Command kConvert{
       o.text("--context,--max-seq-len", "N[,N…]", args->context,
              "compiled length; several make tiers sharing one weight file (2048)");
       o.text("--tokens", "SPEC", args->tokens,
-             "tokens at once: 1 (default), a range 1-4, or several functions 1,64; for encoders the lengths that "
+             "tokens at once: 1 (default), a range 1-4, or several functions 1,64; for encoders the lengths "
+             "that "
              "texts are padded to (64,256,512)");
       o.text("--precision", "P", args->precision,
              "int8 (a scale per output channel, default), int8-tensor, fp16",

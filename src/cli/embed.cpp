@@ -55,7 +55,8 @@ Array array_of(const Vectors& v, const EncodingInput& input) {
   const bool one = input.texts.empty() ? input.shape.size() == 1 : !v.pooled && v.rows.size() == 1;
   int64_t most = *std::max_element(v.tokens.begin(), v.tokens.end());
   if (!v.pooled && !input.texts.empty() && *std::min_element(v.tokens.begin(), v.tokens.end()) != most)
-    throw errorf("hidden states of texts of different lengths are no array").hint("one text at a time, or no --output");
+    throw errorf("hidden states of texts of different lengths are no array")
+        .hint("one text at a time, or no --output");
   std::vector<int64_t> shape;
   if (!one) shape.push_back(static_cast<int64_t>(v.rows.size()));
   if (!v.pooled) shape.push_back(most);
@@ -63,7 +64,8 @@ Array array_of(const Vectors& v, const EncodingInput& input) {
   Array out(DType::fp32, shape);
   const int64_t stride = (v.pooled ? 1 : most) * v.hidden;
   for (size_t i = 0; i < v.rows.size(); ++i)
-    std::copy(v.rows[i].begin(), v.rows[i].end(), out.values<float>().begin() + static_cast<ptrdiff_t>(i) * stride);
+    std::copy(v.rows[i].begin(), v.rows[i].end(),
+              out.values<float>().begin() + static_cast<ptrdiff_t>(i) * stride);
   return out;
 }
 
@@ -90,7 +92,8 @@ void print_lines(const Vectors& v, const EncodingInput& input) {
 }
 
 int run_embed(const Args& args, const Common& common) {
-  if (args.normalize && args.no_normalize) throw errorf("--normalize and --no-normalize contradict each other");
+  if (args.normalize && args.no_normalize)
+    throw errorf("--normalize and --no-normalize contradict each other");
   if (args.pool == "none" && args.normalize)
     throw errorf("--normalize is for pooled vectors").hint("leave out --pool none");
   const BundleInfo info = BundleInfo::read(args.bundle);
@@ -113,7 +116,8 @@ int run_embed(const Args& args, const Common& common) {
                                  2));
   else if (!common.quiet)
     fmt::print("{}: {}, {}{}\n", args.output, shape_text(array.shape()),
-               vectors.pooled ? "pooled by " + vectors.pooling : "hidden states", vectors.normalized ? ", normalized" : "");
+               vectors.pooled ? "pooled by " + vectors.pooling : "hidden states",
+               vectors.normalized ? ", normalized" : "");
   return 0;
 }
 

@@ -28,7 +28,9 @@ Numbers read_numbers(const std::string& path) {
   const Array array = read_npy(path);
   Numbers out{array.shape(), array.to_int()};
   if (out.shape.empty() || out.shape.size() > 2 || out.values.empty())
-    throw errorf("token ids are [tokens] or [texts, tokens]").at(path).found(fmt::format("{} axes, {} numbers", out.shape.size(), out.values.size()));
+    throw errorf("token ids are [tokens] or [texts, tokens]")
+        .at(path)
+        .found(fmt::format("{} axes, {} numbers", out.shape.size(), out.values.size()));
   for (const int64_t value : out.values)
     if (value < 0 || value > INT32_MAX)
       throw errorf("a number is no token id").at(path).found(fmt::format("{}", value));
@@ -46,14 +48,17 @@ size_t real_tokens(const Numbers& mask, size_t text, const std::string& path) {
   const auto row = std::span(mask.values).subspan(text * mask.tokens(), mask.tokens());
   const auto end = std::find(row.begin(), row.end(), 0);
   if (std::any_of(end, row.end(), [](int64_t v) { return v != 0; }))
-    throw errorf("padding must stand at the end of a text").at(path).found(fmt::format("a 1 behind a 0 in text {}", text));
+    throw errorf("padding must stand at the end of a text")
+        .at(path)
+        .found(fmt::format("a 1 behind a 0 in text {}", text));
   if (end == row.begin()) throw errorf("text {} is all padding", text).at(path);
   return static_cast<size_t>(end - row.begin());
 }
 
 // How many tokens the tokenizer puts behind every text.
 size_t tokens_behind(const Tokenizer& tokenizer) {
-  const std::vector<int32_t> plain = tokenizer.encode("a"), whole = tokenizer.encode("a", {.add_special = true});
+  const std::vector<int32_t> plain = tokenizer.encode("a"),
+                             whole = tokenizer.encode("a", {.add_special = true});
   const auto at = std::search(whole.begin(), whole.end(), plain.begin(), plain.end());
   return at == whole.end() ? 0 : static_cast<size_t>(whole.end() - at) - plain.size();
 }
@@ -91,7 +96,8 @@ EncodingInput EncodingFlags::read(const std::string& bundle) const {
     out.shape = numbers.shape;
     for (size_t i = 0; i < numbers.texts(); ++i) {
       const size_t count = mask.empty() ? numbers.tokens() : real_tokens(masks, i, mask);
-      const auto first = static_cast<ptrdiff_t>(i * numbers.tokens()), last = first + static_cast<ptrdiff_t>(count);
+      const auto first = static_cast<ptrdiff_t>(i * numbers.tokens()),
+                 last = first + static_cast<ptrdiff_t>(count);
       out.ids.emplace_back(numbers.values.begin() + first, numbers.values.begin() + last);
       if (!types.empty()) out.types.emplace_back(kinds.values.begin() + first, kinds.values.begin() + last);
     }
@@ -120,7 +126,8 @@ EncodingInput EncodingFlags::read(const std::string& bundle) const {
 void encode_all(const EncodingFlags& flags, const EncodingInput& input, const std::string& bundle,
                 EncoderOptions options, const Common& common,
                 const std::function<void(size_t index, EncodedText encoded)>& take) {
-  const auto cores = static_cast<size_t>(common.threads ? common.threads : std::max(1u, std::thread::hardware_concurrency()));
+  const auto cores = static_cast<size_t>(common.threads ? common.threads
+                                                        : std::max(1u, std::thread::hardware_concurrency()));
   const size_t workers = std::min(cores, input.ids.size());
   options.truncate = flags.truncate;
   options.keep_last = input.keep_last;
@@ -137,9 +144,11 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   });
   if (common.quiet) return;
   if (cut)
-    fmt::print(stderr, "note: {} text{} cut at {} tokens\n", cut, cut == 1 ? " was" : "s were", encoder.longest());
+    fmt::print(stderr, "note: {} text{} cut at {} tokens\n", cut, cut == 1 ? " was" : "s were",
+               encoder.longest());
   if (fault)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow", fault->op);
+    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
+               fault->op);
 }
 
 double short_number(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }

@@ -18,11 +18,11 @@
 namespace anemone::cli {
 
 struct EncodingInput {
-  std::shared_ptr<const Tokenizer> tokenizer;  // nullptr: ids were given
-  std::vector<std::string> texts;              // empty: ids were given
+  std::shared_ptr<const Tokenizer> tokenizer;    // nullptr: ids were given
+  std::vector<std::string> texts;                // empty: ids were given
   std::vector<std::vector<int32_t>> ids, types;  // by text; types: empty, or of every text
-  std::vector<int64_t> shape;                  // of the ids that were given: [tokens] or [texts, tokens]
-  size_t keep_last = 0;                        // tokens that the tokenizer puts behind a text
+  std::vector<int64_t> shape;                    // of the ids that were given: [tokens] or [texts, tokens]
+  size_t keep_last = 0;                          // tokens that the tokenizer puts behind a text
 };
 
 struct EncodingFlags {

@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "engine/cpu_backend.h"
 #include "base/mapped_file.h"
 #include "cli/format.h"
+#include "engine/cpu_backend.h"
 #include "runtime/prompt.h"
 
 namespace anemone::cli {

@@ -313,7 +313,8 @@ constexpr std::string_view kExamples =
 extern const Command kInspect{
     "inspect", "Show what is inside a package or a bundle", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE|BUNDLE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil, or a bundle");
+      o.positional("PACKAGE|BUNDLE", args->package,
+                   "an .mlpackage, .mlmodelc, .mlmodel or .mil, or a bundle");
       o.flag("--mil", args->mil, "print the program as MIL text");
       o.flag("--weights", args->weights, "list every weight with its form, size and bits");
       o.flag("--ops", args->ops, "list every operation with its result type");

@@ -48,14 +48,16 @@ std::string ports_text(const std::vector<Port>& ports) {
 }
 
 std::string holds(const Stage& stage) {
-  std::string out = stage.has_layers() ? fmt::format("layers {}-{}", stage.first_layer, stage.last_layer - 1) : "";
+  std::string out =
+      stage.has_layers() ? fmt::format("layers {}-{}", stage.first_layer, stage.last_layer - 1) : "";
   if (stage.has_head()) out += out.empty() ? "head" : ", head";
   return out;
 }
 
 std::string size_of(const StageFunction& f) {
-  std::string out = f.least_tokens == f.most_tokens ? fmt::format("{} token{}", f.most_tokens, f.most_tokens == 1 ? "" : "s")
-                                                    : fmt::format("{}-{} tokens", f.least_tokens, f.most_tokens);
+  std::string out = f.least_tokens == f.most_tokens
+                        ? fmt::format("{} token{}", f.most_tokens, f.most_tokens == 1 ? "" : "s")
+                        : fmt::format("{}-{} tokens", f.least_tokens, f.most_tokens);
   return f.context ? out + fmt::format(", context {}", f.context) : out;
 }
 
@@ -92,18 +94,12 @@ Json ports_json(const std::vector<Port>& ports) {
 }
 
 Json to_json(const std::string& path, const BundleInfo& info) {
-  Json out = {{"bundle", path},
-              {"kind", kind_name(info.kind)},
-              {"name", info.name},
-              {"family", info.family},
-              {"source", info.source},
-              {"tool", info.tool},
-              {"layers", info.layers},
-              {"hidden", info.hidden},
-              {"vocabulary", info.vocab},
-              {"precision", info.precision},
-              {"target", info.target},
-              {"bytes", bytes_of(info)}};
+  Json out = {{"bundle", path},           {"kind", kind_name(info.kind)},
+              {"name", info.name},        {"family", info.family},
+              {"source", info.source},    {"tool", info.tool},
+              {"layers", info.layers},    {"hidden", info.hidden},
+              {"vocabulary", info.vocab}, {"precision", info.precision},
+              {"target", info.target},    {"bytes", bytes_of(info)}};
   if (!info.labels.empty()) out["labels"] = info.labels;
   if (info.pooling) out["pooling"] = *info.pooling == Pooling::mean ? "mean" : "cls";
   if (info.kind == BundleKind::embed) out["normalize"] = info.normalize;
@@ -131,10 +127,12 @@ int inspect_bundle(const std::string& path, const Common& common) {
     return 0;
   }
   fmt::print("{}\n  a bundle of kind {}: {}\n", path, kind_name(info.kind), purpose(info.kind));
-  fmt::print("  {} ({}), from {}, {} layers, hidden {}, vocabulary {}\n", info.name.empty() ? info.source : info.name,
-             info.family, info.source, info.layers, info.hidden, info.vocab);
+  fmt::print("  {} ({}), from {}, {} layers, hidden {}, vocabulary {}\n",
+             info.name.empty() ? info.source : info.name, info.family, info.source, info.layers, info.hidden,
+             info.vocab);
   fmt::print("  {} weights for {}, {} in all\n", info.precision, info.target, size_text(bytes_of(info)));
-  if (const std::string result = result_text(info); !result.empty()) fmt::print("{}", wrap("  ", result, kColumns));
+  if (const std::string result = result_text(info); !result.empty())
+    fmt::print("{}", wrap("  ", result, kColumns));
   for (const Stage& stage : info.stages) print_stage(stage, info);
   return 0;
 }

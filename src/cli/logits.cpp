@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/cpu_backend.h"
 #include "base/npy.h"
 #include "cli/command.h"
 #include "cli/ids.h"
+#include "engine/cpu_backend.h"
 #include "families/family.h"
 #include "reference/reference.h"
 #include "runtime/encoder.h"
@@ -50,7 +50,8 @@ Logits of_bundle(const Args& args, const std::vector<int32_t>& ids, const Common
     fault = session.fault();
   }
   if (fault && !common.quiet)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow", fault->op);
+    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
+               fault->op);
   return out;
 }
 
@@ -78,7 +79,8 @@ int run_logits(const Args& args, const Common& common) {
   write_npy(args.output, out);
   if (!common.quiet)
     fmt::print("{}: {} tokens, {}\n", args.output, ids.size(),
-               logits.classes ? fmt::format("{} classes", logits.width) : fmt::format("vocabulary {}", logits.width));
+               logits.classes ? fmt::format("{} classes", logits.width)
+                              : fmt::format("vocabulary {}", logits.width));
   return 0;
 }
 

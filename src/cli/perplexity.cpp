@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "engine/cpu_backend.h"
 #include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/ids.h"
+#include "engine/cpu_backend.h"
 #include "families/family.h"
 #include "verify/perplexity.h"
 

@@ -59,9 +59,9 @@ void print_model(const PlanSource& source, const Planner& planner) {
   fmt::print("{} ({}, from {}): {} parameters\n", m.name.empty() ? m.family : m.name, m.family, source.origin,
              parameters_text(planner.parameters()));
   const ModelSizes sizes = sizes_of(m);
-  fmt::print("{} layers, hidden {}, {} heads and {} of keys of {}, MLP {}, vocabulary {}{}\n\n", m.layers.size(),
-             m.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.intermediate, m.vocab,
-             m.generates() && m.vocabulary_head().tied ? " (tied)" : "");
+  fmt::print("{} layers, hidden {}, {} heads and {} of keys of {}, MLP {}, vocabulary {}{}\n\n",
+             m.layers.size(), m.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.intermediate,
+             m.vocab, m.generates() && m.vocabulary_head().tied ? " (tied)" : "");
 }
 
 void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<StoredForm>& forms) {
@@ -218,7 +218,8 @@ void expect_sizes_alone(const Args& args, const Model& model) {
 void print_text_model(const PlanSource& source, const Planner& planner, ModelPlanOptions o,
                       const std::vector<StoredForm>& forms) {
   print_model(source, planner);
-  fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", "precision", "layers", "packages", "bundle", "memory", "calls");
+  fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", "precision", "layers", "packages", "bundle",
+             "memory", "calls");
   const ModelPlan plan = planner.plan(o);
   for (const StoredForm& form : forms) {
     o.form = form;
@@ -229,9 +230,11 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
   fmt::print("\n");
   print_fit(plan);
   std::string lengths;
-  for (const int64_t n : text_lengths(planner.model())) lengths += fmt::format("{}{}", lengths.empty() ? "" : ", ", n);
+  for (const int64_t n : text_lengths(planner.model()))
+    lengths += fmt::format("{}{}", lengths.empty() ? "" : ", ", n);
   fmt::print(
-      "Sizes are computed, for texts of up to {} tokens. Speed is not predicted: no runs of such models on the\n"
+      "Sizes are computed, for texts of up to {} tokens. Speed is not predicted: no runs of such models on "
+      "the\n"
       "engine are published.\n",
       lengths);
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/cpu_backend.h"
 #include "base/thread_pool.h"
+#include "engine/cpu_backend.h"
 #include "package/package.h"
 #include "runtime/encoder.h"
 #include "runtime/session.h"
@@ -13,7 +13,8 @@ namespace anemone {
 namespace {
 
 bool has_value(const Function& f, const std::string& name) {
-  bool found = std::any_of(f.inputs.begin(), f.inputs.end(), [&](const auto& in) { return in->name == name; });
+  bool found =
+      std::any_of(f.inputs.begin(), f.inputs.end(), [&](const auto& in) { return in->name == name; });
   for_each_op(std::as_const(f.body), [&](const Operation& op) {
     for (const auto& output : op.outputs) found = found || output->name == name;
   });

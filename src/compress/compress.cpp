@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
+#include "bundle/bundle_info.h"
+#include "bundle/writer.h"
 #include "compress/calibration.h"
 #include "compress/find.h"
 #include "compress/rewrite.h"
-#include "bundle/writer.h"
 #include "package/package.h"
-#include "bundle/bundle_info.h"
 
 namespace anemone {
 namespace {

@@ -6,12 +6,12 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
-#include "engine/cpu_backend.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
 #include "compress/calibration.h"
 #include "compress/encoded.h"
 #include "compress/find.h"
+#include "engine/cpu_backend.h"
 #include "package/package.h"
 #include "runtime/bundle.h"
 #include "verify/perplexity.h"

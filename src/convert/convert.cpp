@@ -96,7 +96,8 @@ class Converter {
 
   void plan_tables() {
     const auto plan = [&](const WeightRef& ref, const std::string& name, bool int8) -> EmbeddingTable {
-      EmbeddingTable table{name + ".bin", int8 ? "int8" : "fp16", int8 ? name + "_scales.bin" : "", ref.rows()};
+      EmbeddingTable table{name + ".bin", int8 ? "int8" : "fp16", int8 ? name + "_scales.bin" : "",
+                           ref.rows()};
       tables_.push_back({&ref, table, static_cast<uint64_t>(ref.rows() * ref.columns) * (int8 ? 1 : 2)});
       return table;
     };
@@ -143,8 +144,9 @@ class Converter {
     }
     const ResidualChoice choice = anemone::choose_residual_scale(shared_, model_, options_.threads);
     residual_scale_ = choice.scale;
-    report_.notes.push_back(fmt::format("the residual stream reaches {:.0f} (layer {}) on ordinary text: scale {}",
-                                        choice.largest, choice.layer, choice.scale));
+    report_.notes.push_back(
+        fmt::format("the residual stream reaches {:.0f} (layer {}) on ordinary text: scale {}",
+                    choice.largest, choice.layer, choice.scale));
   }
 
   void describe_bundle() {
@@ -167,7 +169,9 @@ class Converter {
     b.model_context = model_.context;
     b.precision = precision_name(options_.precision);
     if (request_.kind == BundleKind::generate) {
-      b.kv = request_.kv == lower::KvKind::state ? "state" : request_.kv == lower::KvKind::packed ? "packed" : "io";
+      b.kv = request_.kv == lower::KvKind::state    ? "state"
+             : request_.kv == lower::KvKind::packed ? "packed"
+                                                    : "io";
       b.kv_write = options_.kv_write == lower::KvWrite::mask ? "mask" : "slice";
     }
     b.target = request_.target.name;
@@ -216,7 +220,8 @@ class Converter {
 
   void write_stage(BundleWriter& writer, const StagePlan& plan) {
     Artifact artifact = build_stage(plan, model_, weights_, request_, options_, residual_scale_);
-    artifact.description = fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, plan.holds);
+    artifact.description =
+        fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, plan.holds);
     artifact.author = checkpoint_.author();
     artifact.license = checkpoint_.licence();
     artifact.notes["anemone.tool"] = options_.tool;

@@ -20,7 +20,7 @@ namespace anemone {
 struct ConvertOptions {
   std::vector<int64_t> context;           // several: tiers, as functions sharing weights; empty: 2048
   std::vector<lower::TokenCount> tokens;  // several: functions sharing weights; empty: 1, or lengths of texts
-  std::optional<lower::KvKind> kv;                   // empty: packed for iPhones and iPads, else state
+  std::optional<lower::KvKind> kv;        // empty: packed for iPhones and iPads, else state
   lower::KvWrite kv_write = lower::KvWrite::mask;
   Precision precision = Precision::int8;
   bool whole = false;  // layers and head in one package

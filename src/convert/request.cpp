@@ -41,7 +41,8 @@ class Request {
     r_.first_layer = o_.first_layer;
     r_.last_layer = o_.last_layer ? o_.last_layer : model_.layers.size();
     if (r_.first_layer >= r_.last_layer || r_.last_layer > model_.layers.size())
-      throw errorf("the model has no layers {} to {}", r_.first_layer, static_cast<int64_t>(r_.last_layer) - 1)
+      throw errorf("the model has no layers {} to {}", r_.first_layer,
+                   static_cast<int64_t>(r_.last_layer) - 1)
           .expected(fmt::format("0 to {}", model_.layers.size() - 1));
   }
 
@@ -66,10 +67,12 @@ class Request {
   // A text that is seen whole: a function for each length that it is padded to.
   void choose_text() {
     if (model_.generates())
-      throw errorf("the model sees a text whole and gives logits of its vocabulary: no kind of bundle does that")
+      throw errorf(
+          "the model sees a text whole and gives logits of its vocabulary: no kind of bundle does that")
           .hint("take a checkpoint with a pooled or a classification head");
     refuse(!o_.context.empty(), "--context", "there is no cache: --tokens says how long a text may be");
-    refuse(o_.kv.has_value() || o_.kv_write == lower::KvWrite::slice, "--kv and --kv-write", "there is no cache");
+    refuse(o_.kv.has_value() || o_.kv_write == lower::KvWrite::slice, "--kv and --kv-write",
+           "there is no cache");
     refuse(o_.argmax, "--argmax-output", "there is no next token to pick");
     refuse(o_.embedding_in_head, "--embedding head", "the head is no embedding");
     r_.contexts = {0};
@@ -105,13 +108,16 @@ class Request {
       if (t.fixed()) continue;
       if (several)
         throw errorf("a range of tokens does not go together with several functions in one package")
-            .hint("the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such "
-                  "as --tokens 1,64");
+            .hint(
+                "the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such "
+                "as --tokens 1,64");
       if (is_recurrent())
-        throw errorf("a range of tokens does not go with recurrent layers: a call must know how many tokens are real")
+        throw errorf(
+            "a range of tokens does not go with recurrent layers: a call must know how many tokens are real")
             .hint("give fixed counts, such as --tokens 1,4");
       if (o_.kv_write == lower::KvWrite::slice)
-        throw errorf("--kv-write slice needs a fixed number of tokens").hint("use --kv-write mask with a range");
+        throw errorf("--kv-write slice needs a fixed number of tokens")
+            .hint("use --kv-write mask with a range");
     }
   }
 
@@ -132,7 +138,8 @@ class Request {
       if (!first) first = a;
       if (a->kv_heads != first->kv_heads || lower::cache_width(*a) != lower::cache_width(*first))
         throw errorf("packed states need layers with the same key heads")
-            .found(fmt::format("{} of {} and {} of {}", first->kv_heads, first->head_dim, a->kv_heads, a->head_dim))
+            .found(fmt::format("{} of {} and {} of {}", first->kv_heads, first->head_dim, a->kv_heads,
+                               a->head_dim))
             .hint("use --kv state");
     }
   }
@@ -157,7 +164,8 @@ class Request {
     if (o_.head_rows < 1) throw errorf("a convolution of the head has at least one row");
     const int64_t pieces = (model_.vocab + o_.head_rows - 1) / o_.head_rows;
     if (pieces > kMostPieces)
-      throw errorf("a head of {} rows in convolutions of {} would have {} of them", model_.vocab, o_.head_rows, pieces)
+      throw errorf("a head of {} rows in convolutions of {} would have {} of them", model_.vocab,
+                   o_.head_rows, pieces)
           .expected(fmt::format("at most {}", kMostPieces))
           .hint(fmt::format("--head-rows {} or more", (model_.vocab + kMostPieces - 1) / kMostPieces));
   }

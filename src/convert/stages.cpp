@@ -8,8 +8,9 @@ namespace {
 
 using lower::TokenCount;
 
-lower::LayersSpec layers_spec(const StagePlan& plan, const ConvertRequest& request, const ConvertOptions& options,
-                              int64_t context, const TokenCount& tokens, double residual_scale) {
+lower::LayersSpec layers_spec(const StagePlan& plan, const ConvertRequest& request,
+                              const ConvertOptions& options, int64_t context, const TokenCount& tokens,
+                              double residual_scale) {
   lower::LayersSpec spec;
   spec.first = plan.first_layer;
   spec.last = plan.last_layer;
@@ -40,7 +41,8 @@ std::string layers_text(const StagePlan& p) {
 
 }  // namespace
 
-std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& request, const ConvertOptions& options) {
+std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& request,
+                                   const ConvertOptions& options) {
   const auto bytes = [&](const WeightRef& ref) { return CheckpointWeights::bytes(ref, options.precision); };
   const ShardPlan shards =
       plan_shards(model, request.first_layer, request.last_layer, bytes,
@@ -94,9 +96,8 @@ Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& 
         f.interface = lower::build_head(out.program, f.name, model, weights, head);
       } else {
         const auto layers = layers_spec(plan, request, options, context, tokens, residual_scale);
-        f.interface = plan.has_rows()
-                          ? lower::build_whole(out.program, f.name, model, weights, layers, head)
-                          : lower::build_layers(out.program, f.name, model, weights, layers);
+        f.interface = plan.has_rows() ? lower::build_whole(out.program, f.name, model, weights, layers, head)
+                                      : lower::build_layers(out.program, f.name, model, weights, layers);
       }
       if (out.stage.taps.empty()) out.stage.taps = f.interface.taps;
       f.interface.taps.clear();

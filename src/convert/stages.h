@@ -15,17 +15,18 @@
 namespace anemone {
 
 struct StagePlan {
-  std::string package;                      // "layers_00"
-  std::string holds;                        // "layers 0-5", "rows 0-49151"
-  size_t first_layer = 0, last_layer = 0;   // [first, last); none: a head alone
-  int64_t first_row = 0, last_row = 0;      // of the vocabulary; none: no head of logits
-  uint64_t bytes = 0;                       // of weights
+  std::string package;                     // "layers_00"
+  std::string holds;                       // "layers 0-5", "rows 0-49151"
+  size_t first_layer = 0, last_layer = 0;  // [first, last); none: a head alone
+  int64_t first_row = 0, last_row = 0;     // of the vocabulary; none: no head of logits
+  uint64_t bytes = 0;                      // of weights
 
   bool has_layers() const { return last_layer > first_layer; }
   bool has_rows() const { return last_row > first_row; }
 };
 
-std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& request, const ConvertOptions& options);
+std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& request,
+                                   const ConvertOptions& options);
 
 Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& weights,
                      const ConvertRequest& request, const ConvertOptions& options, double residual_scale);

@@ -71,7 +71,8 @@ class Describer {
   void read_sizes() {
     constexpr int64_t kMostHeads = 65536;  // products of two of these stay far from overflow
     m_.hidden = hp_.integer(keys::kHidden, 2, 1 << 24);
-    intermediate_ = traits_.intermediate ? traits_.intermediate : hp_.integer(keys::kIntermediate, 2, 1 << 26);
+    intermediate_ =
+        traits_.intermediate ? traits_.intermediate : hp_.integer(keys::kIntermediate, 2, 1 << 26);
     heads_ = size(keys::kHeads, kMostHeads, traits_.default_heads);
     const int64_t kv_default = traits_.default_kv_heads ? traits_.default_kv_heads : heads_;
     kv_heads_ = traits_.kv_heads ? traits_.kv_heads
@@ -79,8 +80,8 @@ class Describer {
     if (heads_ % kv_heads_ != 0)
       throw Error("the query heads cannot be shared evenly among the key heads")
           .at(hp_.file())
-          .found(fmt::format("{} heads ({}), {} key heads ({})", heads_, hp_.named(keys::kHeads),
-                             kv_heads_, hp_.named(keys::kKvHeads)));
+          .found(fmt::format("{} heads ({}), {} key heads ({})", heads_, hp_.named(keys::kHeads), kv_heads_,
+                             hp_.named(keys::kKvHeads)));
     head_dim_ = head_dim(kMostHeads);
     const int64_t layers = hp_.integer(keys::kLayers, 1, c_.config_only() ? 4096 : Hparams::kMost);
     if (!c_.config_only() && static_cast<size_t>(layers) > c_.tensors().size())
@@ -106,8 +107,8 @@ class Describer {
     if (m_.hidden % heads_ != 0)
       throw Error("the size of a head is not said, and the heads do not divide the hidden size")
           .at(hp_.file())
-          .found(fmt::format("{} heads ({}), hidden size {} ({})", heads_, hp_.named(keys::kHeads),
-                             m_.hidden, hp_.named(keys::kHidden)));
+          .found(fmt::format("{} heads ({}), hidden size {} ({})", heads_, hp_.named(keys::kHeads), m_.hidden,
+                             hp_.named(keys::kHidden)));
     return m_.hidden / heads_;
   }
 
@@ -272,7 +273,8 @@ class Describer {
 
   void name_ends() {
     const bool gguf = hp_.is_gguf();
-    m_.embedding.tokens = {gguf ? "token_embd.weight" : prefix_ + "embed_tokens.weight", 0, m_.vocab, m_.hidden};
+    m_.embedding.tokens = {gguf ? "token_embd.weight" : prefix_ + "embed_tokens.weight", 0, m_.vocab,
+                           m_.hidden};
     m_.final_norm = rms(gguf ? fmt::format("{}.weight", traits_.names.gguf_final_norm)
                              : fmt::format("{}{}.weight", prefix_, traits_.names.final_norm),
                         m_.hidden);

@@ -35,7 +35,7 @@ struct TensorNames {
   const char* down = "mlp.down_proj";
   const char* attention_norm_out = "post_attention_layernorm";  // norms behind the blocks
   const char* mlp_norm_out = "post_feedforward_layernorm";
-  const char* final_norm = "norm";             // below "model."
+  const char* final_norm = "norm";  // below "model."
   const char* gguf_final_norm = "output_norm";
 };
 
@@ -62,7 +62,7 @@ struct DecoderTraits {
   double default_rope_base = 10000;
   int64_t default_heads = 0, default_kv_heads = 0, default_head_dim = 0, default_vocab = 0,
           default_context = 0;
-  int64_t default_original_context = 0;  // of scaled ropes; 0: the whole context
+  int64_t default_original_context = 0;    // of scaled ropes; 0: the whole context
   int64_t kv_heads = 0, intermediate = 0;  // where the family knows better than the usual key; 0: the key
   Key eps_key = keys::kNormEps;
   TensorNames names;

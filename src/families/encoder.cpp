@@ -48,7 +48,7 @@ Pooling pooling_of(const Json& config, const std::string& file) {
   std::optional<Pooling> found;
   for (const auto& [key, value] : config.items()) {
     if (!key.starts_with("pooling_mode_") || !value.is_boolean() || !value.get<bool>()) continue;
-    const std::optional<Pooling> known = key == "pooling_mode_mean_tokens"  ? std::optional(Pooling::mean)
+    const std::optional<Pooling> known = key == "pooling_mode_mean_tokens" ? std::optional(Pooling::mean)
                                          : key == "pooling_mode_cls_token" ? std::optional(Pooling::first)
                                                                            : std::nullopt;
     if (known && !found)
@@ -75,7 +75,8 @@ Model begin_encoder(const Hparams& hp, int64_t default_context) {
   m.context = longest(hp, default_context);
   if (const auto said = hp.find_integer(keys::kVocab))
     m.vocab = *said;
-  else if (const auto count = c.list_size("tokenizer.ggml.tokens"); count && *count >= 1 && *count < (1u << 31))
+  else if (const auto count = c.list_size("tokenizer.ggml.tokens");
+           count && *count >= 1 && *count < (1u << 31))
     m.vocab = static_cast<int64_t>(*count);
   else
     throw hp.missing(keys::kVocab);
@@ -109,10 +110,13 @@ std::vector<std::string> class_labels(const Hparams& hp, const std::string& tens
   if (const auto labels = hp.find_object(key)) {
     out.resize(labels->size());
     for (const auto& [id, label] : labels->items()) {
-      const bool number = !id.empty() && id.size() < 7 && id.find_first_not_of("0123456789") == std::string::npos;
+      const bool number =
+          !id.empty() && id.size() < 7 && id.find_first_not_of("0123456789") == std::string::npos;
       const size_t at = number ? std::stoull(id) : out.size();
       if (at >= out.size() || !label.is_string() || !out[at].empty())
-        throw errorf("{} does not number its labels from 0 on", hp.named(key)).at(hp.file()).found(printable(id));
+        throw errorf("{} does not number its labels from 0 on", hp.named(key))
+            .at(hp.file())
+            .found(printable(id));
       out[at] = label.get<std::string>();
     }
     return out;
@@ -144,8 +148,10 @@ Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_
                    bool usual_bias) {
   const bool old = checkpoint.find(name + ".gamma") != nullptr;
   const std::string bias = name + (old ? ".beta" : ".bias");
-  Norm norm{.kind = Norm::Kind::layer, .gain = {name + (old ? ".gamma" : ".weight"), 0, width, 1}, .eps = eps};
-  if (checkpoint.config_only() ? usual_bias : checkpoint.find(bias) != nullptr) norm.bias = {bias, 0, width, 1};
+  Norm norm{
+      .kind = Norm::Kind::layer, .gain = {name + (old ? ".gamma" : ".weight"), 0, width, 1}, .eps = eps};
+  if (checkpoint.config_only() ? usual_bias : checkpoint.find(bias) != nullptr)
+    norm.bias = {bias, 0, width, 1};
   return norm;
 }
 
@@ -161,7 +167,8 @@ void keep_sensitive_half(Model& model) {
 Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,
                      bool usual_bias) {
   Projection p{.weight = {name + ".weight", 0, rows, columns}};
-  if (checkpoint.config_only() ? usual_bias : checkpoint.find(name + ".bias") != nullptr) p.bias = {name + ".bias", 0, rows, 1};
+  if (checkpoint.config_only() ? usual_bias : checkpoint.find(name + ".bias") != nullptr)
+    p.bias = {name + ".bias", 0, rows, 1};
   return p;
 }
 

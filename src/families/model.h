@@ -36,7 +36,7 @@ bool is_mixer(const ModelBlock& block);
 
 // One residual step.
 struct ResidualStep {
-  std::optional<Norm> norm_in;   // of what the block sees
+  std::optional<Norm> norm_in;  // of what the block sees
   ModelBlock block;
   std::optional<Norm> norm_out;  // of what the block gives, before it is added
   double scale = 1;              // of what the block gives (Granite)

@@ -32,7 +32,8 @@ struct WeightRef {
   int64_t slice = -1;  // which matrix of a stack; -1: the tensor is no stack
   bool transposed = false;
   int64_t column_begin = 0;
-  bool keep_half = false;  // stored in fp16 where the others become int8: rounding it costs the model too much
+  bool keep_half =
+      false;  // stored in fp16 where the others become int8: rounding it costs the model too much
 
   explicit operator bool() const { return !tensor.empty(); }
   auto operator<=>(const WeightRef&) const = default;

@@ -15,7 +15,8 @@ void visit_step(const ResidualStep& step, WeightVisitor& v) {
   for (const std::optional<Norm>* norm : {&step.norm_out, &step.norm_sum})
     if (*norm)
       v.norm(mlp ? "norm behind the MLP" : "norm behind attention",
-             mlp ? "bias of the norm behind the MLP" : "bias of the norm behind attention", **norm, v.hidden());
+             mlp ? "bias of the norm behind the MLP" : "bias of the norm behind attention", **norm,
+             v.hidden());
   v.vector("bias of the stream", step.stream_bias, v.hidden());
   v.vector("gain of the stream", step.stream_gain, v.hidden());
   v.vector("bias of what is added", step.bias, v.hidden());
@@ -44,8 +45,8 @@ struct HeadWeights {
   void operator()(const PooledHead&) const {}
   void operator()(const ClassHead& head) const {
     const Extent classes{{{head.classifier.weight.rows(), "{} classes", nullptr}}};
-    v.projection("dense layer of the classifier", "bias of the classifier's dense layer", head.dense, v.hidden(),
-                 v.hidden());
+    v.projection("dense layer of the classifier", "bias of the classifier's dense layer", head.dense,
+                 v.hidden(), v.hidden());
     if (head.norm) v.norm("norm of the classifier", "bias of the classifier's norm", *head.norm, v.hidden());
     v.projection("classifier", "classifier's bias", head.classifier, classes, v.hidden());
   }

@@ -30,8 +30,8 @@ struct Extent {
 struct WeightUse {
   std::string_view role;  // "query weight"
   const WeightRef& ref;
-  Extent rows, columns;  // columns: empty for a vector
-  int64_t layer = -1;    // -1: outside the layers
+  Extent rows, columns;    // columns: empty for a vector
+  int64_t layer = -1;      // -1: outside the layers
   bool is_matrix = false;  // a projection, which may be stored in fewer bits; others are small and stay fp16
 
   int64_t elements() const { return ref.rows() * (columns.factors.empty() ? 1 : ref.columns); }

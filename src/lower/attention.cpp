@@ -45,7 +45,8 @@ class AttentionBuilder {
     const bool of_heads = norm && !a_.qk_norm->over_width;
     if (of_heads && !a_.qk_norm->after_rope) x = s_.head_norm(x, *norm, at_ + name + "_norm");
     if (a_.rope)
-      x = rotate(b_, x, s_.cos(*a_.rope), s_.sin(*a_.rope), s_.model().ropes[*a_.rope].dims, at_ + name + "_rope");
+      x = rotate(b_, x, s_.cos(*a_.rope), s_.sin(*a_.rope), s_.model().ropes[*a_.rope].dims,
+                 at_ + name + "_rope");
     if (of_heads && a_.qk_norm->after_rope) {
       s_.tap(x, name, static_cast<int64_t>(layer_));  // in case the norm is taken out
       x = s_.head_norm(x, *norm, at_ + name + "_norm");
@@ -64,8 +65,9 @@ class AttentionBuilder {
     scores = reshape(b_, scores, {1, heads, -1, columns}, at_ + "scores_heads");
     if (a_.softcap > 0) scores = soft_cap(b_, scores, a_.softcap, at_ + "scores_capped");
     scores = add(b_, scores, s_.mask(a_.reach), at_ + "scores_masked");
-    Value* p = a_.sinks ? softmax_with_sinks(scores)
-                        : b_.op("softmax", {{"x", scores}, {"axis", Constant::integer(-1)}}, at_ + "probabilities");
+    Value* p =
+        a_.sinks ? softmax_with_sinks(scores)
+                 : b_.op("softmax", {{"x", scores}, {"axis", Constant::integer(-1)}}, at_ + "probabilities");
     p = reshape(b_, p, {1, kv, -1, columns}, at_ + "probability_rows");
     Value* out = b_.op("matmul", {{"x", p}, {"y", pair.values}, {"transpose_x", no}, {"transpose_y", no}},
                        at_ + "attended");
@@ -85,7 +87,8 @@ class AttentionBuilder {
     Value* sum = b_.op("reduce_sum", {{"x", e}, {"axes", axes}, {"keep_dims", keep}}, at_ + "scores_sum");
     Value* sink = b_.op("exp", {{"x", b_.op("sub", {{"x", sinks}, {"y", most}}, at_ + "sinks_below")}},
                         at_ + "sinks_exp");
-    return b_.op("real_div", {{"x", e}, {"y", add(b_, sum, sink, at_ + "scores_total")}}, at_ + "probabilities");
+    return b_.op("real_div", {{"x", e}, {"y", add(b_, sum, sink, at_ + "scores_total")}},
+                 at_ + "probabilities");
   }
 
   Scope& s_;

@@ -21,16 +21,21 @@ struct StepNames {
 StepNames names_of(size_t layer, const ResidualStep& step, bool last) {
   const std::string at = fmt::format("l{}_", layer);
   const bool mixer = is_mixer(step.block);
-  return {at + (mixer ? "attn_norm" : "mlp_norm"), at + (mixer ? "o" : "down"), at + (mixer ? "attn_out" : "mlp_out"),
-          mixer ? "attn_out" : "mlp_out", last ? "layer_out" : "attn_residual"};
+  return {at + (mixer ? "attn_norm" : "mlp_norm"), at + (mixer ? "o" : "down"),
+          at + (mixer ? "attn_out" : "mlp_out"), mixer ? "attn_out" : "mlp_out",
+          last ? "layer_out" : "attn_residual"};
 }
 
 // One side of the sum: (x + bias) * gain, where the model has them; x comes `scale` times too large.
 Value* balanced(Scope& s, Value* x, const WeightRef& bias, const WeightRef& gain, double scale,
                 const std::string& name) {
   const Shape shape{1, s.model().hidden, 1, 1};
-  if (bias) x = add(s.builder(), x, s.weights().vector(s.builder(), bias, shape, 0, scale, name + "_bias"), name + "_moved");
-  if (gain) x = mul(s.builder(), x, s.weights().vector(s.builder(), gain, shape, 0, 1, name + "_gain"), name + "_gained");
+  if (bias)
+    x = add(s.builder(), x, s.weights().vector(s.builder(), bias, shape, 0, scale, name + "_bias"),
+            name + "_moved");
+  if (gain)
+    x = mul(s.builder(), x, s.weights().vector(s.builder(), gain, shape, 0, 1, name + "_gain"),
+            name + "_gained");
   return x;
 }
 
@@ -43,7 +48,8 @@ Value* lower_step(Scope& s, size_t layer, const ResidualStep& step, bool last, V
   const double stream = s.stream_scale();
   Value* h = step.norm_in ? s.norm(x, *step.norm_in, stream, 1, n.norm) : scale(b, x, 1 / stream, n.norm);
   const double factor = step.norm_out ? stream : stream * step.scale;
-  Value* y = std::visit([&](const auto& block) { return lower_block(s, layer, block, h, factor); }, step.block);
+  Value* y =
+      std::visit([&](const auto& block) { return lower_block(s, layer, block, h, factor); }, step.block);
   s.tap(y, n.golden_out, index, factor);
   if (step.norm_out) y = s.norm(y, *step.norm_out, stream, stream * step.scale, n.out + "_post");
   y = balanced(s, y, step.bias, step.gain, stream, n.out);
@@ -55,9 +61,9 @@ Value* lower_step(Scope& s, size_t layer, const ResidualStep& step, bool last, V
 }
 
 // `finish` makes the outputs from what the layers give.
-FunctionInterface build(Program& program, const std::string& name, const Model& model, Weights& weights,
-                const LayersSpec& spec,
-                const std::function<void(Builder& b, Value* y, FunctionInterface& interface)>& finish) {
+FunctionInterface build(
+    Program& program, const std::string& name, const Model& model, Weights& weights, const LayersSpec& spec,
+    const std::function<void(Builder& b, Value* y, FunctionInterface& interface)>& finish) {
   ANEMONE_CHECK(spec.first < spec.last && spec.last <= model.layers.size());
   Function& f = add_function(program, name, spec.opset);
   FunctionInterface interface;
@@ -106,13 +112,13 @@ std::vector<Reach> masks_of(const Model& model) {
   return out;
 }
 
-FunctionInterface build_layers(Program& program, const std::string& name, const Model& model, Weights& weights,
-                       const LayersSpec& spec) {
+FunctionInterface build_layers(Program& program, const std::string& name, const Model& model,
+                               Weights& weights, const LayersSpec& spec) {
   return build(program, name, model, weights, spec, give_stream);
 }
 
 FunctionInterface build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
-                     const HeadSpec& spec) {
+                             const HeadSpec& spec) {
   Function& f = add_function(program, name, spec.opset);
   FunctionInterface interface;
   Value* y = add_input(f, "y", Type::tensor(kHalf, {1, model.hidden, spec.tokens.dim(), 1}));
@@ -123,11 +129,12 @@ FunctionInterface build_head(Program& program, const std::string& name, const Mo
 }
 
 FunctionInterface build_whole(Program& program, const std::string& name, const Model& model, Weights& weights,
-                      const LayersSpec& layers, const HeadSpec& head) {
+                              const LayersSpec& layers, const HeadSpec& head) {
   ANEMONE_CHECK(layers.last_stage);
-  return build(program, name, model, weights, layers, [&](Builder& b, Value* y, FunctionInterface& interface) {
-    add_vocabulary_head(b, y, model, weights, head, interface);
-  });
+  return build(program, name, model, weights, layers,
+               [&](Builder& b, Value* y, FunctionInterface& interface) {
+                 add_vocabulary_head(b, y, model, weights, head, interface);
+               });
 }
 
 }  // namespace anemone::lower

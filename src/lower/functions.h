@@ -73,12 +73,12 @@ int64_t cache_width(const Attention& attention);
 // The masks that a model needs, in the order of their numbers: one for each reach of its attention.
 std::vector<Reach> masks_of(const Model& model);
 
-FunctionInterface build_layers(Program& program, const std::string& name, const Model& model, Weights& weights,
-                       const LayersSpec& spec);
+FunctionInterface build_layers(Program& program, const std::string& name, const Model& model,
+                               Weights& weights, const LayersSpec& spec);
 FunctionInterface build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
-                     const HeadSpec& spec);
+                             const HeadSpec& spec);
 // Layers and a head of logits in one function: the inputs and states of layers, the outputs of a head.
 FunctionInterface build_whole(Program& program, const std::string& name, const Model& model, Weights& weights,
-                      const LayersSpec& layers, const HeadSpec& head);
+                              const LayersSpec& layers, const HeadSpec& head);
 
 }  // namespace anemone::lower

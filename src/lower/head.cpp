@@ -78,7 +78,8 @@ class TextHead {
     interface_.inputs.push_back({"pool", {.kind = Role::Kind::pool}});
     Value* weighted = mul(b_, y, pool, "pool_weighted");
     return b_.op("reduce_sum",
-                 {{"x", weighted}, {"axes", Constant::ints({2})}, {"keep_dims", Constant::boolean(true)}}, "pooled");
+                 {{"x", weighted}, {"axes", Constant::ints({2})}, {"keep_dims", Constant::boolean(true)}},
+                 "pooled");
   }
 
   Value* project(Value* x, const Projection& p, const std::string& name) const {
@@ -89,9 +90,11 @@ class TextHead {
 
   Value* norm(Value* x, const Norm& n) const {
     const Shape shape{1, model_.hidden, 1, 1};
-    NormSpec spec{.axis = 1, .gain = weights_.vector(b_, n.gain, shape, n.offset, 1, "dense_norm_gain"), .eps = n.eps};
+    NormSpec spec{
+        .axis = 1, .gain = weights_.vector(b_, n.gain, shape, n.offset, 1, "dense_norm_gain"), .eps = n.eps};
     if (n.bias) spec.bias = weights_.vector(b_, n.bias, shape, 0, 1, "dense_norm_bias");
-    return n.kind == Norm::Kind::rms ? rms_norm(b_, x, spec, "dense_norm") : layer_norm(b_, x, spec, "dense_norm");
+    return n.kind == Norm::Kind::rms ? rms_norm(b_, x, spec, "dense_norm")
+                                     : layer_norm(b_, x, spec, "dense_norm");
   }
 
   void give(Value* value, Role::Kind kind) const {
@@ -109,8 +112,8 @@ class TextHead {
 
 }  // namespace
 
-void add_text_head(Builder& b, Value* y, const Model& model, Weights& weights, const LayersSpec& spec, Function& f,
-                   FunctionInterface& interface) {
+void add_text_head(Builder& b, Value* y, const Model& model, Weights& weights, const LayersSpec& spec,
+                   Function& f, FunctionInterface& interface) {
   const TextHead head(b, model, weights, spec, f, interface);
   std::visit([&](const auto& h) { head(y, h); }, model.head);
 }

@@ -12,7 +12,7 @@ void add_vocabulary_head(Builder& b, Value* y, const Model& model, Weights& weig
 
 // What a model gives of a text that it sees whole: a vector, classes of its tokens, or classes of the text. How the
 // tokens count in it is an input, `pool`, so that padding does not.
-void add_text_head(Builder& b, Value* y, const Model& model, Weights& weights, const LayersSpec& spec, Function& f,
-                   FunctionInterface& interface);
+void add_text_head(Builder& b, Value* y, const Model& model, Weights& weights, const LayersSpec& spec,
+                   Function& f, FunctionInterface& interface);
 
 }  // namespace anemone::lower

@@ -19,32 +19,32 @@ inline constexpr int64_t kIndexBase = 128;
 
 struct Role {
   enum class Kind {
-    stream,      // the residual stream [1, hidden, T, 1]
-    cos,         // of rope `index`: [1, 1, T, pairs]
+    stream,  // the residual stream [1, hidden, T, 1]
+    cos,     // of rope `index`: [1, 1, T, pairs]
     sin,
-    mask,        // `index` of the bundle's masks: [1, 1, T, S] or [1, 1, 1, T]; 0 or kMaskedOut
-    write,       // [1, 1, S, T]: 1 where row s of the cache takes token t
-    position,    // int32 [1]: the row of the cache that the first token goes to
-    keys,        // the cache of `layers`: [layers, kv_heads, S, width]
+    mask,      // `index` of the bundle's masks: [1, 1, T, S] or [1, 1, 1, T]; 0 or kMaskedOut
+    write,     // [1, 1, S, T]: 1 where row s of the cache takes token t
+    position,  // int32 [1]: the row of the cache that the first token goes to
+    keys,      // the cache of `layers`: [layers, kv_heads, S, width]
     values,
-    new_keys,    // rows for the cache that the host keeps: [1, kv_heads, T, head_dim]
+    new_keys,  // rows for the cache that the host keeps: [1, kv_heads, T, head_dim]
     new_values,
     recurrent,      // what `layers` remember of all tokens so far
     new_recurrent,  // the same after this call, where the host keeps it
-    advance,     // [1, 1, R, R + T]: which of the old columns and the new tokens a recurrent state of R columns keeps
-    logits,      // rows [first, last) of the vocabulary: [1, rows, T, 1]
-    best,        // of rows [first, last): the largest logit, and where it is
+    advance,  // [1, 1, R, R + T]: which of the old columns and the new tokens a recurrent state of R columns keeps
+    logits,  // rows [first, last) of the vocabulary: [1, rows, T, 1]
+    best,    // of rows [first, last): the largest logit, and where it is
     best_high,
     best_low,
-    pool,        // [1, 1, T, 1]: how much each token counts in `pooled`
-    pooled,      // one vector for the text: [1, hidden, 1, 1]
-    classes,     // logits of the classes: [1, classes, T, 1], or [1, classes, 1, 1] for the text
+    pool,     // [1, 1, T, 1]: how much each token counts in `pooled`
+    pooled,   // one vector for the text: [1, hidden, 1, 1]
+    classes,  // logits of the classes: [1, classes, T, 1], or [1, classes, 1, 1] for the text
   };
 
   Kind kind = Kind::stream;
-  size_t index = 0;                // of a rope or a mask
-  std::vector<int64_t> layers;     // of a cache or a recurrent state
-  int64_t first = 0, last = 0;     // rows of the vocabulary
+  size_t index = 0;             // of a rope or a mask
+  std::vector<int64_t> layers;  // of a cache or a recurrent state
+  int64_t first = 0, last = 0;  // rows of the vocabulary
 
   bool operator==(const Role&) const = default;
 };

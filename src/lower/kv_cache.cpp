@@ -23,7 +23,8 @@ void KvCache::declare(Function& f, const Model& model, const LayersSpec& spec, F
     const Attention& a = *find_attention(model.layers[layers_[0]]);
     const Shape all{static_cast<int64_t>(layers_.size()), a.kv_heads, spec.context, widths_[0]};
     const std::vector<int64_t> which(layers_.begin(), layers_.end());
-    add(keys_, "k_cache" + spec.state_suffix, Type::state(kHalf, all), {.kind = Role::Kind::keys, .layers = which});
+    add(keys_, "k_cache" + spec.state_suffix, Type::state(kHalf, all),
+        {.kind = Role::Kind::keys, .layers = which});
     add(values_, "v_cache" + spec.state_suffix, Type::state(kHalf, all),
         {.kind = Role::Kind::values, .layers = which});
     return;

@@ -69,9 +69,10 @@ Value* rms_norm(Builder& b, Value* x, const NormSpec& spec, std::string_view nam
 }
 
 Value* layer_norm(Builder& b, Value* x, const NormSpec& spec, std::string_view name) {
-  Value* mean = b.op("reduce_mean",
-                     {{"x", x}, {"axes", Constant::ints({spec.axis})}, {"keep_dims", Constant::boolean(true)}},
-                     sub(name, "center"));
+  Value* mean =
+      b.op("reduce_mean",
+           {{"x", x}, {"axes", Constant::ints({spec.axis})}, {"keep_dims", Constant::boolean(true)}},
+           sub(name, "center"));
   Value* centered = b.op("sub", {{"x", x}, {"y", mean}}, sub(name, "centered"));
   Value* normal = rms_norm(b, centered, spec, spec.bias ? std::string_view(sub(name, "scaled_up")) : name);
   return spec.bias ? add(b, normal, spec.bias, name) : normal;

@@ -9,8 +9,8 @@ void RecurrentStates::declare(Function& f, size_t layer, const RecurrentShape& s
                               FunctionInterface& interface) {
   spec_ = spec;
   if (!advance_ && spec.tokens.most > 1) {
-    advance_ = add_input(
-        f, "advance", Type::tensor(kHalf, {1, 1, shape.columns, shape.columns + spec.tokens.most}));
+    advance_ =
+        add_input(f, "advance", Type::tensor(kHalf, {1, 1, shape.columns, shape.columns + spec.tokens.most}));
     interface.inputs.push_back({"advance", {.kind = Role::Kind::advance}});
   }
   const std::string name = fmt::format("state_{}{}", layer, spec.state_suffix);

@@ -23,7 +23,8 @@ std::string mask_name(const std::vector<Reach>& reaches, size_t index) {
 
 }  // namespace
 
-Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec, FunctionInterface& interface)
+Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec,
+             FunctionInterface& interface)
     : f_(f),
       model_(model),
       weights_(weights),
@@ -39,7 +40,8 @@ Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec
   for (size_t i = spec.first; i < spec.last; ++i)
     if (const Attention* a = find_attention(model.layers[i])) {
       if (a->rope) ropes.insert(*a->rope);
-      masks.insert(static_cast<size_t>(std::find(reaches_.begin(), reaches_.end(), a->reach) - reaches_.begin()));
+      masks.insert(
+          static_cast<size_t>(std::find(reaches_.begin(), reaches_.end(), a->reach) - reaches_.begin()));
     }
   for (const size_t r : ropes) {
     const Type type = Type::tensor(kHalf, {1, 1, tokens, model.ropes[r].dims / 2});
@@ -62,7 +64,8 @@ Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec
     for (const ResidualStep& step : model.layers[i].steps)
       std::visit(
           [&](const auto& block) {
-            if constexpr (requires { block.recurrent(); }) recurrent_.declare(f, i, block.recurrent(), spec, interface);
+            if constexpr (requires { block.recurrent(); })
+              recurrent_.declare(f, i, block.recurrent(), spec, interface);
           },
           step.block);
 }

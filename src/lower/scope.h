@@ -20,7 +20,8 @@ namespace anemone::lower {
 class Scope {
  public:
   // Declares the inputs and states that the layers of `spec` need.
-  Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec, FunctionInterface& interface);
+  Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec,
+        FunctionInterface& interface);
 
   // Reads what all layers share; call once, before the first block.
   void begin(Builder& b);

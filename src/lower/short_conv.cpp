@@ -13,7 +13,9 @@ Value* turned(Builder& b, Value* x, const std::string& name) {
 
 Value* joined(Builder& b, std::vector<Value*> values, const std::string& name) {
   return b.op("concat",
-              {{"values", std::move(values)}, {"axis", Constant::integer(2)}, {"interleave", Constant::boolean(false)}},
+              {{"values", std::move(values)},
+               {"axis", Constant::integer(2)},
+               {"interleave", Constant::boolean(false)}},
               name);
 }
 

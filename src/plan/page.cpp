@@ -31,7 +31,8 @@ void add_layers(const Model& m, Json& out) {
       else
         kind["vectors"].push_back(w.elements());
     });
-    if (const Attention* a = find_attention(m.layers[i])) kind["cache"] = a->kv_heads * lower::cache_width(*a);
+    if (const Attention* a = find_attention(m.layers[i]))
+      kind["cache"] = a->kv_heads * lower::cache_width(*a);
     const auto same = std::find(kinds.begin(), kinds.end(), kind);
     of.push_back(same - kinds.begin());
     if (same == kinds.end()) kinds.push_back(std::move(kind));

@@ -44,7 +44,8 @@ StoredForm form_of(const StoredForm& form, const WeightRef& ref) {
 
 // In a package's weight file.
 uint64_t stored_bytes(const StoredForm& form, const WeightUse& w) {
-  return w.is_matrix ? form_of(form, w.ref).file_bytes(w.ref.rows(), w.ref.columns) : vector_file_bytes(w.elements());
+  return w.is_matrix ? form_of(form, w.ref).file_bytes(w.ref.rows(), w.ref.columns)
+                     : vector_file_bytes(w.elements());
 }
 
 int64_t pieces_of(const Shard& shard, int64_t head_rows) {
@@ -83,16 +84,12 @@ const GraphBytes& Planner::graph(const StoredForm& form) const {
   return form.kind == StoredForm::Kind::fp16 ? half_ : packed_;
 }
 
-uint64_t Planner::kv_bytes_per_position() const {
-  return static_cast<uint64_t>(cache_bytes(model_));
-}
+uint64_t Planner::kv_bytes_per_position() const { return static_cast<uint64_t>(cache_bytes(model_)); }
 
 uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) const {
   uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).layers;
   for (size_t i = shard.first; i < shard.last; ++i) {
-    each_weight(model_, i, [&](const WeightUse& w) {
-      bytes += stored_bytes(form, w);
-    });
+    each_weight(model_, i, [&](const WeightUse& w) { bytes += stored_bytes(form, w); });
     bytes += graph(form).layer;
   }
   if (shard.last < model_.layers.size()) return bytes;
@@ -119,8 +116,8 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   ModelPlan p;
   p.options = o;
   p.shards = plan_shards(
-      model_, 0, model_.layers.size(), [&](const WeightRef& w) { return form_of(form, w).bytes(w.rows(), w.columns); },
-      o.limits);
+      model_, 0, model_.layers.size(),
+      [&](const WeightRef& w) { return form_of(form, w).bytes(w.rows(), w.columns); }, o.limits);
   for (const Shard& shard : p.shards.layers) {
     p.layer_weights += shard.bytes;
     p.package_bytes += layers_package(shard, form);

@@ -65,7 +65,7 @@ struct ModelPlan {
   uint64_t bundle_bytes = 0;
   uint64_t kv_bytes = 0;
   uint64_t memory_bytes = 0;  // weights as read, cache, and what the process itself takes
-  bool speed_known = true;  // false: nobody published runs of models that see a text whole
+  bool speed_known = true;    // false: nobody published runs of models that see a text whole
   TokenCost cost;
   double spread = 0.25;  // of the predicted time, either way
   PlanFit fit;

@@ -56,17 +56,18 @@ Json plan_json(const ModelPlan& p) {
               {"memory_bytes", p.memory_bytes},
               {"calls_per_token", p.calls()}};
   out["shards"] = {{"layers", shards_json(p.shards.layers)}, {"head", shards_json(p.shards.heads)}};
-  if (p.speed_known) out["predicted"] = {{"tokens_per_second", rounded(p.tokens_per_second(), 0.01)},
-                      {"low", rounded(p.slowest(), 0.01)},
-                      {"high", rounded(p.fastest(), 0.01)},
-                      {"ms", rounded(p.cost.total_ms(), 0.001)},
-                      {"weights_ms", rounded(p.cost.weights_ms, 0.001)},
-                      {"kv_ms", rounded(p.cost.kv_ms, 0.001)},
-                      {"calls_ms", rounded(p.cost.calls_ms, 0.001)},
-                      {"read_bytes", p.read_bytes},
-                      {"weight_read_gbps", chip.weight_read.mid()},
-                      {"weight_read_measured", chip.weight_read.measured},
-                      {"weight_read_origin", chip.weight_read.origin}};
+  if (p.speed_known)
+    out["predicted"] = {{"tokens_per_second", rounded(p.tokens_per_second(), 0.01)},
+                        {"low", rounded(p.slowest(), 0.01)},
+                        {"high", rounded(p.fastest(), 0.01)},
+                        {"ms", rounded(p.cost.total_ms(), 0.001)},
+                        {"weights_ms", rounded(p.cost.weights_ms, 0.001)},
+                        {"kv_ms", rounded(p.cost.kv_ms, 0.001)},
+                        {"calls_ms", rounded(p.cost.calls_ms, 0.001)},
+                        {"read_bytes", p.read_bytes},
+                        {"weight_read_gbps", chip.weight_read.mid()},
+                        {"weight_read_measured", chip.weight_read.measured},
+                        {"weight_read_origin", chip.weight_read.origin}};
   out["fits"] = {{"app", p.fit.app},
                  {"smallest_memory_gb", p.fit.smallest_gb},
                  {"smallest_iphone_gb", p.fit.phone_gb},

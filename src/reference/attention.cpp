@@ -20,7 +20,8 @@ class AttentionReference {
     if (a_.rope)
       for (int64_t t = 0; t < tokens; ++t)
         for (int64_t h = 0; h < heads; ++h)
-          scope_.rotary(*a_.rope).rotate(&x[static_cast<size_t>((t * heads + h) * dim)], scope_.position() + t);
+          scope_.rotary(*a_.rope).rotate(&x[static_cast<size_t>((t * heads + h) * dim)],
+                                         scope_.position() + t);
     if (after) scope_.normalise(*norm, x, dim);
   }
 
@@ -77,7 +78,8 @@ class AttentionReference {
       case Reach::Kind::causal: return {0, i + 1};
       case Reach::Kind::window: return {std::max<int64_t>(0, i - a_.reach.size + 1), i + 1};
       case Reach::Kind::full: return {0, all};
-      case Reach::Kind::band: return {std::max<int64_t>(0, i - a_.reach.size), std::min(all, i + a_.reach.size + 1)};
+      case Reach::Kind::band:
+        return {std::max<int64_t>(0, i - a_.reach.size), std::min(all, i + a_.reach.size + 1)};
     }
     return {0, 0};
   }
@@ -111,7 +113,8 @@ std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, cons
     for (int64_t i = begin; i < end; ++i) {
       const int64_t head = i % a.heads;
       reference.attend(&q[static_cast<size_t>(i * dim)], i / a.heads, head,
-                       sinks.empty() ? 0 : sinks[static_cast<size_t>(head)], &mixed[static_cast<size_t>(i * dim)]);
+                       sinks.empty() ? 0 : sinks[static_cast<size_t>(head)],
+                       &mixed[static_cast<size_t>(i * dim)]);
     }
   });
   return scope.project("o", layer, a.o, mixed, tokens);

@@ -30,7 +30,8 @@ struct HeadReference {
       for (size_t i = 0; i < logits.size(); ++i) logits[i] += bias[i % bias.size()];
     }
     if (head.softcap > 0 || head.scale != 1)
-      for (float& v : logits) v = static_cast<float>(softcapped(head.scale * static_cast<double>(v), head.softcap));
+      for (float& v : logits)
+        v = static_cast<float>(softcapped(head.scale * static_cast<double>(v), head.softcap));
     return logits;
   }
 
@@ -40,7 +41,8 @@ struct HeadReference {
     Rows rows(x.begin(), x.end());
     const auto dense = [&] {
       if (!head.dense) return;
-      rows = scope.project("dense", 0, head.dense, rows, static_cast<int64_t>(rows.size()) / scope.model().hidden);
+      rows = scope.project("dense", 0, head.dense, rows,
+                           static_cast<int64_t>(rows.size()) / scope.model().hidden);
       for (float& v : rows) v = static_cast<float>(dense_activated(static_cast<double>(v), head.activation));
       if (head.norm) scope.normalise(*head.norm, rows, scope.model().hidden);
     };

@@ -55,10 +55,12 @@ void ReferenceSession::check_ids(std::span<const int32_t> ids) const {
           .found(std::to_string(id))
           .expected(fmt::format("0 to {}", model_.vocab - 1));
   const int64_t used = scope_->before() + static_cast<int64_t>(ids.size());
-  if (model_.embedding.positions && used + model_.embedding.first_position > model_.embedding.positions.rows())
+  if (model_.embedding.positions &&
+      used + model_.embedding.first_position > model_.embedding.positions.rows())
     throw errorf("the text is longer than the model's table of positions")
         .found(fmt::format("{} tokens", used))
-        .expected(fmt::format("at most {}", model_.embedding.positions.rows() - model_.embedding.first_position));
+        .expected(
+            fmt::format("at most {}", model_.embedding.positions.rows() - model_.embedding.first_position));
 }
 
 std::vector<float> ReferenceSession::step(std::span<const int32_t> ids, LogitRows rows) {
@@ -74,7 +76,8 @@ std::vector<float> ReferenceSession::step(std::span<const int32_t> ids, LogitRow
     const std::vector<float> x = piece(part);
     const bool last = at + part.size() == ids.size();
     if (rows == LogitRows::none || (rows == LogitRows::last && !last)) continue;
-    const int64_t tokens = static_cast<int64_t>(part.size()), skipped = rows == LogitRows::last ? tokens - 1 : 0;
+    const int64_t tokens = static_cast<int64_t>(part.size()),
+                  skipped = rows == LogitRows::last ? tokens - 1 : 0;
     const std::vector<float> values =
         compute_head(*scope_, std::span(x).subspan(elements(skipped, model_.hidden)), tokens - skipped);
     result.insert(result.end(), values.begin(), values.end());
@@ -99,7 +102,8 @@ std::vector<float> ReferenceSession::embed(std::span<const int32_t> ids) const {
     };
     const int64_t at = scope_->before() + static_cast<int64_t>(t);
     add(e.positions, at + e.first_position);
-    add(e.types, static_cast<size_t>(at) < options_.types.size() ? options_.types[static_cast<size_t>(at)] : 0);
+    add(e.types,
+        static_cast<size_t>(at) < options_.types.size() ? options_.types[static_cast<size_t>(at)] : 0);
   }
   if (e.norm) scope_->normalise(*e.norm, x, model_.hidden);
   return x;
@@ -111,16 +115,18 @@ void ReferenceSession::run_step(size_t layer, const ResidualStep& step, bool las
   std::vector<float> h = x;
   if (step.norm_in) scope_->normalise(*step.norm_in, h, model_.hidden);
   std::vector<float> y = std::visit(
-      [&](const auto& block) { return compute_block(*scope_, layer, block, h, tokens, memories_[layer]); }, step.block);
+      [&](const auto& block) { return compute_block(*scope_, layer, block, h, tokens, memories_[layer]); },
+      step.block);
   scope_->tap(is_mixer(step.block) ? "attn_out" : "mlp_out", at, y);
   if (step.norm_out) scope_->normalise(*step.norm_out, y, model_.hidden);
   const auto vector = [&](const WeightRef& ref) {
     return ref ? reference_.weights_.vector(ref) : std::vector<float>();
   };
-  const std::vector<float> bias = vector(step.bias), gain = vector(step.gain), stream_bias = vector(step.stream_bias),
-                           stream_gain = vector(step.stream_gain);
+  const std::vector<float> bias = vector(step.bias), gain = vector(step.gain),
+                           stream_bias = vector(step.stream_bias), stream_gain = vector(step.stream_gain);
   const auto width = static_cast<size_t>(model_.hidden);
-  const auto balanced = [width](double value, const std::vector<float>& b, const std::vector<float>& g, size_t i) {
+  const auto balanced = [width](double value, const std::vector<float>& b, const std::vector<float>& g,
+                                size_t i) {
     if (!b.empty()) value += static_cast<double>(b[i % width]);
     return g.empty() ? value : value * static_cast<double>(g[i % width]);
   };

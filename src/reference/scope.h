@@ -15,7 +15,8 @@ namespace anemone {
 
 class ReferenceScope {
  public:
-  ReferenceScope(const Model& model, const Weights& weights, ThreadPool& pool, const ReferenceOptions& options)
+  ReferenceScope(const Model& model, const Weights& weights, ThreadPool& pool,
+                 const ReferenceOptions& options)
       : model_(model), weights_(weights), pool_(pool), options_(options) {}
 
   const Model& model() const { return model_; }
@@ -32,8 +33,8 @@ class ReferenceScope {
 
   // Each run of `width` values by itself, in place.
   void normalise(const Norm& norm, std::span<float> values, int64_t width) const;
-  std::vector<float> project(std::string_view name, size_t layer, const Projection& p, const std::vector<float>& x,
-                             int64_t tokens) const;
+  std::vector<float> project(std::string_view name, size_t layer, const Projection& p,
+                             const std::vector<float>& x, int64_t tokens) const;
   void tap(std::string_view name, int64_t layer, std::span<const float> values) const {
     if (options_.tap) options_.tap(name, layer, values);
   }

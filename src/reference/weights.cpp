@@ -47,7 +47,7 @@ void Weights::each_tile(const WeightRef& ref,
     for (int64_t first = begin; first < end; first += kTile) {
       const int64_t last = std::min(first + kTile, end);
       read_rows(tensor, ref, first, last,
-           std::span(tile).first(static_cast<size_t>((last - first) * ref.columns)));
+                std::span(tile).first(static_cast<size_t>((last - first) * ref.columns)));
       visit(first, last, tile.data());
     }
   });

@@ -74,20 +74,21 @@ EncodedText Encoder::encode(const EncoderText& text) const {
   out.width = function_for(out.tokens).most_tokens;
   // A classifier pools as it was trained to, whatever is asked of the vector.
   const bool embeds = info.kind == BundleKind::embed;
-  StagePass pass(*bundle_, {.ids = ids,
-                            .types = types,
-                            .width = out.width,
-                            .pooling = embeds ? options_.pooling : std::nullopt});
+  StagePass pass(
+      *bundle_,
+      {.ids = ids, .types = types, .width = out.width, .pooling = embeds ? options_.pooling : std::nullopt});
   for (size_t s = 0; s < info.stages.size(); ++s) {
     const StageFunction& f = bundle_->function(s, out.width, 0);
     const Call& call = pass.stage(s, f);
-    if (const Port* port = f.find_output(Role::Kind::pooled)) out.pooled = rows_of(call.output(port->name), 1);
+    if (const Port* port = f.find_output(Role::Kind::pooled))
+      out.pooled = rows_of(call.output(port->name), 1);
     if (const Port* port = f.find_output(Role::Kind::classes))
       out.classes = rows_of(call.output(port->name), info.pooling ? 1 : out.tokens);
   }
   out.hidden = rows_of(pass.stream(), out.tokens);
   if (out.pooled.empty())
-    out.pooled = pool(out.hidden, out.tokens, options_.pooling.value_or(info.pooling.value_or(Pooling::mean)));
+    out.pooled =
+        pool(out.hidden, out.tokens, options_.pooling.value_or(info.pooling.value_or(Pooling::mean)));
   out.fault = pass.fault();
   return out;
 }

@@ -29,12 +29,13 @@ struct EncoderOptions {
 };
 
 struct EncodedText {
-  int64_t tokens = 0;              // that were computed
-  int64_t cut = 0;                 // that were left out
-  int64_t width = 0;               // tokens of the function that took it
-  std::vector<float> hidden;       // [tokens, hidden]
-  std::vector<float> pooled;       // [hidden], not brought to length 1
-  std::vector<float> classes;      // logits: [tokens, classes], or [classes] for the text; empty without such a head
+  int64_t tokens = 0;         // that were computed
+  int64_t cut = 0;            // that were left out
+  int64_t width = 0;          // tokens of the function that took it
+  std::vector<float> hidden;  // [tokens, hidden]
+  std::vector<float> pooled;  // [hidden], not brought to length 1
+  std::vector<float>
+      classes;  // logits: [tokens, classes], or [classes] for the text; empty without such a head
   std::optional<NumericFault> fault;
 };
 

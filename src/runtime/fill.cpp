@@ -43,7 +43,8 @@ class Writer {
 // The package takes what bundle.json says: nothing is written beside it.
 void expect_shape(const TensorView& view, const Role& role, const std::vector<int64_t>& shape) {
   if (view.shape != shape)
-    throw errorf("the package takes another shape for the role '{}' than bundle.json says", role_name(role.kind))
+    throw errorf("the package takes another shape for the role '{}' than bundle.json says",
+                 role_name(role.kind))
         .found(shape_text(view.shape))
         .expected(shape_text(shape));
 }
@@ -71,7 +72,8 @@ void fill_rope(const TensorView& view, const RopeTable& rope, bool cosine, const
   for (int64_t t = 0; t < pass.width; ++t) {
     const auto at = static_cast<double>(pass.position + token_at(pass, t));
     for (size_t i = 0; i < f.size(); ++i)
-      row[i] = static_cast<float>((cosine ? std::cos(at * f[i]) : std::sin(at * f[i])) * rope.attention_factor);
+      row[i] =
+          static_cast<float>((cosine ? std::cos(at * f[i]) : std::sin(at * f[i])) * rope.attention_factor);
     out.put_row(t, row);
   }
 }
@@ -99,8 +101,8 @@ void fill_zeros(const TensorView& view) {
 
 void fill_write(const TensorView& view, const Pass& pass) {
   if (pass.position + pass.tokens() > view.shape[2])
-    throw errorf("rows {} to {} are behind the end of a cache of {}", pass.position, pass.position + pass.tokens() - 1,
-                 view.shape[2]);
+    throw errorf("rows {} to {} are behind the end of a cache of {}", pass.position,
+                 pass.position + pass.tokens() - 1, view.shape[2]);
   fill_zeros(view);
   for (int64_t t = 0; t < pass.tokens(); ++t) Writer(view, 2).put(pass.position + t, t, 1);
 }
@@ -116,7 +118,10 @@ void fill_pool(const TensorView& view, const Pass& pass, const BundleInfo& info)
   const Writer out(view, 2);
   for (int64_t t = 0; t < pass.width; ++t) {
     const bool counts = pooling == Pooling::first ? t == 0 : t < pass.tokens();
-    out.put(t, 0, !counts ? 0.0f : pooling == Pooling::first ? 1.0f : 1.0f / static_cast<float>(pass.tokens()));
+    out.put(t, 0,
+            !counts                     ? 0.0f
+            : pooling == Pooling::first ? 1.0f
+                                        : 1.0f / static_cast<float>(pass.tokens()));
   }
 }
 
@@ -147,7 +152,9 @@ void fill_input(const TensorView& view, const Role& role, const Pass& pass, cons
     case Role::Kind::advance:
       expect_shape(view, role, {1, 1, last - pass.width, last});
       return fill_advance(view, pass);
-    case Role::Kind::pool: expect_shape(view, role, {1, 1, pass.width, 1}); return fill_pool(view, pass, info);
+    case Role::Kind::pool:
+      expect_shape(view, role, {1, 1, pass.width, 1});
+      return fill_pool(view, pass, info);
     case Role::Kind::position:
       expect_shape(view, role, {1});
       view.values<int32_t>()[0] = static_cast<int32_t>(pass.position);

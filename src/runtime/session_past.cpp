@@ -24,14 +24,16 @@ Array resized(const Array& from, int64_t context) {
   shape[2] = context;
   Array to(DType::fp32, shape);
   for (int64_t i = 0; i < outer; ++i)
-    std::memcpy(to.values<float>().data() + i * context * width, from.values<float>().data() + i * old * width,
+    std::memcpy(to.values<float>().data() + i * context * width,
+                from.values<float>().data() + i * old * width,
                 static_cast<size_t>(std::min(old, context) * width) * sizeof(float));
   return to;
 }
 
 // A cache has a row for each position; nothing that the host keeps has a size that is not known.
 void check_kept(const std::vector<int64_t>& shape, const Port& port, int64_t context) {
-  const bool sized = shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int64_t n) { return n > 0; });
+  const bool sized =
+      shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int64_t n) { return n > 0; });
   if (!sized || (is_cache(port.role) && (shape[0] != 1 || shape[2] != context)))
     throw errorf("the package takes a shape for '{}' that the host cannot keep", port.name)
         .found(shape_text(shape))
@@ -81,7 +83,8 @@ void Session::prepare_kept(size_t stage, const StageFunction& function) {
 }
 
 // The new rows go into the host's cache.
-void Session::keep_outputs(size_t stage, const StageFunction& function, const Call& call, const Chunk& chunk) {
+void Session::keep_outputs(size_t stage, const StageFunction& function, const Call& call,
+                           const Chunk& chunk) {
   for (const Port& port : function.interface.outputs) {
     Role wanted = port.role;
     if (port.role.kind == Role::Kind::new_keys)
@@ -104,17 +107,18 @@ void Session::keep_outputs(size_t stage, const StageFunction& function, const Ca
       kept->array = rows;
       continue;
     }
-    const std::vector<int64_t> &to = kept->array.shape(), &from = rows.shape();
+    const std::vector<int64_t>&to = kept->array.shape(), &from = rows.shape();
     if (from.size() != 4 || from[0] != 1 || from[1] != to[1] || from[2] != chunk.width || from[3] > to[3])
       throw errorf("the output '{}' does not fit the cache that the host keeps", port.name)
           .found(shape_text(from))
           .expected(shape_text(std::vector<int64_t>{1, to[1], chunk.width, to[3]}));
-    const int64_t heads = kept->array.shape()[1], context = kept->array.shape()[2], width = kept->array.shape()[3],
-                  dim = rows.shape()[3];
+    const int64_t heads = kept->array.shape()[1], context = kept->array.shape()[2],
+                  width = kept->array.shape()[3], dim = rows.shape()[3];
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t t = 0; t < chunk.tokens; ++t)
         std::memcpy(kept->array.values<float>().data() + (h * context + position_ + t) * width,
-                    rows.values<float>().data() + (h * chunk.width + t) * dim, static_cast<size_t>(dim) * sizeof(float));
+                    rows.values<float>().data() + (h * chunk.width + t) * dim,
+                    static_cast<size_t>(dim) * sizeof(float));
   }
 }
 
@@ -128,7 +132,8 @@ void Session::move_to_tier(int64_t context) {
     const auto next = std::find_if(stages[s].functions.begin(), stages[s].functions.end(),
                                    [&](const StageFunction& f) { return f.context == context; });
     if (next == stages[s].functions.end())
-      throw errorf("'{}' has no function for the context {}", stages[s].package, context).at(bundle_->path().string());
+      throw errorf("'{}' has no function for the context {}", stages[s].package, context)
+          .at(bundle_->path().string());
     std::unique_ptr<State> state = bundle_->predictor(s, next->name).make_state();
     for (const Port& port : next->interface.states)
       if (const Port* from = find_role(old.interface.states, port.role)) {
@@ -168,7 +173,8 @@ void Session::take_snapshot() {
   // Of the older ones, the first of each stretch stays.
   if (snapshots_.size() <= kRecentSnapshots) return;
   const auto old = snapshots_.end() - static_cast<ptrdiff_t>(kRecentSnapshots) - 1;
-  if (old != snapshots_.begin() && (old - 1)->position / kSnapshotDistance == old->position / kSnapshotDistance)
+  if (old != snapshots_.begin() &&
+      (old - 1)->position / kSnapshotDistance == old->position / kSnapshotDistance)
     snapshots_.erase(old);
 }
 

@@ -41,13 +41,15 @@ void check_output(const TensorView& view, const Port& port, const BundleInfo& in
 
 }  // namespace
 
-Call& StagePass::stage(size_t stage, const StageFunction& function, State* state, const std::vector<Kept>* kept) {
+Call& StagePass::stage(size_t stage, const StageFunction& function, State* state,
+                       const std::vector<Kept>* kept) {
   const Predictor& predictor = bundle_.predictor(stage, function.name);
   calls_.push_back(predictor.make_call(shapes_for(predictor.signature(), pass_.width)));
   Call& call = *calls_.back();
   for (const Port& port : function.interface.inputs) give(call, port, kept);
   call.run(state);
-  for (const Port& port : function.interface.outputs) check_output(call.output(port.name), port, bundle_.info(), pass_.width);
+  for (const Port& port : function.interface.outputs)
+    check_output(call.output(port.name), port, bundle_.info(), pass_.width);
   if (call.fault() && !fault_) fault_ = call.fault();
   if (const Port* out = function.find_output(Role::Kind::stream)) stream_ = call.output(out->name);
   bundle_.saw(stage, function.name, call, pass_.tokens());
@@ -59,7 +61,8 @@ void StagePass::give(Call& call, const Port& port, const std::vector<Kept>* kept
   if (kept)
     for (const Kept& k : *kept)
       if (k.role == port.role) return call.lend(port.name, TensorView::of(k.array));
-  const auto same = std::find_if(given_.begin(), given_.end(), [&](const Given& g) { return g.role == port.role; });
+  const auto same =
+      std::find_if(given_.begin(), given_.end(), [&](const Given& g) { return g.role == port.role; });
   if (same != given_.end()) return call.lend(port.name, same->view);
   const TensorView view = call.input(port.name);
   fill_input(view, port.role, pass_, bundle_.info(), bundle_.embedding());

@@ -141,8 +141,10 @@ class CacheCheck {
       }
     for (int64_t t = at; t < at + tokens; ++t, ++rows_) {
       const std::span<const float> expected = truth_row(side, index, t);
-      const int64_t dim = expected.empty() ? layer.width : static_cast<int64_t>(expected.size()) / layer.kv_heads;
-      if (dim > layer.width || (!expected.empty() && dim * layer.kv_heads != static_cast<int64_t>(expected.size())))
+      const int64_t dim =
+          expected.empty() ? layer.width : static_cast<int64_t>(expected.size()) / layer.kv_heads;
+      if (dim > layer.width ||
+          (!expected.empty() && dim * layer.kv_heads != static_cast<int64_t>(expected.size())))
         throw errorf("'{}_{}' of the golden has rows of another size", side, index)
             .found(fmt::format("{}", expected.size()))
             .expected(fmt::format("at most {} x {}", layer.kv_heads, layer.width));

@@ -55,8 +55,8 @@ class Comparison {
     rung_.rows.push_back(row);
     const double bar = c_.stream_bar(arithmetic_), cosine = c_.half_weights() ? row.worst_cosine : row.cosine;
     if (!(cosine >= bar))
-      problem_ = fmt::format("{}: cosine {:.5f} in {} arithmetic, below {}", what, cosine, arithmetic_name(arithmetic_),
-                             bar);
+      problem_ = fmt::format("{}: cosine {:.5f} in {} arithmetic, below {}", what, cosine,
+                             arithmetic_name(arithmetic_), bar);
   }
 
   void add(const std::string& what, std::span<const float> hidden, std::span<const float> pooled,
@@ -79,7 +79,8 @@ void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
   if (!fault) return;
   std::string note =
       fmt::format("{} in fp16 arithmetic, first in op '{}'", fault->nan ? "NaN" : "overflow", fault->op);
-  if (std::find(rung.notes.begin(), rung.notes.end(), note) == rung.notes.end()) rung.notes.push_back(std::move(note));
+  if (std::find(rung.notes.begin(), rung.notes.end(), note) == rung.notes.end())
+    rung.notes.push_back(std::move(note));
 }
 
 // The prompt over and over, cut at this length.
@@ -94,8 +95,8 @@ std::vector<int32_t> text_of(const Climber& c, int64_t tokens) {
 Rung check_encoder_reference(Climber& c) {
   Rung rung;
   c.say("computing the reference");
-  const TextTruth truth =
-      truth_of(*c.reference, c.truth.ids, [&](std::string_view name, int64_t layer, std::span<const float> values) {
+  const TextTruth truth = truth_of(
+      *c.reference, c.truth.ids, [&](std::string_view name, int64_t layer, std::span<const float> values) {
         Golden::Rows& rows = c.truth.inner[layer < 0 ? std::string(name) : fmt::format("{}_{}", name, layer)];
         rows.values.assign(values.begin(), values.end());
         rows.rows = c.truth.prompt;
@@ -115,9 +116,9 @@ Rung check_encoder_reference(Climber& c) {
   }
   for (const Reach& m : c.bundle->info().masks)
     if (m.size >= c.tokens)
-      rung.notes.push_back(
-          fmt::format("the band of {} tokens to either side is not reached by {} tokens; a longer --text would", m.size,
-                      c.tokens));
+      rung.notes.push_back(fmt::format(
+          "the band of {} tokens to either side is not reached by {} tokens; a longer --text would", m.size,
+          c.tokens));
   return rung;
 }
 
@@ -138,17 +139,21 @@ Rung check_encoder_layers(Climber& c) {
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     Comparison all(c, rung, a);
     all.add("", r.hidden, r.pooled, r.classes, truth, c.tokens);
-    if (problem.empty() && !all.problem().empty()) problem = "the layers agree, but what comes behind does not: " + all.problem();
+    if (problem.empty() && !all.problem().empty())
+      problem = "the layers agree, but what comes behind does not: " + all.problem();
     note_fault(r.fault, rung);
     if (problem.empty()) continue;
     rung.verdict = Verdict::failed;
     rung.summary = problem;
     if (a == Arithmetic::fp16 && c.options.arithmetics.front() == Arithmetic::fp32)
-      rung.notes.push_back("in fp32 arithmetic it is right: the graph computes the model, and half cannot hold it");
+      rung.notes.push_back(
+          "in fp32 arithmetic it is right: the graph computes the model, and half cannot hold it");
     return rung;
   }
-  if (!inside) rung.notes.push_back("the packages do not name the values inside: only the results were compared");
-  rung.summary = fmt::format("{} tokens, {} layers{}, and the head", c.tokens, layers, inside ? " compared inside" : "");
+  if (!inside)
+    rung.notes.push_back("the packages do not name the values inside: only the results were compared");
+  rung.summary =
+      fmt::format("{} tokens, {} layers{}, and the head", c.tokens, layers, inside ? " compared inside" : "");
   return rung;
 }
 
@@ -181,17 +186,19 @@ Rung check_encoder_runtime(Climber& c) {
       Comparison all(c, rung, a);
       const std::string what = fmt::format(", {} in {}", text.ids.size(), text.width);
       if (e.width == text.width)
-        all.add(what, e.hidden, text.truth.pooled.empty() ? Rows() : e.pooled, e.classes, text.truth, e.tokens);
+        all.add(what, e.hidden, text.truth.pooled.empty() ? Rows() : e.pooled, e.classes, text.truth,
+                e.tokens);
       if (e.width == text.width && all.problem().empty()) continue;
       rung.verdict = Verdict::failed;
-      rung.summary = e.width == text.width
-                         ? all.problem()
-                         : fmt::format("{} tokens went to the length {} instead of {}", e.tokens, e.width, text.width);
+      rung.summary = e.width == text.width ? all.problem()
+                                           : fmt::format("{} tokens went to the length {} instead of {}",
+                                                         e.tokens, e.width, text.width);
       return rung;
     }
   }
-  rung.summary = fmt::format("{} texts in {} length{}, full and padded, as the reference computes them", texts.size(),
-                             c.bundle->tiers().size(), c.bundle->tiers().size() == 1 ? "" : "s");
+  rung.summary =
+      fmt::format("{} texts in {} length{}, full and padded, as the reference computes them", texts.size(),
+                  c.bundle->tiers().size(), c.bundle->tiers().size() == 1 ? "" : "s");
   return rung;
 }
 

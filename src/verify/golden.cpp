@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kIdNames[] = {"input_ids", "ids", "tokens"};
 constexpr const char* kInner[] = {"embed_out", "final_norm"};
-constexpr const char* kInnerOfLayer[] = {"layer_out_", "attn_out_", "mlp_out_", "q_",
+constexpr const char* kInnerOfLayer[] = {"layer_out_", "attn_out_", "mlp_out_",  "q_",
                                          "k_",         "v_",        "recurrent_"};
 
 // The number behind a prefix, or -1.

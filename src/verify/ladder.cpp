@@ -57,8 +57,9 @@ std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
   const int64_t room = capacity - steps;
   std::vector<int32_t> ids = c.options.ids;
   if (ids.empty()) {
-    const Ordinary ordinary(c.model.vocab, c.model.hidden,
-                            [&](int64_t id, std::span<float> row) { c.bundle->embedding().read_token(id, row); });
+    const Ordinary ordinary(c.model.vocab, c.model.hidden, [&](int64_t id, std::span<float> row) {
+      c.bundle->embedding().read_token(id, row);
+    });
     std::vector<int64_t> special = c.model.eos;
     for (const auto& id : {c.model.bos, c.model.pad})
       if (id) special.push_back(*id);
@@ -109,9 +110,12 @@ void describe_bundle(Climber& c) {
 
 std::vector<std::function<Rung()>> rungs_of(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made) {
   if (c.report.generates)
-    return {[&c] { return check_weights_rung(c); },        [&c] { return check_reference(c); },
-            [&c] { return check_stateless(c); },           [&c] { return check_stateful(c); },
-            [&c, &made] { return check_runtime(c, made); }, [&c, &made] { return check_text(c, made); }};
+    return {[&c] { return check_weights_rung(c); },
+            [&c] { return check_reference(c); },
+            [&c] { return check_stateless(c); },
+            [&c] { return check_stateful(c); },
+            [&c, &made] { return check_runtime(c, made); },
+            [&c, &made] { return check_text(c, made); }};
   const auto skipped = [](const char* why) {
     return [why] {
       Rung rung;
@@ -120,9 +124,10 @@ std::vector<std::function<Rung()>> rungs_of(Climber& c, std::map<Arithmetic, std
       return rung;
     };
   };
-  return {[&c] { return check_weights_rung(c); },    [&c] { return check_encoder_reference(c); },
-          [&c] { return check_encoder_layers(c); },  skipped("the model sees a text whole: there is no cache"),
-          [&c] { return check_encoder_runtime(c); }, skipped("the bundle writes no text")};
+  return {
+      [&c] { return check_weights_rung(c); },    [&c] { return check_encoder_reference(c); },
+      [&c] { return check_encoder_layers(c); },  skipped("the model sees a text whole: there is no cache"),
+      [&c] { return check_encoder_runtime(c); }, skipped("the bundle writes no text")};
 }
 
 }  // namespace
@@ -174,7 +179,11 @@ void Climber::say(const std::string& what) const {
 }
 
 StepperOptions Climber::stepper_options(Arithmetic arithmetic, bool taps) const {
-  return {.arithmetic = arithmetic, .threads = options.threads, .positions = tokens, .taps = taps, .backend = options.backend};
+  return {.arithmetic = arithmetic,
+          .threads = options.threads,
+          .positions = tokens,
+          .taps = taps,
+          .backend = options.backend};
 }
 
 std::string Climber::logit_problem(const FigureRow& row) const {
@@ -227,8 +236,9 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
     throw errorf("give a source or a golden, one of the two");
   if (options.steps < 1) throw errorf("--steps must be at least 1");
   if (options.arithmetics.empty()) throw errorf("no arithmetic to verify in");
-  Climber c{
-      .options = options, .path = path, .bundle = Bundle::open(path, options.backend({.threads = options.threads}))};
+  Climber c{.options = options,
+            .path = path,
+            .bundle = Bundle::open(path, options.backend({.threads = options.threads}))};
   for (const Stage& stage : c.bundle->info().stages)
     if (stage.has_layers()) {
       c.first_layer = stage.first_layer;

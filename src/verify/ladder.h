@@ -69,8 +69,8 @@ struct FigureRow {
   double overlap = 1;                   // of the five best: mean
   double cosine = 1, worst_cosine = 1;  // mean, and of the worst token
   double mean_abs = 0, max_abs = 0;
-  double psnr = 0;     // mean
-  bool values = true;  // false: only the best token is known
+  double psnr = 0;      // mean
+  bool values = true;   // false: only the best token is known
   bool choices = true;  // false: vectors, of which none is the best
 };
 

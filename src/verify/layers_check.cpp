@@ -28,8 +28,9 @@ constexpr Part kParts[] = {
 // The last ordinary token of the prompt, not the first one where there is a choice.
 int64_t token_to_look_at(const Climber& c) {
   const BundleInfo& info = c.bundle->info();
-  const Ordinary ordinary(info.vocab, info.hidden,
-                          [&](int64_t id, std::span<float> row) { c.bundle->embedding().read_token(id, row); });
+  const Ordinary ordinary(info.vocab, info.hidden, [&](int64_t id, std::span<float> row) {
+    c.bundle->embedding().read_token(id, row);
+  });
   for (int64_t t = c.truth.prompt - 1; t > 0 && t > c.truth.prompt - 9; --t)
     if (ordinary(c.truth.ids[static_cast<size_t>(t)]) && c.truth.logits.has(t)) return t;
   return c.truth.prompt - 1;
@@ -112,7 +113,8 @@ std::vector<LayerMagnitude> magnitudes_of(const Climber& c, int64_t layers,
 
 }  // namespace
 
-void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, double>& largest, Rung& rung) {
+void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, double>& largest,
+                        Rung& rung) {
   constexpr size_t kTokens = 16;  // the first is the largest as a rule, and sums take their time
   c.report.magnitudes = magnitudes_of(c, layers, largest);
   const double scale = c.report.residual_scale;

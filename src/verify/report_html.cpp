@@ -162,7 +162,8 @@ std::string layers_table(const VerifyReport& r) {
   }
   return fmt::format("<h2>Layers</h2><p class=\"soft\">Cosines {}.</p>",
                      r.generates ? "at one token of the prompt" : "over all tokens of the text") +
-         "<div class=\"scroll\"><table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
+         "<div class=\"scroll\"><table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows +
+         "</tbody></table></div>\n";
 }
 
 std::string weights_table(const VerifyReport& r) {

@@ -14,9 +14,7 @@ using Json = nlohmann::ordered_json;
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json to_json(const FigureRow& f) {
-  Json out = {{"what", f.what},
-              {"arithmetic", arithmetic_name(f.arithmetic)},
-              {"positions", f.positions}};
+  Json out = {{"what", f.what}, {"arithmetic", arithmetic_name(f.arithmetic)}, {"positions", f.positions}};
   if (f.choices) {
     out["argmax_equal"] = f.same_best;
     out["top5_overlap"] = f.overlap;

@@ -88,8 +88,8 @@ std::string figure_lines(const VerifyReport& r) {
     for (const FigureRow& f : rung.rows) {
       if (out.empty())
         out = fmt::format("\n  {:<4} {:<30} {:<5} {:>5} {:>6} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "rung",
-                          r.generates ? "logits" : "values", "arith", "count", "argmax", "top 5", "cosine", "mean|e|", "max|e|",
-                          "PSNR dB");
+                          r.generates ? "logits" : "values", "arith", "count", "argmax", "top 5", "cosine",
+                          "mean|e|", "max|e|", "PSNR dB");
       out += fmt::format("  {:<4} {:<30.30} {:<5} {:>5} ", rung.number, f.what, arithmetic_name(f.arithmetic),
                          f.positions);
       out += f.choices ? fmt::format("{:>5.0f}% {:>5.0f}% ", 100 * f.same_best, 100 * f.overlap)

@@ -164,8 +164,8 @@ Rung check_reference(Climber& c) {
   }
   for (const Reach& m : c.bundle->info().masks)
     if (m.size >= c.tokens)
-      rung.notes.push_back(fmt::format("the window of {} is not reached by {} tokens; a longer --text would", m.size,
-                                       c.tokens));
+      rung.notes.push_back(fmt::format("the window of {} is not reached by {} tokens; a longer --text would",
+                                       m.size, c.tokens));
   return rung;
 }
 

@@ -39,7 +39,8 @@ std::span<const float> Caches::row(const LayerCache& layer, const std::vector<fl
 }
 
 Stepper::Stepper(const std::filesystem::path& path, const StepperOptions& options)
-    : options_(options), backend_(options.backend({.arithmetic = options.arithmetic, .threads = options.threads})) {
+    : options_(options),
+      backend_(options.backend({.arithmetic = options.arithmetic, .threads = options.threads})) {
   bundle_ = Bundle::open(path, backend_);
   const Stage* first = nullptr;
   int64_t last = 0;
@@ -152,7 +153,8 @@ Array Stepper::mask_for(const Reach& reach, const Pass& pass) const {
     for (int64_t t = 0; t < rows; ++t)
       for (int64_t j = 0; j < pass.width; ++j)
         mask.values<float>()[static_cast<size_t>(t * pass.width + j)] =
-            j >= pass.tokens || (band && std::abs(j - std::min(t, pass.tokens - 1)) > reach.size) ? kMaskedOut : 0.0f;
+            j >= pass.tokens || (band && std::abs(j - std::min(t, pass.tokens - 1)) > reach.size) ? kMaskedOut
+                                                                                                  : 0.0f;
     return mask;
   }
   const int64_t context = pass.shape.context;
@@ -191,11 +193,15 @@ Array Stepper::rotation(const RopeTable& rope, bool cosine, const Pass& pass) co
 // What layer `index` of the role's list remembers.
 std::span<float> Stepper::remembered(const Role& role, size_t index, Caches& caches) const {
   LayerCache& layer = caches.layers.at(static_cast<size_t>(role.layers[index] - first_layer_));
-  return role.kind == Role::Kind::keys ? layer.k : role.kind == Role::Kind::values ? layer.v : layer.recurrent;
+  return role.kind == Role::Kind::keys     ? layer.k
+         : role.kind == Role::Kind::values ? layer.v
+                                           : layer.recurrent;
 }
 std::span<const float> Stepper::remembered(const Role& role, size_t index, const Caches& caches) const {
   const LayerCache& layer = caches.layers.at(static_cast<size_t>(role.layers[index] - first_layer_));
-  return role.kind == Role::Kind::keys ? layer.k : role.kind == Role::Kind::values ? layer.v : layer.recurrent;
+  return role.kind == Role::Kind::keys     ? layer.k
+         : role.kind == Role::Kind::values ? layer.v
+                                           : layer.recurrent;
 }
 
 Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass& pass, const Array& stream,
@@ -265,7 +271,8 @@ void Stepper::keep_outputs(const StageFunction& function, const Prediction& resu
   for (const Port& port : function.interface.outputs) {
     const bool keys = port.role.kind == Role::Kind::new_keys;
     if (port.role.kind == Role::Kind::new_recurrent) {
-      const std::span<float> to = remembered({.kind = Role::Kind::recurrent, .layers = port.role.layers}, 0, caches);
+      const std::span<float> to =
+          remembered({.kind = Role::Kind::recurrent, .layers = port.role.layers}, 0, caches);
       std::copy_n(result.at(port.name).values<float>().begin(), to.size(), to.begin());
     }
     if (!keys && port.role.kind != Role::Kind::new_values) continue;
@@ -302,8 +309,8 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
 }
 
 // Tapped values as [tokens, width], padding left out.
-void Stepper::take_inner(size_t index, const std::string& function, const Prediction& result, const Pass& pass,
-                         StepResult& out) const {
+void Stepper::take_inner(size_t index, const std::string& function, const Prediction& result,
+                         const Pass& pass, StepResult& out) const {
   if (!options_.taps) return;
   for (const Tap& tap : taps_of(index, function)) {
     const Array& array = result.at(tap.value);
@@ -328,13 +335,15 @@ void Stepper::take_inner(size_t index, const std::string& function, const Predic
 }
 
 // What recurrent layers remember, after a call of one token: of several it is known for the last alone.
-void Stepper::take_memory(const StageFunction& function, const Pass& pass, const Caches& caches, StepResult& out) const {
+void Stepper::take_memory(const StageFunction& function, const Pass& pass, const Caches& caches,
+                          StepResult& out) const {
   if (!options_.taps || pass.tokens != 1) return;
   for (const auto* ports : {&function.interface.states, &function.interface.inputs})
     for (const Port& port : *ports)
       if (port.role.kind == Role::Kind::recurrent) {
         const int64_t layer = port.role.layers.front() - first_layer_;
-        out.inner[fmt::format("recurrent_{}", layer)] = caches.layers.at(static_cast<size_t>(layer)).recurrent;
+        out.inner[fmt::format("recurrent_{}", layer)] =
+            caches.layers.at(static_cast<size_t>(layer)).recurrent;
       }
 }
 
@@ -346,7 +355,8 @@ void Stepper::take_text(const StageFunction& function, const Prediction& result,
     std::vector<float> values(static_cast<size_t>(count * width));
     for (int64_t t = 0; t < count; ++t)
       for (int64_t c = 0; c < width; ++c)
-        values[static_cast<size_t>(t * width + c)] = array.values<float>()[static_cast<size_t>(c * columns + t)];
+        values[static_cast<size_t>(t * width + c)] =
+            array.values<float>()[static_cast<size_t>(c * columns + t)];
     return values;
   };
   for (const Port& port : function.interface.outputs) {
@@ -357,8 +367,8 @@ void Stepper::take_text(const StageFunction& function, const Prediction& result,
 }
 
 // Of a bundle that picks, its logits are looked up inside, where they have names.
-void Stepper::take_logits(const StageFunction& function, size_t stage, const Prediction& result, const Pass& pass,
-                          StepResult& out) const {
+void Stepper::take_logits(const StageFunction& function, size_t stage, const Prediction& result,
+                          const Pass& pass, StepResult& out) const {
   const auto take = [&](const Array& logits, int64_t first, int64_t last) {
     if (out.logits.empty()) return;
     for (int64_t t = 0; t < pass.tokens; ++t)
@@ -389,9 +399,12 @@ void Stepper::take_best(const StageFunction& function, const Prediction& result,
     if (port.role.kind != Role::Kind::best) continue;
     const Port* high = find_port(outputs, Role::Kind::best_high, port.role.first);
     const Port* low = find_port(outputs, Role::Kind::best_low, port.role.first);
-    if (!high || !low) throw errorf("'{}' has no numbers that say where it is", port.name).at(path().string());
+    if (!high || !low)
+      throw errorf("'{}' has no numbers that say where it is", port.name).at(path().string());
     for (int64_t t = 0; t < pass.tokens; ++t) {
-      const auto at = [&](const Port& p) { return result.at(p.name).values<float>()[static_cast<size_t>(t)]; };
+      const auto at = [&](const Port& p) {
+        return result.at(p.name).values<float>()[static_cast<size_t>(t)];
+      };
       float& best = best_value[static_cast<size_t>(t)];
       int64_t& row = out.best[static_cast<size_t>(t)];
       if (row >= 0 && !(at(port) > best)) continue;
@@ -418,9 +431,9 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
     std::vector<float>& rows = out.inner["embed_out"];
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t c = 0; c < info().hidden; ++c)
-        rows.push_back(
-            static_cast<float>(static_cast<double>(stream.values<float>()[static_cast<size_t>(c * width + t)]) /
-                               info().residual_scale));
+        rows.push_back(static_cast<float>(
+            static_cast<double>(stream.values<float>()[static_cast<size_t>(c * width + t)]) /
+            info().residual_scale));
   }
   const bool generates = info().kind == BundleKind::generate;
   if (generates) out.logits.resize(static_cast<size_t>(tokens * info().vocab));

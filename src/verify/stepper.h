@@ -45,8 +45,8 @@ struct CallShape {
 // What one layer remembers.
 struct LayerCache {
   int64_t kv_heads = 0, width = 0;
-  std::vector<float> k, v;        // [kv_heads, context, width] each
-  std::vector<float> recurrent;   // of a recurrent layer, as its state holds it
+  std::vector<float> k, v;       // [kv_heads, context, width] each
+  std::vector<float> recurrent;  // of a recurrent layer, as its state holds it
 };
 // A text's cache, open to be read and changed between calls. It belongs to one tier.
 struct Caches {
@@ -56,7 +56,8 @@ struct Caches {
   bool changed = true;  // `layers` was changed by hand, so the states must be set from it
 
   // `side` is k or v of `layer`.
-  std::span<float> row(const LayerCache& layer, std::vector<float>& side, int64_t head, int64_t position) const;
+  std::span<float> row(const LayerCache& layer, std::vector<float>& side, int64_t head,
+                       int64_t position) const;
   std::span<const float> row(const LayerCache& layer, const std::vector<float>& side, int64_t head,
                              int64_t position) const;
 };
@@ -88,7 +89,8 @@ class Stepper {
   Caches empty_caches(const CallShape& shape) const;
   // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded, with other
   // tokens than the runtime takes for it.
-  StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position, Caches& caches) const;
+  StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position,
+                  Caches& caches) const;
 
  private:
   using Arrays = std::map<std::string, Array>;
@@ -115,10 +117,12 @@ class Stepper {
                    StepResult& out) const;
   void take_best(const StageFunction& function, const Prediction& result, const Pass& pass,
                  std::vector<float>& best_value, StepResult& out) const;
-  void take_text(const StageFunction& function, const Prediction& result, const Pass& pass, StepResult& out) const;
+  void take_text(const StageFunction& function, const Prediction& result, const Pass& pass,
+                 StepResult& out) const;
   void take_inner(size_t stage, const std::string& function, const Prediction& result, const Pass& pass,
                   StepResult& out) const;
-  void take_memory(const StageFunction& function, const Pass& pass, const Caches& caches, StepResult& out) const;
+  void take_memory(const StageFunction& function, const Pass& pass, const Caches& caches,
+                   StepResult& out) const;
   void set_states(size_t stage, const StageFunction& function, Caches& caches) const;
   void get_states(size_t stage, const StageFunction& function, Caches& caches) const;
 

@@ -312,8 +312,9 @@ class Checker {
             for (int64_t r = begin; r < end; ++r) {
               read(r, have);
               for (int64_t c = 0; c < ref.columns; ++c)
-                sums.add(static_cast<double>(want[static_cast<size_t>((r - begin) * ref.columns + c)]) * factor,
-                         have[static_cast<size_t>(c)], false);
+                sums.add(
+                    static_cast<double>(want[static_cast<size_t>((r - begin) * ref.columns + c)]) * factor,
+                    have[static_cast<size_t>(c)], false);
             }
           }));
     out_.push_back(std::move(w));

@@ -96,8 +96,10 @@ void check_faults(const Broken& bundle, const std::vector<Fault>& faults) {
 
 TEST_CASE("bundle.json is read back as it was written") {
   for (const ConvertOptions& options :
-       {ConvertOptions{.context = {16}}, ConvertOptions{.context = {8, 16}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io},
-        ConvertOptions{.context = {16}, .kv = KvKind::packed, .whole = true, .argmax = true, .head_rows = 20}}) {
+       {ConvertOptions{.context = {16}},
+        ConvertOptions{.context = {8, 16}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io},
+        ConvertOptions{
+            .context = {16}, .kv = KvKind::packed, .whole = true, .argmax = true, .head_rows = 20}}) {
     const fs::path path = model().write(options);
     const std::string text = slurp(path / kBundleFile);
     const BundleInfo info = BundleInfo::read(path);
@@ -111,11 +113,14 @@ TEST_CASE("a bundle.json without roles that a host needs is refused") {
   // Stage 0: the convolution; stage 1: attention; stage 2: the head. Function 1 takes four tokens.
   check_faults(
       Broken(),
-      {{"no stream", [](Json& j) { drop(function(j, 1), "inputs", "stream"); }, "no input has the role 'stream'"},
+      {{"no stream", [](Json& j) { drop(function(j, 1), "inputs", "stream"); },
+        "no input has the role 'stream'"},
        {"no stream out", [](Json& j) { drop(function(j, 0), "outputs", "stream"); }, "no output has a role"},
        {"no mask", [](Json& j) { drop(function(j, 1), "inputs", "mask"); }, "no input has the role 'mask'"},
-       {"nowhere to write", [](Json& j) { drop(function(j, 1), "inputs", "write"); }, "'write' or 'position'"},
-       {"no advance", [](Json& j) { drop(function(j, 0, 1), "inputs", "advance"); }, "no input has the role 'advance'"},
+       {"nowhere to write", [](Json& j) { drop(function(j, 1), "inputs", "write"); },
+        "'write' or 'position'"},
+       {"no advance", [](Json& j) { drop(function(j, 0, 1), "inputs", "advance"); },
+        "no input has the role 'advance'"},
        {"keys alone", [](Json& j) { drop(function(j, 1), "states", "values"); }, "keys without values"},
        {"no cache", [](Json& j) { function(j, 1).erase("states"); }, "what the state 'k_cache_1'"},
        {"no cos", [](Json& j) { drop(function(j, 1), "inputs", "cos"); }, "what the input 'cos'"},
@@ -128,22 +133,35 @@ TEST_CASE("a bundle.json without roles that a host needs is refused") {
 TEST_CASE("a bundle.json with roles that are none, or stand in the wrong place, is refused") {
   check_faults(
       Broken(),
-      {{"unknown", [](Json& j) { port(function(j, 1), "inputs", "mask")["role"] = "veil"; }, "there is no role 'veil'"},
-       {"a number", [](Json& j) { port(function(j, 1), "inputs", "mask")["role"] = 3; }, "is not a bundle's description"},
+      {{"unknown", [](Json& j) { port(function(j, 1), "inputs", "mask")["role"] = "veil"; },
+        "there is no role 'veil'"},
+       {"a number", [](Json& j) { port(function(j, 1), "inputs", "mask")["role"] = 3; },
+        "is not a bundle's description"},
        {"input as output", [](Json& j) { port(function(j, 0), "outputs", "stream")["role"] = "mask"; },
         "stands where its role cannot"},
        {"output as input", [](Json& j) { port(function(j, 1), "inputs", "write")["role"] = "logits"; },
         "stands where its role cannot"},
        {"a state of rope", [](Json& j) { port(function(j, 1), "states", "keys")["role"] = "cos"; },
         "stands where its role cannot"},
-       {"twice", [](Json& j) { port(function(j, 1), "inputs", "sin")["role"] = "cos"; }, "another one has already"},
-       {"a name twice", [](Json& j) { port(function(j, 1), "inputs", "sin")["name"] = "cos"; }, "is there twice"},
+       {"twice", [](Json& j) { port(function(j, 1), "inputs", "sin")["role"] = "cos"; },
+        "another one has already"},
+       {"a name twice", [](Json& j) { port(function(j, 1), "inputs", "sin")["name"] = "cos"; },
+        "is there twice"},
        {"no name", [](Json& j) { port(function(j, 1), "inputs", "sin")["name"] = ""; }, "has no name"},
-       {"a host's cache", [](Json& j) { port(function(j, 1), "inputs", "write") = {{"name", "write"}, {"role", "keys"}, {"layers", {1}}}; },
+       {"a host's cache",
+        [](Json& j) {
+          port(function(j, 1), "inputs", "write") = {{"name", "write"}, {"role", "keys"}, {"layers", {1}}};
+        },
         "nothing has the role 'new_keys'"},
-       {"pool", [](Json& j) { each_function(j, 1, [](Json& f) { port(f, "inputs", "sin")["role"] = "pool"; }); }, "another shape"},
+       {"pool",
+        [](Json& j) { each_function(j, 1, [](Json& f) { port(f, "inputs", "sin")["role"] = "pool"; }); },
+        "another shape"},
        {"swapped cos and mask",
-        [](Json& j) { each_function(j, 1, [](Json& f) { std::swap(port(f, "inputs", "cos")["name"], port(f, "inputs", "mask")["name"]); }); },
+        [](Json& j) {
+          each_function(j, 1, [](Json& f) {
+            std::swap(port(f, "inputs", "cos")["name"], port(f, "inputs", "mask")["name"]);
+          });
+        },
         "another shape"}});
 }
 
@@ -155,44 +173,61 @@ TEST_CASE("a bundle.json with wrong indexes, layers, rows and sizes is refused")
        {"no ropes", [](Json& j) { j["ropes"] = Json::array(); }, "is for rope 0 of 0"},
        {"mask", [](Json& j) { port(function(j, 1), "inputs", "mask")["mask"] = 7; }, "is for mask 7 of 1"},
        {"no masks", [](Json& j) { j["masks"] = Json::array(); }, "is for mask 0 of 0"},
-       {"layer of another stage", [](Json& j) { port(function(j, 1), "states", "keys")["layers"] = {0}; }, "is for layer 0"},
-       {"layer beyond", [](Json& j) { port(function(j, 1), "states", "keys")["layers"] = {1, 2}; }, "is for layer 2"},
-       {"negative layer", [](Json& j) { port(function(j, 1), "states", "keys")["layers"] = {-1}; }, "is for layer -1"},
+       {"layer of another stage", [](Json& j) { port(function(j, 1), "states", "keys")["layers"] = {0}; },
+        "is for layer 0"},
+       {"layer beyond", [](Json& j) { port(function(j, 1), "states", "keys")["layers"] = {1, 2}; },
+        "is for layer 2"},
+       {"negative layer", [](Json& j) { port(function(j, 1), "states", "keys")["layers"] = {-1}; },
+        "is for layer -1"},
        {"no layer", [](Json& j) { port(function(j, 1), "states", "keys").erase("layers"); }, "which layers"},
-       {"layers of a mask", [](Json& j) { port(function(j, 1), "inputs", "mask")["layers"] = {1}; }, "names some"},
+       {"layers of a mask", [](Json& j) { port(function(j, 1), "inputs", "mask")["layers"] = {1}; },
+        "names some"},
        {"stage of no layers", [](Json& j) { j["stages"][1]["layers"] = {2, 1}; }, "has layers 2 to 1"},
        {"stages apart", [](Json& j) { j["stages"][1]["layers"] = {2, 3}; }, "layers from 1 on"},
-       {"endless layers", [](Json& j) { j["stages"][1]["layers"] = {1, int64_t{1} << 60}; }, "has layers 1 to"},
+       {"endless layers", [](Json& j) { j["stages"][1]["layers"] = {1, int64_t{1} << 60}; },
+        "has layers 1 to"},
        {"more layers than stages", [](Json& j) { j["model"]["layers"] = 3; }, "the stages have 2 layers"},
-       {"rows beyond", [](Json& j) { each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {0, 49}; }); },
+       {"rows beyond",
+        [](Json& j) { each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {0, 49}; }); },
         "rows 0 to 49 of a vocabulary of 48"},
-       {"rows backwards", [](Json& j) { port(function(j, 2), "outputs", "logits")["rows"] = {10, 4}; }, "rows 10 to 4"},
-       {"rows left out", [](Json& j) { each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {0, 40}; }); },
+       {"rows backwards", [](Json& j) { port(function(j, 2), "outputs", "logits")["rows"] = {10, 4}; },
+        "rows 10 to 4"},
+       {"rows left out",
+        [](Json& j) { each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {0, 40}; }); },
         "40 of the 48 rows"},
-       {"rows not from 0", [](Json& j) { each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {8, 48}; }); },
+       {"rows not from 0",
+        [](Json& j) { each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {8, 48}; }); },
         "rows from 0 on"},
-       {"a larger vocabulary", [](Json& j) {
+       {"a larger vocabulary",
+        [](Json& j) {
           j["model"]["vocab"] = j["embedding"]["tokens"]["rows"] = 64;
           each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {0, 64}; });
-        }, "the embedding has the wrong size"},
+        },
+        "the embedding has the wrong size"},
        {"hidden", [](Json& j) { j["model"]["hidden"] = 8; }, "the embedding has the wrong size"},
        {"no hidden", [](Json& j) { j["model"]["hidden"] = 0; }, "the hidden size is 0"},
        {"huge", [](Json& j) { j["model"]["hidden"] = int64_t{1} << 60; }, "the hidden size is"},
-       {"embedding rows", [](Json& j) { j["embedding"]["tokens"]["rows"] = 12; }, "12 rows for a vocabulary of 48"},
+       {"embedding rows", [](Json& j) { j["embedding"]["tokens"]["rows"] = 12; },
+        "12 rows for a vocabulary of 48"},
        {"embedding type", [](Json& j) { j["embedding"]["tokens"]["dtype"] = "fp8"; }, "fp16 or int8"},
-       {"int8 without scales", [](Json& j) { j["embedding"]["tokens"]["dtype"] = "int8"; }, "no file of scales"},
+       {"int8 without scales", [](Json& j) { j["embedding"]["tokens"]["dtype"] = "int8"; },
+        "no file of scales"},
        {"embedding nowhere", [](Json& j) { j["embedding"]["tokens"].erase("file"); }, "is nowhere"},
        {"frequencies", [](Json& j) { j["ropes"][0]["frequencies"] = {1.0}; }, "another shape"},
        {"no frequencies", [](Json& j) { j["ropes"][0]["frequencies"] = Json::array(); }, "no frequencies"},
-       {"long frequencies", [](Json& j) {
+       {"long frequencies",
+        [](Json& j) {
           j["ropes"][0]["long_frequencies"] = {1.0};
           j["ropes"][0]["original_context"] = 4;
-        }, "1 long frequencies"},
-       {"window of nothing", [](Json& j) { j["masks"][0] = {{"reach", "window"}, {"size", 0}}; }, "a mask has the size 0"},
+        },
+        "1 long frequencies"},
+       {"window of nothing", [](Json& j) { j["masks"][0] = {{"reach", "window"}, {"size", 0}}; },
+        "a mask has the size 0"},
        {"unknown reach", [](Json& j) { j["masks"][0]["reach"] = "far"; }, "unknown reach 'far'"},
        {"no tokens", [](Json& j) { function(j, 1)["tokens"] = {0, 0}; }, "least number of tokens is 0"},
        {"tokens backwards", [](Json& j) { function(j, 1)["tokens"] = {4, 1}; }, "most number of tokens is 1"},
-       {"context", [](Json& j) { each_function(j, 1, [](Json& f) { f["context"] = -4; }); }, "the context is -4"},
+       {"context", [](Json& j) { each_function(j, 1, [](Json& f) { f["context"] = -4; }); },
+        "the context is -4"},
        {"no context", [](Json& j) { function(j, 1).erase("context"); }, "has a cache and says no context"}});
 }
 
@@ -210,18 +245,23 @@ TEST_CASE("a context longer than the package's cache writes nothing beside it") 
 TEST_CASE("a bundle.json that names what its packages do not have is refused") {
   check_faults(
       Broken(),
-      {{"input", [](Json& j) { port(function(j, 1), "inputs", "cos")["name"] = "cosine"; }, "no input 'cosine'"},
+      {{"input", [](Json& j) { port(function(j, 1), "inputs", "cos")["name"] = "cosine"; },
+        "no input 'cosine'"},
        {"output", [](Json& j) { port(function(j, 0), "outputs", "stream")["name"] = "z"; }, "no output 'z'"},
-       {"state", [](Json& j) { port(function(j, 0), "states", "recurrent")["name"] = "memory"; }, "no state 'memory'"},
+       {"state", [](Json& j) { port(function(j, 0), "states", "recurrent")["name"] = "memory"; },
+        "no state 'memory'"},
        {"function", [](Json& j) { function(j, 0)["name"] = "t2"; }, "no function 't2'"},
        {"function twice", [](Json& j) { function(j, 0)["name"] = "t4"; }, "two functions 't4'"},
        {"no functions", [](Json& j) { j["stages"][0]["functions"] = Json::array(); }, "has no functions"},
        {"no stages", [](Json& j) { j["stages"] = Json::array(); }, "the stages have 0 layers"},
-       {"package", [](Json& j) { j["stages"][0]["package"] = "nothing.mlpackage"; }, "'nothing.mlpackage' is missing"},
-       {"package outside", [](Json& j) { j["stages"][0]["package"] = "../../etc"; }, "'../../etc' leaves the package"},
+       {"package", [](Json& j) { j["stages"][0]["package"] = "nothing.mlpackage"; },
+        "'nothing.mlpackage' is missing"},
+       {"package outside", [](Json& j) { j["stages"][0]["package"] = "../../etc"; },
+        "'../../etc' leaves the package"},
        {"file", [](Json& j) { j["files"][0]["path"] = "gone"; }, "the file 'gone' is missing"},
        {"file size", [](Json& j) { j["files"][0]["bytes"] = 1; }, "another size than when it was written"},
-       {"tokens that the package does not take", [](Json& j) { function(j, 0, 1)["tokens"] = {8, 8}; }, "another shape"},
+       {"tokens that the package does not take", [](Json& j) { function(j, 0, 1)["tokens"] = {8, 8}; },
+        "another shape"},
        {"kind", [](Json& j) { j["kind"] = "embed"; }, "gives a vector for a text"},
        {"unknown kind", [](Json& j) { j["kind"] = "paint"; }, "unknown kind of bundle 'paint'"},
        {"version", [](Json& j) { j["version"] = 3; }, "expected 1 or 2"},
@@ -245,7 +285,8 @@ TEST_CASE("every key of bundle.json that is gone or of another kind is an Error,
   CHECK(places.size() > 150);
   int refused = 0, taken = 0;
   for (const Json::json_pointer& place : places)
-    for (const Json& value : {Json(), Json(-7), Json(int64_t{1} << 61), Json("x"), Json::array(), Json::object()}) {
+    for (const Json& value :
+         {Json(), Json(-7), Json(int64_t{1} << 61), Json("x"), Json::array(), Json::object()}) {
       CAPTURE(place.to_string());
       CAPTURE(value.dump());
       // Anything but an Error ends the test.
@@ -260,14 +301,22 @@ TEST_CASE("every key of bundle.json that is gone or of another kind is an Error,
 TEST_CASE("a cache that the host keeps is refused where its parts do not fit each other") {
   check_faults(
       Broken({.context = {16}, .tokens = {{4, 4}}, .kv = KvKind::io, .shard_bytes = 1}),
-      {{"new keys of another layer", [](Json& j) { port(function(j, 1), "outputs", "new_keys")["layers"] = {0}; }, "is for layer 0"},
-       {"no new keys", [](Json& j) { drop(function(j, 1), "outputs", "new_keys"); }, "nothing has the role 'new_keys'"},
+      {{"new keys of another layer",
+        [](Json& j) { port(function(j, 1), "outputs", "new_keys")["layers"] = {0}; }, "is for layer 0"},
+       {"no new keys", [](Json& j) { drop(function(j, 1), "outputs", "new_keys"); },
+        "nothing has the role 'new_keys'"},
        {"no keys", [](Json& j) { drop(function(j, 1), "inputs", "keys"); }, "nothing has the role 'keys'"},
-       {"no new state", [](Json& j) { drop(function(j, 0), "outputs", "new_recurrent"); }, "nothing has the role 'new_recurrent'"},
-       {"another length", [](Json& j) {
+       {"no new state", [](Json& j) { drop(function(j, 0), "outputs", "new_recurrent"); },
+        "nothing has the role 'new_recurrent'"},
+       {"another length",
+        [](Json& j) {
           for (const size_t s : {0, 1}) function(j, s)["context"] = 12;
-        }, "the host cannot keep"},
-       {"swapped", [](Json& j) {
-          std::swap(port(function(j, 1), "inputs", "keys")["name"], port(function(j, 1), "inputs", "mask")["name"]);
-        }, "the host cannot keep"}});
+        },
+        "the host cannot keep"},
+       {"swapped",
+        [](Json& j) {
+          std::swap(port(function(j, 1), "inputs", "keys")["name"],
+                    port(function(j, 1), "inputs", "mask")["name"]);
+        },
+        "the host cannot keep"}});
 }

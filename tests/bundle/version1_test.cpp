@@ -55,11 +55,14 @@ Json stage_json(const Stage& s) {
 // The demo model has one rope and one mask.
 Json version1(const BundleInfo& b) {
   Json j = {{"format", "anemone-bundle"}, {"version", 1}, {"tool", "anemone 0.1.0"}};
-  j["source"] = {{"file", b.source}, {"name", b.name}, {"architecture", b.architecture}, {"author", b.author},
+  j["source"] = {{"file", b.source},
+                 {"name", b.name},
+                 {"architecture", b.architecture},
+                 {"author", b.author},
                  {"license", b.license}};
-  j["model"] = {{"family", b.family},     {"hidden", b.hidden},     {"layers", b.layers},
-                {"heads", b.heads},       {"kv_heads", b.kv_heads}, {"head_dim", b.head_dim},
-                {"cache_width", 32},      {"vocab", b.vocab},       {"context", b.model_context}};
+  j["model"] = {{"family", b.family}, {"hidden", b.hidden},     {"layers", b.layers},
+                {"heads", b.heads},   {"kv_heads", b.kv_heads}, {"head_dim", b.head_dim},
+                {"cache_width", 32},  {"vocab", b.vocab},       {"context", b.model_context}};
   j["choices"] = {{"precision", b.precision}, {"kv", b.kv},         {"kv_write", b.kv_write},
                   {"target", b.target},       {"argmax", b.argmax}, {"residual_scale", b.residual_scale}};
   j["embedding"] = {{"dtype", b.tokens.dtype}, {"scale", b.embedding_scale}};
@@ -78,7 +81,8 @@ Json version1(const BundleInfo& b) {
   j["tokens"] = {{"eos", b.eos}, {"tokenizer", b.tokenizer}};
   if (b.bos) j["tokens"]["bos"] = *b.bos;
   for (const Stage& s : b.stages) j["stages"].push_back(stage_json(s));
-  for (const BundleFile& f : b.files) j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
+  for (const BundleFile& f : b.files)
+    j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
   return j;
 }
 
@@ -153,7 +157,8 @@ TEST_CASE("a bundle of version 1 has the roles, taps and answers that it has tod
 
 TEST_CASE("a bundle of version 1 is verified, and becomes version 2 when it is written again") {
   const TempFolder folder;
-  const BundleInfo today = convert(demo_model(), folder / "b", {.context = {64}, .tokens = {{1, 1}, {4, 4}}}).info;
+  const BundleInfo today =
+      convert(demo_model(), folder / "b", {.context = {64}, .tokens = {{1, 1}, {4, 4}}}).info;
   spill(folder / "b" / kBundleFile, version1(today).dump());
   const VerifyReport report = verify(
       folder / "b", {.source = demo_model(), .ids = kIds, .steps = 3, .arithmetics = {Arithmetic::fp32}});

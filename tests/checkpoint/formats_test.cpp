@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/gguf.h"
 #include "checkpoint/file_format.h"
+#include "checkpoint/gguf.h"
 #include "checkpoint/gguf_builder.h"
 #include "support/temp_folder.h"
 

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "base/thread_pool.h"
+#include "bundle/files.h"
 #include "compress/compress.h"
 #include "compress/search.h"
 #include "convert/convert.h"
-#include "bundle/files.h"
 #include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 #include "runtime/prompt.h"
@@ -34,7 +34,8 @@ struct Demo {
     options.tokens = {{1, 1}, {64, 64}};
     options.precision = Precision::fp16;
     convert(source_dir() / "examples/demo_model/demo.gguf", bundle, options);
-    ids = load_tokenizer(*Bundle::open(bundle, cpu_backend({})))->encode(slurp(source_dir() / "bench/texts/stories.txt"));
+    ids = load_tokenizer(*Bundle::open(bundle, cpu_backend({})))
+              ->encode(slurp(source_dir() / "bench/texts/stories.txt"));
     REQUIRE(ids.size() > 2304);
     ids.resize(2304);
     perplexity = of(bundle);

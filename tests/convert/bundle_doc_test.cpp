@@ -257,7 +257,8 @@ TEST_CASE("docs/bundle.md: a host's own cache, writes by slice, tiers, and heads
     options.tokens = {{1, 1}, {4, 4}};
     DocHost host = made(options);
     feed(host, 1, 16);
-    host.call(std::span(kPrompt).subspan(1, 3), 1, {.width = 4, .context = 16, .padding = DocPadding::rubbish});
+    host.call(std::span(kPrompt).subspan(1, 3), 1,
+              {.width = 4, .context = 16, .padding = DocPadding::rubbish});
     host.call(std::span(kPrompt).subspan(4, 1), 4, {.context = 16});
     check_shown(shown, "t1", host.inputs());
     check_logits(host);
@@ -311,8 +312,9 @@ TEST_CASE("docs/bundle.md: a recurrent state moves on by the real tokens alone")
     for (const DocPadding padding : {DocPadding::zeros, DocPadding::repeated, DocPadding::rubbish}) {
       CAPTURE(static_cast<int>(kv));
       CAPTURE(static_cast<int>(padding));
-      convert(*source, folder / "b",
-              {.context = {32}, .tokens = {{4, 4}}, .kv = kv, .precision = Precision::fp16, .overwrite = true});
+      convert(
+          *source, folder / "b",
+          {.context = {32}, .tokens = {{4, 4}}, .kv = kv, .precision = Precision::fp16, .overwrite = true});
       DocHost host(folder / "b");
       for (int64_t p = 0; p + 3 <= 15; p += 3) {
         host.call(std::span(ids).subspan(static_cast<size_t>(p), 3), p,
@@ -331,7 +333,8 @@ TEST_CASE("docs/bundle.md: vectors and classes of texts that are seen whole") {
       convert(*source, folder / "b", {.tokens = {{64, 64}}, .precision = Precision::fp16, .overwrite = true});
       DocHost host(folder / "b");
       CHECK(host.info()["kind"] == "embed");
-      for (const auto& [pooling, file] : {std::pair{"mean", "mean_pooled"}, std::pair{"first", "cls_pooled"}}) {
+      for (const auto& [pooling, file] :
+           {std::pair{"mean", "mean_pooled"}, std::pair{"first", "cls_pooled"}}) {
         host.call(golden_ids(*source), 0, {.width = 64, .padding = padding, .pooling = pooling});
         const Array golden = read_npy(*source / "golden" / (std::string(file) + ".npy"));
         CHECK(cosine(host.outputs("pooled").at(0).to_float(), golden.to_float()) > 0.9999);

@@ -155,7 +155,8 @@ TEST_CASE("a tied head's rows can be the embedding") {
       const ConvertReport report = convert(demo() / "demo.gguf", folder / "head", options);
       CHECK(!fs::exists(folder / "head" / "embedding.bin"));
       CHECK(report.info.embedding_parts.size() == 3);
-      const auto a = Bundle::open(folder / "table", cpu_backend({})), b = Bundle::open(folder / "head", cpu_backend({}));
+      const auto a = Bundle::open(folder / "table", cpu_backend({})),
+                 b = Bundle::open(folder / "head", cpu_backend({}));
       std::vector<float> x(256), y(256);
       for (const int64_t id : {0, 1, 699, 700, 1399, 1400, 2047}) {
         a->embedding().read({.id = id}, x);

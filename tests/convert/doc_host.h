@@ -84,13 +84,15 @@ class DocHost {
 
   static const Json& function(const Json& stage, int64_t width, int64_t context) {
     for (const Json& f : stage["functions"])
-      if (f["tokens"][0] <= width && width <= f["tokens"][1] && f.value("context", context) == context) return f;
+      if (f["tokens"][0] <= width && width <= f["tokens"][1] && f.value("context", context) == context)
+        return f;
     throw Error("no function fits").at(stage["package"].get<std::string>());
   }
 
   static const Json& same_role(const Json& ports, const Json& as) {
     for (const Json& port : ports)
-      if (port["role"] == as["role"] && port.value("layers", Json()) == as.value("layers", Json())) return port;
+      if (port["role"] == as["role"] && port.value("layers", Json()) == as.value("layers", Json()))
+        return port;
     throw Error("no state has this role").found(as["role"].get<std::string>());
   }
 
@@ -113,7 +115,8 @@ class DocHost {
       const std::string role = port["role"];
       outputs_.emplace_back(role, result.at(port["name"]));
       if (role == "stream") stream_ = result.at(port["name"]);
-      if (role.starts_with("new_")) keep(kept_.at(key(s, role.substr(4), port)), role, result.at(port["name"]));
+      if (role.starts_with("new_"))
+        keep(kept_.at(key(s, role.substr(4), port)), role, result.at(port["name"]));
     }
   }
 
@@ -126,7 +129,8 @@ class DocHost {
       cache = rows;
       return;
     }
-    const int64_t heads = rows.shape()[1], dim = rows.shape()[3], context = cache.shape()[2], wide = cache.shape()[3];
+    const int64_t heads = rows.shape()[1], dim = rows.shape()[3], context = cache.shape()[2],
+                  wide = cache.shape()[3];
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t t = 0; t < count(); ++t)
         std::copy_n(rows.values<float>().begin() + (h * how_.width + t) * dim, dim,

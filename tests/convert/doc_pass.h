@@ -43,7 +43,8 @@ struct DocPass {
     if (role == "position") return Array::from<int32_t>({1}, {static_cast<int32_t>(position)});
     Array a(DType::fp16, shape);
     if (role == "stream") fill_stream(a);
-    if (role == "cos" || role == "sin") fill_rope(a, info["ropes"][port["rope"].get<size_t>()], role == "cos");
+    if (role == "cos" || role == "sin")
+      fill_rope(a, info["ropes"][port["rope"].get<size_t>()], role == "cos");
     if (role == "mask") fill_mask(a, info["masks"][port["mask"].get<size_t>()]);
     for (int64_t t = 0; role == "write" && t < count(); ++t) put_half(a, (position + t) * width + t, 1);
     for (int64_t r = 0; role == "advance" && r < shape[2]; ++r) put_half(a, r * shape[3] + r + count(), 1);

@@ -64,8 +64,10 @@ class Judge {
     const EncodedText e = Encoder(bundle_).encode({.ids = ids});
     compare("hidden states", e.hidden, "last_hidden_state");
     if (!e.classes.empty()) compare("classes", e.classes, "logits");
-    for (const auto& [golden, pooling] : std::map<std::string, Pooling>{
-             {"mean_pooled", Pooling::mean}, {"mean_pooled_normalized", Pooling::mean}, {"cls_pooled", Pooling::first}}) {
+    for (const auto& [golden, pooling] :
+         std::map<std::string, Pooling>{{"mean_pooled", Pooling::mean},
+                                        {"mean_pooled_normalized", Pooling::mean},
+                                        {"cls_pooled", Pooling::first}}) {
       EncodedText p = Encoder(bundle_, {.pooling = pooling}).encode({.ids = ids});
       if (golden.ends_with("normalized")) normalize(p.pooled);
       compare(golden, p.pooled, golden);
@@ -75,7 +77,8 @@ class Judge {
   // Rows of padded positions are whatever transformers gives: they are not compared.
   void padded() {
     if (!fs::exists(model_.golden / "pad_input_ids.npy")) return;
-    const Array ids = read_npy(model_.golden / "pad_input_ids.npy"), mask = read_npy(model_.golden / "pad_attention_mask.npy");
+    const Array ids = read_npy(model_.golden / "pad_input_ids.npy"),
+                mask = read_npy(model_.golden / "pad_attention_mask.npy");
     const int64_t texts = ids.shape().at(0), tokens = ids.shape().at(1);
     for (int64_t i = 0; i < texts; ++i) {
       std::vector<int32_t> real;
@@ -121,7 +124,9 @@ std::optional<fs::path> minilm() {
   const char* given = std::getenv("ANEMONE_MINILM");
   const fs::path path = given ? fs::path(given) : source_dir() / ".cache" / "minilm";
   if (fs::exists(path / "model.safetensors")) return path;
-  MESSAGE("skipped: all-MiniLM-L6-v2 is not here; tools/fetch_minilm.sh fetches it, or name it in ANEMONE_MINILM");
+  MESSAGE(
+      "skipped: all-MiniLM-L6-v2 is not here; tools/fetch_minilm.sh fetches it, or name it in "
+      "ANEMONE_MINILM");
   return std::nullopt;
 }
 
@@ -143,14 +148,16 @@ TEST_CASE("corpus_encoders: bundles compute the hidden states, vectors and class
   }
 }
 
-TEST_CASE("corpus_encoders_verify: every given encoder is green on the rungs that it has, in both precisions") {
+TEST_CASE(
+    "corpus_encoders_verify: every given encoder is green on the rungs that it has, in both precisions") {
   const TempFolder folder;
   for (const GoldenModel& model : encoders()) {
     if (!is_known(Checkpoint::open(model.checkpoint))) continue;
     for (const Precision precision : {Precision::fp16, Precision::int8}) {
       CAPTURE(model.name());
       const fs::path bundle = folder.path() / "bundle";
-      convert(model.checkpoint, bundle, {.tokens = {{16, 16}, {64, 64}}, .precision = precision, .overwrite = true});
+      convert(model.checkpoint, bundle,
+              {.tokens = {{16, 16}, {64, 64}}, .precision = precision, .overwrite = true});
       const VerifyReport report = verify(bundle, {.source = model.checkpoint});
       REQUIRE(report.rungs.size() == 6);
       for (const Rung& rung : report.rungs) {
@@ -178,7 +185,8 @@ TEST_CASE("corpus_minilm: 100 texts have the vectors of transformers") {
   }
   REQUIRE(ids.size() == 100);
   const size_t hidden = vectors.size() / ids.size();
-  for (const auto& [precision, bar] : {std::pair{Precision::fp16, 0.9999}, std::pair{Precision::int8, 0.999}}) {
+  for (const auto& [precision, bar] :
+       {std::pair{Precision::fp16, 0.9999}, std::pair{Precision::int8, 0.999}}) {
     convert(*model, folder / "bundle", {.precision = precision, .overwrite = true});
     const auto bundle = Bundle::open(folder / "bundle", cpu_backend({}));
     CHECK(bundle->info().normalize);
@@ -190,6 +198,7 @@ TEST_CASE("corpus_minilm: 100 texts have the vectors of transformers") {
       CHECK_MESSAGE(c >= bar, "text " << i << ": cosine " << c);
       least = std::min(least, c);
     }
-    MESSAGE("all-MiniLM-L6-v2, " << (precision == Precision::fp16 ? "fp16" : "int8") << ": least cosine " << least);
+    MESSAGE("all-MiniLM-L6-v2, " << (precision == Precision::fp16 ? "fp16" : "int8") << ": least cosine "
+                                 << least);
   }
 }

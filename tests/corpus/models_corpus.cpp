@@ -67,7 +67,8 @@ std::string greedy_difference(const fs::path& bundle, const GoldenModel& model, 
   if (!fs::exists(model.golden / (set + "greedy_ids.npy"))) return "";
   const std::vector<int32_t> ids = read_ids(model.golden / (set + "input_ids.npy")),
                              expected = read_ids(model.golden / (set + "greedy_ids.npy"));
-  Session s(Bundle::open(bundle, cpu_backend({})), {.positions = static_cast<int64_t>(ids.size() + expected.size())});
+  Session s(Bundle::open(bundle, cpu_backend({})),
+            {.positions = static_cast<int64_t>(ids.size() + expected.size())});
   std::vector<int32_t> got = {static_cast<int32_t>(s.forward_best(ids))};
   while (got.size() < expected.size())
     got.push_back(static_cast<int32_t>(s.forward_best(std::span(&got.back(), 1))));
@@ -176,7 +177,8 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
                .head_rows = 300,
                .overwrite = true});
       const std::vector<int32_t> ids = read_ids(model.golden / "input_ids.npy");
-      Session session(Bundle::open(folder.path() / "b", cpu_backend({})), {.positions = static_cast<int64_t>(ids.size())});
+      Session session(Bundle::open(folder.path() / "b", cpu_backend({})),
+                      {.positions = static_cast<int64_t>(ids.size())});
       const Array golden = read_npy(model.golden / "logits.npy");
       const std::vector<float> logits = golden.to_float();
       const auto vocab = static_cast<size_t>(golden.shape().back());

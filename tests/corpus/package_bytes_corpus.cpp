@@ -68,8 +68,8 @@ const std::map<std::string, Setter>& setters() {
          o.embedding_int8 = v == "int8";
          o.embedding_in_head = v == "head";
        }},
-      {"--shard-mb",
-       [](ConvertOptions& o, const std::string& v) { o.shard_bytes = static_cast<uint64_t>(std::stod(v) * 1e6); }},
+      {"--shard-mb", [](ConvertOptions& o,
+                        const std::string& v) { o.shard_bytes = static_cast<uint64_t>(std::stod(v) * 1e6); }},
       {"--head-rows", [](ConvertOptions& o, const std::string& v) { o.head_rows = std::stoll(v); }},
       {"--residual-scale", [](ConvertOptions& o, const std::string& v) { o.residual_scale = std::stod(v); }},
       {"--target", [](ConvertOptions& o, const std::string& v) { o.target = v; }},
@@ -98,7 +98,8 @@ std::string difference(const std::vector<BundleFile>& files, std::map<std::strin
   for (const BundleFile& f : files) {
     const auto it = expected.find(f.path);
     if (it == expected.end()) return fmt::format("the file {} is new", f.path);
-    if (it->second != f.xxh3) return fmt::format("{} has the XXH3 {}, expected {}", f.path, f.xxh3, it->second);
+    if (it->second != f.xxh3)
+      return fmt::format("{} has the XXH3 {}, expected {}", f.path, f.xxh3, it->second);
     expected.erase(it);
   }
   return expected.empty() ? "" : fmt::format("the file {} is gone", expected.begin()->first);

@@ -121,7 +121,8 @@ TEST_CASE("corpus_smollm2: fp16 weights give the tokens and logits of transforme
     tally.add(fmt::format("long greedy '{}', {} tokens", name, certain.size()),
               greedy_difference(exact, text.at("prompt_ids").get<std::vector<int32_t>>(), certain));
   }
-  const Likeness half = compare(Bundle::open(folder / "b", cpu_backend({.arithmetic = Arithmetic::fp16})), model->golden);
+  const Likeness half =
+      compare(Bundle::open(folder / "b", cpu_backend({.arithmetic = Arithmetic::fp16})), model->golden);
   MESSAGE("fp16 arithmetic: " << text(half));
   tally.add("fp16 arithmetic", half.cosine >= 0.9995 && half.equal == half.positions ? "" : text(half));
 }

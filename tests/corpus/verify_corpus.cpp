@@ -112,7 +112,8 @@ TEST_CASE(
     if (a.rope && m.ropes[*a.rope].dims == a.head_dim)
       check("rope", 3, drifts + "q", [&](Function& f) { swap_rope_pairs(f, layer, a.head_dim); });
     if (a.kv_heads > 1)
-      check("kv heads", 3, drifts + "k", [&](Function& f) { misread_kv_heads(f, layer, a.kv_heads, a.head_dim); });
+      check("kv heads", 3, drifts + "k",
+            [&](Function& f) { misread_kv_heads(f, layer, a.kv_heads, a.head_dim); });
     check("cache row", 4, fmt::format("layer {}, key cache: token 0 was written to row 1", attending[0]),
           shift_cache_rows);
     check("mask", 4, "t4", [](Function& f) { hide_first_position(f, 2); }, "t4");

@@ -71,14 +71,16 @@ struct Made {
     model = (folder / "model").string(), bundle = (folder / "bundle").string();
     m.write(model);
     spill(folder / "model/tokenizer.json", tokenizer_json().dump());
-    std::vector<std::string> call = {"convert", model, "-o", bundle, "--tokens", "8,16", "--precision", "fp16", "--quiet"};
+    std::vector<std::string> call = {"convert", model,         "-o",   bundle,   "--tokens",
+                                     "8,16",    "--precision", "fp16", "--quiet"};
     call.insert(call.end(), more.begin(), more.end());
     const Outcome outcome = anemone_command(call);
     CAPTURE(outcome.err);
     REQUIRE(outcome.status == 0);
   }
 
-  std::string ids(const std::string& name, const std::vector<int64_t>& shape, const std::vector<int32_t>& values) const {
+  std::string ids(const std::string& name, const std::vector<int64_t>& shape,
+                  const std::vector<int32_t>& values) const {
     Array array(DType::int32, shape);
     std::copy(values.begin(), values.end(), array.values<int32_t>().begin());
     write_npy(folder / name, array);
@@ -119,7 +121,8 @@ TEST_CASE("embed: texts from arguments, files, lines and standard input are the 
   CHECK(read_npy(out).to_float() == embedded(made, {"The tide comes in."}).to_float());
   // [CLS] query : the boat [SEP]
   const std::string ids = made.ids("ids.npy", {6}, {2, 13, 14, 4, 15, 3});
-  CHECK(embedded(made, {"--ids", ids}).to_float() == embedded(made, {"the boat", "--prefix", "query: "}).to_float());
+  CHECK(embedded(made, {"--ids", ids}).to_float() ==
+        embedded(made, {"the boat", "--prefix", "query: "}).to_float());
 }
 
 TEST_CASE("embed: hidden states, poolings and lengths") {
@@ -166,24 +169,32 @@ TEST_CASE("embed: a text that is too long is refused, or cut before its last tok
   const Made made(TinyEncoder("BertModel", "bert"));
   std::string text;
   for (int i = 0; i < 30; ++i) text += "sea ";
-  check_refused(anemone_command({"embed", made.bundle, text}), {"too long", "32 tokens", "at most 16", "--truncate"});
+  check_refused(anemone_command({"embed", made.bundle, text}),
+                {"too long", "32 tokens", "at most 16", "--truncate"});
   const Outcome cut = run({"embed", made.bundle, text, "--truncate"});
   CHECK(cut.err.find("cut at 16 tokens") != std::string::npos);
   const std::string ids = made.ids("ids.npy", {16}, {2, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 3});
-  CHECK(Json::parse(cut.out).at("vector") == Json::parse(run({"embed", made.bundle, "--ids", ids}).out).at("vector"));
+  CHECK(Json::parse(cut.out).at("vector") ==
+        Json::parse(run({"embed", made.bundle, "--ids", ids}).out).at("vector"));
 }
 
 TEST_CASE("embed: wrong calls are one line") {
   const Made made(TinyEncoder("BertModel", "bert"));
-  const std::string ids = made.ids("ids.npy", {3}, {2, 5, 3}), long_mask = made.ids("m.npy", {4}, {1, 1, 1, 0}),
+  const std::string ids = made.ids("ids.npy", {3}, {2, 5, 3}),
+                    long_mask = made.ids("m.npy", {4}, {1, 1, 1, 0}),
                     holes = made.ids("h.npy", {3}, {1, 0, 1}), types = made.ids("t.npy", {3}, {0, 9, 0});
-  check_refused(anemone_command({"embed", made.bundle, "a", "--ids", ids}), {"--ids takes the place of texts"});
-  check_refused(anemone_command({"embed", made.bundle, "--ids", ids, "--mask", long_mask}), {"m.npy", "shape"});
+  check_refused(anemone_command({"embed", made.bundle, "a", "--ids", ids}),
+                {"--ids takes the place of texts"});
+  check_refused(anemone_command({"embed", made.bundle, "--ids", ids, "--mask", long_mask}),
+                {"m.npy", "shape"});
   check_refused(anemone_command({"embed", made.bundle, "--ids", ids, "--mask", holes}), {"h.npy", "padding"});
   check_refused(anemone_command({"embed", made.bundle, "--ids", ids, "--types", types}), {"token type 9"});
-  check_refused(anemone_command({"embed", made.bundle, "a", "--mask", ids}), {"--mask and --types go with --ids"});
-  check_refused(anemone_command({"embed", made.bundle, "a", "--normalize", "--no-normalize"}), {"--normalize"});
-  check_refused(anemone_command({"embed", made.bundle, "a", "--normalize", "--pool", "none"}), {"--pool none"});
+  check_refused(anemone_command({"embed", made.bundle, "a", "--mask", ids}),
+                {"--mask and --types go with --ids"});
+  check_refused(anemone_command({"embed", made.bundle, "a", "--normalize", "--no-normalize"}),
+                {"--normalize"});
+  check_refused(anemone_command({"embed", made.bundle, "a", "--normalize", "--pool", "none"}),
+                {"--pool none"});
   check_refused(anemone_command({"embed", made.bundle, "a", "--pool", "max"}), {"mean, cls, none"});
   check_refused(anemone_command({"embed", made.bundle, "--file", "absent.txt"}), {"absent.txt"});
   check_refused(anemone_command({"embed", made.model, "a"}), {"bundle.json"});
@@ -201,7 +212,8 @@ TEST_CASE("classify: labels of tokens and of texts, with probabilities") {
   REQUIRE(json.at("tokens").size() == 7);
   CHECK(json.at("tokens").at(1).at("token") == "the");
   // The logits are the classifier's: softmax by hand.
-  const std::string ids = tokens.ids("ids.npy", {3}, {2, 5, 3}), out = (tokens.folder / "logits.npy").string();
+  const std::string ids = tokens.ids("ids.npy", {3}, {2, 5, 3}),
+                    out = (tokens.folder / "logits.npy").string();
   run({"logits", tokens.bundle, "--ids", ids, "-o", out});
   const Array logits = read_npy(out);
   REQUIRE(logits.shape() == std::vector<int64_t>{3, 3});
@@ -214,11 +226,13 @@ TEST_CASE("classify: labels of tokens and of texts, with probabilities") {
       sum += e;
       most = std::max(most, e);
     }
-    CHECK(by_ids.at("tokens").at(t).at("probability").get<double>() == doctest::Approx(most / sum).epsilon(1e-5));
+    CHECK(by_ids.at("tokens").at(t).at("probability").get<double>() ==
+          doctest::Approx(most / sum).epsilon(1e-5));
   }
   run({"logits", tokens.model, "--ids", ids, "-o", out});  // the reference
   CHECK(read_npy(out).shape() == logits.shape());
-  for (size_t i = 0; i < 9; ++i) CHECK(read_npy(out).to_float()[i] == doctest::Approx(logits.to_float()[i]).epsilon(1e-3));
+  for (size_t i = 0; i < 9; ++i)
+    CHECK(read_npy(out).to_float()[i] == doctest::Approx(logits.to_float()[i]).epsilon(1e-3));
 
   const Made texts(TinyEncoder("BertForSequenceClassification", "bert", 4));
   const Outcome two = run({"classify", texts.bundle, "The tide comes in.", "The sea is calm."});
@@ -234,26 +248,31 @@ TEST_CASE("classify: labels of tokens and of texts, with probabilities") {
 }
 
 TEST_CASE("a verb that does not fit a bundle says which does") {
-  const Made vectors(TinyEncoder("BertModel", "bert")), classes(TinyEncoder("BertForTokenClassification", "bert", 3));
+  const Made vectors(TinyEncoder("BertModel", "bert")),
+      classes(TinyEncoder("BertForTokenClassification", "bert", 3));
   const std::string ids = vectors.ids("ids.npy", {3}, {2, 5, 3}), out = (vectors.folder / "out").string();
-  for (const std::vector<std::string>& call : std::vector<std::vector<std::string>>{
-           {"run", vectors.bundle, "a"},
-           {"chat", vectors.bundle},
-           {"translate", vectors.bundle, "a", "--to", "fr"},
-           {"perplexity", vectors.bundle, "--ids", ids},
-           {"logits", vectors.bundle, "--ids", ids, "-o", out},
-           {"golden", vectors.bundle, "--ids", ids, "-o", out},
-           {"classify", vectors.bundle, "a"}}) {
+  for (const std::vector<std::string>& call :
+       std::vector<std::vector<std::string>>{{"run", vectors.bundle, "a"},
+                                             {"chat", vectors.bundle},
+                                             {"translate", vectors.bundle, "a", "--to", "fr"},
+                                             {"perplexity", vectors.bundle, "--ids", ids},
+                                             {"logits", vectors.bundle, "--ids", ids, "-o", out},
+                                             {"golden", vectors.bundle, "--ids", ids, "-o", out},
+                                             {"classify", vectors.bundle, "a"}}) {
     CAPTURE(call.front());
     check_refused(anemone_command(call), {"kind 'embed'", "anemone embed takes it"});
   }
-  check_refused(anemone_command({"run", classes.bundle, "a"}), {"kind 'classify'", "anemone classify takes it"});
+  check_refused(anemone_command({"run", classes.bundle, "a"}),
+                {"kind 'classify'", "anemone classify takes it"});
   check_refused(anemone_command({"perplexity", vectors.model, "--ids", ids}), {"sees a text whole"});
   check_refused(anemone_command({"golden", vectors.model, "--ids", ids, "-o", out}), {"sees a text whole"});
-  check_refused(anemone_command({"logits", vectors.model, "--ids", ids, "-o", out}), {"no logits", "anemone embed"});
-  check_refused(anemone_command({"logits", classes.bundle, "--ids", ids, "-o", out, "--chunk", "2"}), {"--chunk"});
+  check_refused(anemone_command({"logits", vectors.model, "--ids", ids, "-o", out}),
+                {"no logits", "anemone embed"});
+  check_refused(anemone_command({"logits", classes.bundle, "--ids", ids, "-o", out, "--chunk", "2"}),
+                {"--chunk"});
   const std::string demo = (vectors.folder / "demo").string();
-  run({"convert", (source_dir() / "examples/demo_model/demo.gguf").string(), "-o", demo, "--context", "16", "--quiet"});
+  run({"convert", (source_dir() / "examples/demo_model/demo.gguf").string(), "-o", demo, "--context", "16",
+       "--quiet"});
   check_refused(anemone_command({"embed", demo, "a"}), {"kind 'generate'", "anemone run takes it"});
   check_refused(anemone_command({"classify", demo, "a"}), {"kind 'generate'", "anemone run takes it"});
 }
@@ -276,8 +295,8 @@ TEST_CASE("inspect, check, verify, compress and plan take an encoder") {
   const std::string calibration = (made.folder / "text.txt").string();
   for (const std::vector<std::string>& form :
        {std::vector<std::string>{"--quantize", "int8"}, {"--palettize", "4", "--calibrate", calibration}}) {
-    std::vector<std::string> call = {"compress", made.bundle, "-o", (made.folder / "small").string(), "--overwrite",
-                                     "--min-size", "64"};
+    std::vector<std::string> call = {"compress",    made.bundle,  "-o", (made.folder / "small").string(),
+                                     "--overwrite", "--min-size", "64"};
     call.insert(call.end(), form.begin(), form.end());
     run(call);
     CHECK(anemone_command({"classify", (made.folder / "small").string(), "the tide"}).status == 0);

@@ -34,8 +34,8 @@ void check_says(const std::string& message, std::initializer_list<const char*> p
 // Layer 0 is a convolution of three taps, layer 1 attends.
 TinyModel lfm2() {
   TinyModel m = TinyModel::safetensors_as("Lfm2ForCausalLM", "lfm2");
-  for (const char* key : {"intermediate_size", "rms_norm_eps", "tie_word_embeddings", "rope_theta",
-                          "max_position_embeddings"})
+  for (const char* key :
+       {"intermediate_size", "rms_norm_eps", "tie_word_embeddings", "rope_theta", "max_position_embeddings"})
     m.config.erase(key);
   m.config["layer_types"] = {"conv", "full_attention"};
   m.config["block_ff_dim"] = 12;
@@ -113,7 +113,8 @@ TEST_CASE("LFM2: short convolutions in the layers that say so, attention with he
     CHECK(sizes_of(m).kv_heads == 2);
     CHECK(mlp_of(m, 0).width == 12);
     CHECK(m.vocabulary_head().tied);
-    CHECK(m.final_norm.value().gain.tensor == (gguf ? "token_embd_norm.weight" : "model.embedding_norm.weight"));
+    CHECK(m.final_norm.value().gain.tensor ==
+          (gguf ? "token_embd_norm.weight" : "model.embedding_norm.weight"));
     CHECK(m.causal());
   }
 }
@@ -150,10 +151,12 @@ TEST_CASE("LFM2: the width of the MLP is adjusted as transformers adjusts it") {
     return mlp_of(describe(Checkpoint::from_config(m.config, "tiny")), 0).width;
   };
   CHECK(width({{"block_ff_dim", 200}, {"block_auto_adjust_ff_dim", false}}) == 200);
-  CHECK(width({{"intermediate_size", 200}, {"block_auto_adjust_ff_dim", false}}) == 200);  // the newer spelling
-  CHECK(width({{"block_ff_dim", 200}}) == 256);                             // int(400 / 3) = 133, to a multiple of 256
+  CHECK(width({{"intermediate_size", 200}, {"block_auto_adjust_ff_dim", false}}) ==
+        200);                                    // the newer spelling
+  CHECK(width({{"block_ff_dim", 200}}) == 256);  // int(400 / 3) = 133, to a multiple of 256
   CHECK(width({{"block_ff_dim", 200}, {"block_multiple_of", 32}}) == 160);  // 133 → 160
-  CHECK(width({{"block_ff_dim", 200}, {"block_multiple_of", 32}, {"block_ffn_dim_multiplier", 1.5}}) == 224);  // 199
+  CHECK(width({{"block_ff_dim", 200}, {"block_multiple_of", 32}, {"block_ffn_dim_multiplier", 1.5}}) ==
+        224);  // 199
   CHECK(width({{"block_ff_dim", 200}, {"block_ffn_dim_multiplier", nullptr}}) == 133);
   CHECK(width(nlohmann::ordered_json::object()) == 8192);  // of 12288
 }
@@ -198,8 +201,10 @@ TEST_CASE("Granite: four multipliers, 1 where config.json does not say them") {
 
 TEST_CASE("Granite as GGUF: rows of q and k in pairs; a multiplier that is 0 or absent is off") {
   TinyModel tiny = TinyModel::gguf_as("granite");
-  tiny.fractions = {{"granite.embedding_scale", 12}, {"granite.attention.scale", 0},
-                    {"granite.residual_scale", 0.5}, {"granite.logit_scale", 4}};
+  tiny.fractions = {{"granite.embedding_scale", 12},
+                    {"granite.attention.scale", 0},
+                    {"granite.residual_scale", 0.5},
+                    {"granite.logit_scale", 4}};
   const Model m = described(tiny);
   CHECK(attention_of(m, 0).q.weight.interleaved_head == 4);
   CHECK(attention_of(m, 0).scale == 0.5);  // 1/sqrt(4)

@@ -123,9 +123,12 @@ TEST_CASE("a text head has its dense layer, norm and classifier") {
   head.classifier = projection("classifier", 3, kHidden, true);
   model.head = head;
   const Texts all = listed(model);
-  const Texts expected = {"dense layer of the classifier [16, 16] matrix", "bias of the classifier's dense layer [16]",
-                          "norm of the classifier [16]", "bias of the classifier's norm [16]",
-                          "classifier [3, 16] matrix", "classifier's bias [3]"};
+  const Texts expected = {"dense layer of the classifier [16, 16] matrix",
+                          "bias of the classifier's dense layer [16]",
+                          "norm of the classifier [16]",
+                          "bias of the classifier's norm [16]",
+                          "classifier [3, 16] matrix",
+                          "classifier's bias [3]"};
   CHECK(Texts(all.end() - 6, all.end()) == expected);
   model.head = PooledHead{};
   CHECK(listed(model).back() == "final norm [16]");
@@ -151,7 +154,8 @@ TEST_CASE("a description is held against the tensors it names, and every left-ov
   CHECK_NOTHROW(check_model(*made.checkpoint, made.model));
   Model fewer = made.model;
   fewer.layers[0].steps.pop_back();
-  CHECK_THROWS_WITH_AS(check_model(*made.checkpoint, fewer), doctest::Contains("belongs to no weight"), Error);
+  CHECK_THROWS_WITH_AS(check_model(*made.checkpoint, fewer), doctest::Contains("belongs to no weight"),
+                       Error);
   Model more = made.model;
   more.layers[1].steps[0].gain = weight("1.gain", kHidden);
   CHECK_THROWS_WITH_AS(check_model(*made.checkpoint, more),
@@ -159,5 +163,6 @@ TEST_CASE("a description is held against the tensors it names, and every left-ov
   Model other = made.model;
   std::get<ShortConv>(other.layers[0].steps[0].block).kernel = 4;
   std::get<ShortConv>(other.layers[0].steps[0].block).taps.columns = 4;
-  CHECK_THROWS_WITH_AS(check_model(*made.checkpoint, other), doctest::Contains("[16, 3], expected [16, 4]"), Error);
+  CHECK_THROWS_WITH_AS(check_model(*made.checkpoint, other), doctest::Contains("[16, 3], expected [16, 4]"),
+                       Error);
 }

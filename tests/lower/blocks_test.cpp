@@ -26,12 +26,15 @@ VocabularyHead& head(Model& m) { return std::get<VocabularyHead>(m.head); }
 
 template <class Change>
 std::function<void(Model&)> each(const Change& change) {
-  return [change](Model& m) { each_attention(m, [&](Attention& a, size_t i) { change(a, std::to_string(i) + "."); }); };
+  return [change](Model& m) {
+    each_attention(m, [&](Attention& a, size_t i) { change(a, std::to_string(i) + "."); });
+  };
 }
 
 // ZAYA1's way back into the stream: a bias and a gain on both sides of the sum.
 void balance(ResidualStep& step, const std::string& at) {
-  step.stream_bias = weight(at + "stream_bias", kHidden), step.stream_gain = weight(at + "stream_gain", kHidden);
+  step.stream_bias = weight(at + "stream_bias", kHidden),
+  step.stream_gain = weight(at + "stream_gain", kHidden);
   step.bias = weight(at + "added_bias", kHidden), step.gain = weight(at + "added_gain", kHidden);
 }
 
@@ -51,7 +54,8 @@ std::vector<Part> parts() {
          m.ropes.push_back(Rope{.dims = 4, .base = 1000});
          find_attention(m.layers[1])->rope = 1;
        }},
-      {"a window in one layer", [](Model& m) { find_attention(m.layers[1])->reach = {Reach::Kind::window, 3}; }},
+      {"a window in one layer",
+       [](Model& m) { find_attention(m.layers[1])->reach = {Reach::Kind::window, 3}; }},
       {"two windows",
        [](Model& m) {
          find_attention(m.layers[0])->reach = {Reach::Kind::window, 5};
@@ -61,16 +65,19 @@ std::vector<Part> parts() {
          a.qk_norm = {.q = rms_norm_of(at + "q_norm", 8), .k = rms_norm_of(at + "k_norm", 8)};
        })},
       {"head norms behind the rotation", each([](Attention& a, const std::string& at) {
-         a.qk_norm = {.q = rms_norm_of(at + "q_norm", 8), .k = rms_norm_of(at + "k_norm", 8), .after_rope = true};
+         a.qk_norm = {
+             .q = rms_norm_of(at + "q_norm", 8), .k = rms_norm_of(at + "k_norm", 8), .after_rope = true};
        })},
       {"norms over the width of q and k", each([](Attention& a, const std::string& at) {
-         a.qk_norm = {.q = rms_norm_of(at + "q_norm", 32), .k = rms_norm_of(at + "k_norm", 16), .over_width = true};
+         a.qk_norm = {
+             .q = rms_norm_of(at + "q_norm", 32), .k = rms_norm_of(at + "k_norm", 16), .over_width = true};
        })},
       {"biases of attention", each([](Attention& a, const std::string& at) {
          a.q = projection(at + "q", 32, kHidden, true), a.k = projection(at + "k", 16, kHidden, true);
          a.v = projection(at + "v", 16, kHidden, true), a.o = projection(at + "o", kHidden, 32, true);
        })},
-      {"layers with other heads", [](Model& m) {
+      {"layers with other heads",
+       [](Model& m) {
          Attention& a = *find_attention(m.layers[1]);
          a.heads = 2, a.kv_heads = 2, a.head_dim = 16;
          a.k = projection("1.k", 32, kHidden), a.v = projection("1.v", 32, kHidden);
@@ -129,7 +136,8 @@ std::vector<Part> parts() {
        [](Model& m) {
          PlainMlp plain;
          plain.width = 24;
-         plain.up = projection("0.up", 24, kHidden, true), plain.down = projection("0.down", kHidden, 24, true);
+         plain.up = projection("0.up", 24, kHidden, true),
+         plain.down = projection("0.down", kHidden, 24, true);
          mlp(m, 0).block = plain;
          plain.activation = Activation::gelu_tanh;
          plain.up = projection("1.up", 24, kHidden), plain.down = projection("1.down", kHidden, 24);
@@ -138,7 +146,8 @@ std::vector<Part> parts() {
       {"biases of a gated MLP",
        [](Model& m) {
          auto& gated = std::get<GatedMlp>(mlp(m, 0).block);
-         gated.gate = projection("0.gate", 24, kHidden, true), gated.up = projection("0.up", 24, kHidden, true);
+         gated.gate = projection("0.gate", 24, kHidden, true),
+         gated.up = projection("0.up", 24, kHidden, true);
          gated.down = projection("0.down", kHidden, 24, true);
          gated.activation = Activation::gelu;
        }},
@@ -159,10 +168,7 @@ std::vector<Part> parts() {
          head(m).weight = m.embedding.tokens;
          head(m).tied = true;
        }},
-      {"short convolutions",
-       [](Model& m) {
-         mixer(m, 0).block = small_conv("0.");
-       }},
+      {"short convolutions", [](Model& m) { mixer(m, 0).block = small_conv("0."); }},
       {"a short convolution of four taps, with biases",
        [](Model& m) {
          ShortConv conv = small_conv("0.", 4);
@@ -196,10 +202,15 @@ TEST_CASE("every part of a description: packages compute what the reference comp
     for (const auto& [form, options] : std::vector<std::pair<std::string, ConvertOptions>>{
              {"one by one", {.context = {16}}},
              {"chunks, slices", {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .kv_write = KvWrite::slice}},
-             {"packed, chunks", {.context = {16}, .tokens = {{4, 4}}, .kv = alike ? KvKind::packed : KvKind::state}},
+             {"packed, chunks",
+              {.context = {16}, .tokens = {{4, 4}}, .kv = alike ? KvKind::packed : KvKind::state}},
              {"io, whole, chunks", {.context = {16}, .tokens = {{4, 4}}, .kv = KvKind::io, .whole = true}},
              {"shards, scaled stream",
-              {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .shard_bytes = 1, .head_rows = 20, .residual_scale = 0.25}}}) {
+              {.context = {16},
+               .tokens = {{1, 1}, {4, 4}},
+               .shard_bytes = 1,
+               .head_rows = 20,
+               .residual_scale = 0.25}}}) {
       CAPTURE(form);
       Session session(made.bundle(options), {.positions = 16});
       CHECK(range_error(session.forward(kIds), expected) < 1e-3);

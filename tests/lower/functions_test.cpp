@@ -56,7 +56,8 @@ Built build(const Model& model, LayersSpec spec, const HeadSpec* head = nullptr)
 void check_names(const Built& built) {
   const Function& f = *built.program.functions.at(0);
   std::set<std::string> inputs, states;
-  for (const auto& input : f.inputs) (input->type.kind == Type::Kind::state ? states : inputs).insert(input->name);
+  for (const auto& input : f.inputs)
+    (input->type.kind == Type::Kind::state ? states : inputs).insert(input->name);
   for (const Port& port : built.interface.inputs) CHECK(inputs.erase(port.name) == 1);
   for (const Port& port : built.interface.states) CHECK(states.erase(port.name) == 1);
   CHECK(inputs.empty());
@@ -71,7 +72,8 @@ void check_names(const Built& built) {
 TEST_CASE("a function with states: a pair a layer, written by mask or by slice") {
   const Model model = small_decoder(3);
   const Built mask = build(model, {.first = 1, .last = 3, .context = 16});
-  CHECK(text(mask.interface.inputs) == Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask", "write = write"});
+  CHECK(text(mask.interface.inputs) ==
+        Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask", "write = write"});
   CHECK(text(mask.interface.states) ==
         Texts{"keys 1 = k_cache_1", "values 1 = v_cache_1", "keys 2 = k_cache_2", "values 2 = v_cache_2"});
   CHECK(text(mask.interface.outputs) == Texts{"stream = y"});
@@ -90,9 +92,9 @@ TEST_CASE("a function with packed states: one pair for all layers, by their numb
 
 TEST_CASE("a function whose cache the host keeps: inputs, and the new rows as outputs") {
   const Built built = build(small_decoder(2), {.context = 16, .tokens = {4, 4}, .kv = KvKind::io});
-  CHECK(text(built.interface.inputs) == Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask", "write = write",
-                                              "keys 0 = k_cache_0", "values 0 = v_cache_0", "keys 1 = k_cache_1",
-                                              "values 1 = v_cache_1"});
+  CHECK(text(built.interface.inputs) == Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask",
+                                              "write = write", "keys 0 = k_cache_0", "values 0 = v_cache_0",
+                                              "keys 1 = k_cache_1", "values 1 = v_cache_1"});
   CHECK(built.interface.states.empty());
   CHECK(text(built.interface.outputs) == Texts{"stream = y", "new_keys 0 = k_new_0", "new_keys 1 = k_new_1",
                                                "new_values 0 = v_new_0", "new_values 1 = v_new_1"});
@@ -111,10 +113,11 @@ TEST_CASE("masks are numbered by reach: full ones first; a function takes those 
   Model model = small_decoder(3);
   find_attention(model.layers[0])->reach = {Reach::Kind::window, 4};
   find_attention(model.layers[1])->reach = {Reach::Kind::window, 8};
-  CHECK(lower::masks_of(model) == std::vector<Reach>{{Reach::Kind::causal, 0}, {Reach::Kind::window, 4}, {Reach::Kind::window, 8}});
+  CHECK(lower::masks_of(model) ==
+        std::vector<Reach>{{Reach::Kind::causal, 0}, {Reach::Kind::window, 4}, {Reach::Kind::window, 8}});
   const Built all = build(model, {.context = 16});
-  CHECK(text(all.interface.inputs) == Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask", "mask 1 = mask_local",
-                                            "mask 2 = mask_local_1", "write = write"});
+  CHECK(text(all.interface.inputs) == Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask",
+                                            "mask 1 = mask_local", "mask 2 = mask_local_1", "write = write"});
   const Built second = build(model, {.first = 1, .last = 2, .context = 16});
   CHECK(text(second.interface.inputs) ==
         Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 2 = mask_local_1", "write = write"});
@@ -136,9 +139,11 @@ TEST_CASE("ropes are taken by the layers that rotate") {
 TEST_CASE("a recurrent layer has a state; a call of several tokens is told which of them are real") {
   const Model model = small_decoder(4, 2);  // layers 0 and 2
   const Built one = build(model, {.context = 16});
-  CHECK(text(one.interface.inputs) == Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask", "write = write"});
-  CHECK(text(one.interface.states) == Texts{"keys 1 = k_cache_1", "values 1 = v_cache_1", "keys 3 = k_cache_3",
-                                            "values 3 = v_cache_3", "recurrent 0 = state_0", "recurrent 2 = state_2"});
+  CHECK(text(one.interface.inputs) ==
+        Texts{"stream = x", "cos 0 = cos", "sin 0 = sin", "mask 0 = mask", "write = write"});
+  CHECK(text(one.interface.states) == Texts{"keys 1 = k_cache_1", "values 1 = v_cache_1",
+                                            "keys 3 = k_cache_3", "values 3 = v_cache_3",
+                                            "recurrent 0 = state_0", "recurrent 2 = state_2"});
   check_names(one);
   const Built several = build(model, {.context = 16, .tokens = {4, 4}});
   CHECK(text(several.interface.inputs).back() == "advance = advance");
@@ -150,7 +155,9 @@ TEST_CASE("a recurrent layer has a state; a call of several tokens is told which
   check_names(several);
 }
 
-TEST_CASE("where phones allow two states only, or the host keeps them, a recurrent state is an input and an output") {
+TEST_CASE(
+    "where phones allow two states only, or the host keeps them, a recurrent state is an input and an "
+    "output") {
   const Model model = small_decoder(2, 1);
   for (const KvKind kv : {KvKind::packed, KvKind::io}) {
     const Built built = build(model, {.context = 16, .tokens = {4, 4}, .kv = kv});
@@ -175,14 +182,15 @@ TEST_CASE("heads say which rows of the vocabulary an output holds") {
   const MadeModel made(model);
   CheckpointWeights weights(*made.checkpoint, Precision::fp16);
   Program program;
-  const FunctionInterface rows =
-      lower::build_head(program, "main", model, weights, {.first_row = 10, .last_row = kVocab, .piece_rows = 20});
+  const FunctionInterface rows = lower::build_head(program, "main", model, weights,
+                                                   {.first_row = 10, .last_row = kVocab, .piece_rows = 20});
   CHECK(text(rows.inputs) == Texts{"stream = y"});
   CHECK(text(rows.outputs) == Texts{"logits 10-30 = logits_0", "logits 30-48 = logits_1"});
   const HeadSpec picks{.last_row = kVocab, .piece_rows = 30, .argmax = true};
   const Built whole = build(model, {.context = 16, .last_stage = true}, &picks);
-  CHECK(text(whole.interface.outputs) == Texts{"best 0-30 = best_0", "best_high 0-30 = high_0", "best_low 0-30 = low_0",
-                                               "best 30-48 = best_1", "best_high 30-48 = high_1", "best_low 30-48 = low_1"});
+  CHECK(text(whole.interface.outputs) == Texts{"best 0-30 = best_0", "best_high 0-30 = high_0",
+                                               "best_low 0-30 = low_0", "best 30-48 = best_1",
+                                               "best_high 30-48 = high_1", "best_low 30-48 = low_1"});
   check_names(whole);
 }
 

@@ -34,7 +34,8 @@ TEST_CASE("stages chain without copies: decode, prefill, whole, the host's cache
   };
   const std::vector<Form> forms = {
       {"decode, several shards", {.context = {16}, .shard_bytes = 1, .head_rows = 20}},
-      {"chunks, several shards", {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .shard_bytes = 1, .head_rows = 20}},
+      {"chunks, several shards",
+       {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .shard_bytes = 1, .head_rows = 20}},
       {"a range of tokens", {.context = {16}, .tokens = {{1, 4}}, .shard_bytes = 1}},
       {"slices", {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .kv_write = KvWrite::slice, .shard_bytes = 1}},
       {"packed", {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed, .shard_bytes = 1}},

@@ -29,7 +29,8 @@ constexpr double kSame = 1e-5;
 
 Ids text(int64_t tokens, int32_t step = 7) {
   Ids out;
-  for (int64_t i = 0; i < tokens; ++i) out.push_back(static_cast<int32_t>((3 + i * step) % TinyEncoder::kVocab));
+  for (int64_t i = 0; i < tokens; ++i)
+    out.push_back(static_cast<int32_t>((3 + i * step) % TinyEncoder::kVocab));
   return out;
 }
 
@@ -43,7 +44,8 @@ struct Made {
     checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder / "model"));
   }
 
-  std::shared_ptr<const Bundle> bundle(ConvertOptions options = {}, const PredictOptions& run = {.threads = 1}) const {
+  std::shared_ptr<const Bundle> bundle(ConvertOptions options = {},
+                                       const PredictOptions& run = {.threads = 1}) const {
     options.precision = Precision::fp16;
     options.overwrite = true;
     if (options.tokens.empty()) options.tokens = {{8, 8}, {16, 16}, {32, 32}};
@@ -72,7 +74,8 @@ TEST_CASE("a text takes the shortest length that it fits, and its padding change
   const auto bundle = made.bundle();
   const Encoder encoder(bundle);
   CHECK(encoder.longest() == 32);
-  for (const auto& [tokens, width] : std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {7, 8}, {8, 8}, {9, 16}, {32, 32}}) {
+  for (const auto& [tokens, width] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {7, 8}, {8, 8}, {9, 16}, {32, 32}}) {
     CAPTURE(tokens);
     const EncodedText e = encoder.encode({.ids = text(tokens)});
     CHECK(e.tokens == tokens);
@@ -88,14 +91,15 @@ TEST_CASE("a text takes the shortest length that it fits, and its padding change
 TEST_CASE("a text of several shards, of a scaled stream and of an int8 table is the same text") {
   const Made made(TinyEncoder("BertModel", "bert"));
   const auto hidden = made.expected(text(11)).first;
-  for (const ConvertOptions& options :
-       {ConvertOptions{.shard_bytes = 1}, ConvertOptions{.whole = true}, ConvertOptions{.residual_scale = 0.25}}) {
+  for (const ConvertOptions& options : {ConvertOptions{.shard_bytes = 1}, ConvertOptions{.whole = true},
+                                        ConvertOptions{.residual_scale = 0.25}}) {
     const EncodedText e = Encoder(made.bundle(options)).encode({.ids = text(11)});
     CHECK(range_error(e.hidden, hidden) < kSame);
     CHECK(range_error(e.pooled, pooled(hidden, TinyEncoder::kHidden, Pooling::mean)) < kSame);
   }
   // A row of 16 numbers in 127 steps either way.
-  CHECK(range_error(Encoder(made.bundle({.embedding_int8 = true})).encode({.ids = text(11)}).hidden, hidden) < 0.03);
+  CHECK(range_error(Encoder(made.bundle({.embedding_int8 = true})).encode({.ids = text(11)}).hidden, hidden) <
+        0.03);
 }
 
 TEST_CASE("pooling is the bundle's own, or what is asked for") {
@@ -149,9 +153,11 @@ TEST_CASE("token types are added, and one that the model does not have is refuse
   CHECK(range_error(e.hidden, made.expected(text(6), types).first) < kSame);
   CHECK(range_error(e.hidden, made.expected(text(6)).first) > 1e-2);
   const Ids wrong = {0, 0, 2, 0, 0, 0}, few = {0, 0};
-  CHECK(error_of([&] { encoder.encode({.ids = text(6), .types = wrong}); }).find("token type 2") != std::string::npos);
-  CHECK(error_of([&] { encoder.encode({.ids = text(6), .types = few}); }).find("6 tokens and 2 token types") !=
+  CHECK(error_of([&] { encoder.encode({.ids = text(6), .types = wrong}); }).find("token type 2") !=
         std::string::npos);
+  CHECK(error_of([&] {
+          encoder.encode({.ids = text(6), .types = few});
+        }).find("6 tokens and 2 token types") != std::string::npos);
 }
 
 TEST_CASE("RoBERTa counts positions from its padding token on: the first token has row 2 of the table") {
@@ -171,13 +177,14 @@ TEST_CASE("RoBERTa counts positions from its padding token on: the first token h
       const auto at = [&](const char* name, int64_t r) {
         return table(name)[static_cast<size_t>(r * TinyEncoder::kHidden + c)];
       };
-      CHECK(row[static_cast<size_t>(c)] == doctest::Approx(at("word_embeddings", ids[static_cast<size_t>(t)]) +
-                                                           at("position_embeddings", t + 2) +
-                                                           at("token_type_embeddings", 0)));
+      CHECK(row[static_cast<size_t>(c)] ==
+            doctest::Approx(at("word_embeddings", ids[static_cast<size_t>(t)]) +
+                            at("position_embeddings", t + 2) + at("token_type_embeddings", 0)));
     }
   }
   CHECK(range_error(Encoder(bundle).encode({.ids = text(32)}).hidden, made.expected(text(32)).first) < kSame);
-  CHECK(error_of([&] { made.bundle({.tokens = {{33, 33}}}); }).find("at most 32 tokens") != std::string::npos);
+  CHECK(error_of([&] { made.bundle({.tokens = {{33, 33}}}); }).find("at most 32 tokens") !=
+        std::string::npos);
 }
 
 TEST_CASE("a text that is too long is an error, or cut, its last tokens kept") {
@@ -214,7 +221,8 @@ TEST_CASE("many texts at once are the same texts, and what is wrong with one is 
   CHECK(seen.size() == texts.size());
   const Ids wrong = {1, -5};
   texts[11].ids = wrong;
-  CHECK(error_of([&] { encoder.each(texts, 3, [](size_t, const EncodedText&) {}); }).find("-5") != std::string::npos);
+  CHECK(error_of([&] { encoder.each(texts, 3, [](size_t, const EncodedText&) {}); }).find("-5") !=
+        std::string::npos);
 }
 
 TEST_CASE("a bundle of another kind is refused, and told who takes it") {

@@ -50,7 +50,8 @@ std::vector<Form> forms() {
           {"slices", {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .kv_write = KvWrite::slice}},
           {"tiers", {.context = {8, 24, 96}, .tokens = {{1, 1}, {4, 4}}}},
           {"packed tiers, shards", {.context = {16, 96}, .kv = KvKind::packed, .shard_bytes = 1}},
-          {"io tiers, whole", {.context = {16, 96}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io, .whole = true}}};
+          {"io tiers, whole",
+           {.context = {16, 96}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io, .whole = true}}};
 }
 
 std::vector<float> fresh(const std::shared_ptr<const Bundle>& bundle, std::span<const int32_t> ids) {
@@ -82,7 +83,8 @@ TEST_CASE("recurrent: every form says what the reference says") {
 
 TEST_CASE("recurrent: padding never moves a state on") {
   const Ids ids = ids_of(30);
-  const auto eight = model().bundle({.context = {96}, .tokens = {{8, 8}}}), one = model().bundle({.context = {96}});
+  const auto eight = model().bundle({.context = {96}, .tokens = {{8, 8}}}),
+             one = model().bundle({.context = {96}});
   for (size_t real = 1; real < 8; ++real) {
     CAPTURE(real);
     // So many real tokens in a call of eight, again and again: what is left over repeats in no state.
@@ -129,7 +131,8 @@ TEST_CASE("recurrent: rewinding far back and again, where snapshots are thinned 
     CAPTURE(position);
     session.rewind(static_cast<int64_t>(position));
     Session turn = session.fork();
-    check_same(turn.forward(part(ids, position, position + 1), true), fresh(bundle, part(ids, 0, position + 1)));
+    check_same(turn.forward(part(ids, position, position + 1), true),
+               fresh(bundle, part(ids, 0, position + 1)));
   }
   // Snapshots are counted with the cache, and there are not as many as tokens.
   Session told(bundle);
@@ -190,11 +193,11 @@ TEST_CASE("recurrent: sliding and prefix reuse are exact") {
 }
 
 TEST_CASE("recurrent: speculation and sliding change no token") {
-  for (const Form& form : std::vector<Form>{
-           {"chunks", {.context = {64}, .tokens = {{1, 1}, {4, 4}}}},
-           {"tiers", {.context = {16, 48}, .tokens = {{1, 1}, {4, 4}}}},
-           {"packed", {.context = {64}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed}},
-           {"io", {.context = {64}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io}}}) {
+  for (const Form& form :
+       std::vector<Form>{{"chunks", {.context = {64}, .tokens = {{1, 1}, {4, 4}}}},
+                         {"tiers", {.context = {16, 48}, .tokens = {{1, 1}, {4, 4}}}},
+                         {"packed", {.context = {64}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed}},
+                         {"io", {.context = {64}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io}}}) {
     CAPTURE(form.name);
     const auto bundle = model().bundle(form.options);
     int64_t accepted = 0;

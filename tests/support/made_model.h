@@ -38,7 +38,10 @@ inline Norm rms_norm_of(const std::string& name, int64_t width = kHidden) {
   return {.gain = weight(name, width), .eps = 1e-5};
 }
 inline Norm layer_norm_of(const std::string& name, int64_t width = kHidden) {
-  return {.kind = Norm::Kind::layer, .gain = weight(name, width), .bias = weight(name + ".bias", width), .eps = 1e-5};
+  return {.kind = Norm::Kind::layer,
+          .gain = weight(name, width),
+          .bias = weight(name + ".bias", width),
+          .eps = 1e-5};
 }
 inline Projection projection(const std::string& name, int64_t rows, int64_t columns, bool bias = false) {
   return {weight(name, rows, columns), bias ? weight(name + ".bias", rows) : WeightRef{}};
@@ -64,8 +67,10 @@ inline GatedMlp small_mlp(const std::string& at) {
 inline ShortConv small_conv(const std::string& at, int64_t kernel = 3) {
   ShortConv conv;
   conv.width = kHidden, conv.kernel = kernel;
-  conv.gate_in = projection(at + "gate_in", kHidden, kHidden), conv.value = projection(at + "value", kHidden, kHidden);
-  conv.gate_out = projection(at + "gate_out", kHidden, kHidden), conv.o = projection(at + "o", kHidden, kHidden);
+  conv.gate_in = projection(at + "gate_in", kHidden, kHidden),
+  conv.value = projection(at + "value", kHidden, kHidden);
+  conv.gate_out = projection(at + "gate_out", kHidden, kHidden),
+  conv.o = projection(at + "o", kHidden, kHidden);
   conv.taps = weight(at + "taps", kHidden, kernel);
   return conv;
 }
@@ -152,11 +157,13 @@ class MadeModel {
       if (header.contains(w.ref.tensor)) return;
       std::vector<int64_t> shape{w.ref.rows()};
       if (!w.columns.factors.empty()) shape.push_back(w.ref.columns);
-      const bool gain = w.role.find("norm") != std::string_view::npos && w.role.find("bias") == std::string_view::npos;
+      const bool gain =
+          w.role.find("norm") != std::string_view::npos && w.role.find("bias") == std::string_view::npos;
       const float size = w.is_matrix ? 1.7f / std::sqrt(static_cast<float>(w.ref.columns)) : 0.5f;
       const size_t begin = data.size();
       for (int64_t i = 0; i < w.elements(); ++i) {
-        const float value = round_to_half(gain || w.role.starts_with("gain") ? 1 + 0.3f * next() : size * next());
+        const float value =
+            round_to_half(gain || w.role.starts_with("gain") ? 1 + 0.3f * next() : size * next());
         data.append(reinterpret_cast<const char*>(&value), sizeof value);
       }
       header[w.ref.tensor] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};

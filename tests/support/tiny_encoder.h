@@ -42,12 +42,13 @@ struct TinyEncoder {
     const std::string at = architecture.ends_with("Model") ? "" : type + ".";
     shapes[at + "embeddings.word_embeddings.weight"] = {kVocab, kHidden};
     shapes[at + "embeddings.position_embeddings.weight"] = {kPositions, kHidden};
-    shapes[at + "embeddings.token_type_embeddings.weight"] = {config["type_vocab_size"].get<int64_t>(), kHidden};
+    shapes[at + "embeddings.token_type_embeddings.weight"] = {config["type_vocab_size"].get<int64_t>(),
+                                                              kHidden};
     norm(at + "embeddings.LayerNorm");
     for (const std::string i : {"0", "1"}) {
       const std::string layer = at + "encoder.layer." + i + ".";
-      for (const char* name : {"attention.self.query", "attention.self.key", "attention.self.value",
-                               "attention.output.dense"})
+      for (const char* name :
+           {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
         linear(layer + name, kHidden, kHidden);
       norm(layer + "attention.output.LayerNorm");
       linear(layer + "intermediate.dense", kMlp, kHidden);
@@ -77,7 +78,8 @@ struct TinyEncoder {
         const float v = static_cast<float>(static_cast<int32_t>(seed >> 32)) / 2147483648.0f;
         out.push_back(round_to_half(gain ? 1 + 0.3f * v : size * v));
       }
-      header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {data.size(), data.size() + out.size() * 4}}};
+      header[name] = {
+          {"dtype", "F32"}, {"shape", shape}, {"data_offsets", {data.size(), data.size() + out.size() * 4}}};
       data.append(reinterpret_cast<const char*>(out.data()), out.size() * 4);
     }
     const std::string text = header.dump();

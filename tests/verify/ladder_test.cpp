@@ -237,11 +237,10 @@ TEST_CASE("verify: a window off by one fails at rung 3, in every family that has
     const Checkpoint checkpoint = Checkpoint::open(model.checkpoint);
     if (!model.variant.empty() || !is_decoder(checkpoint)) continue;
     const Model m = describe(checkpoint);
-    const auto windowed =
-        std::find_if(m.layers.begin(), m.layers.end(), [](const Layer& l) {
-          const Attention* a = find_attention(l);
-          return a && a->reach.kind == Reach::Kind::window;
-        });
+    const auto windowed = std::find_if(m.layers.begin(), m.layers.end(), [](const Layer& l) {
+      const Attention* a = find_attention(l);
+      return a && a->reach.kind == Reach::Kind::window;
+    });
     if (windowed == m.layers.end() || find_attention(*windowed)->reach.size > 40) continue;
     CAPTURE(model.name());
     BundleEditor bundle(model.checkpoint, folder / "b", {.context = {80}, .precision = Precision::fp16});

@@ -146,7 +146,6 @@ class GgufReader : public CheckpointReader {
     return source;
   }
 
-
  private:
   GgufFile file_;
 };

@@ -15,10 +15,10 @@ void Attention::each_weight(WeightVisitor& visitor) const {
   visitor.projection("output projection", "output projection's bias", o, visitor.hidden(), query);
   if (qk_norm) {
     const bool wide = qk_norm->over_width;
-    visitor.norm(wide ? "norm of the query" : "norm of the query heads", "bias of the query's norm", qk_norm->q,
-           wide ? query : Extent{{size}});
+    visitor.norm(wide ? "norm of the query" : "norm of the query heads", "bias of the query's norm",
+                 qk_norm->q, wide ? query : Extent{{size}});
     visitor.norm(wide ? "norm of the key" : "norm of the key heads", "bias of the key's norm", qk_norm->k,
-           wide ? key : Extent{{size}});
+                 wide ? key : Extent{{size}});
   }
   visitor.vector("attention sinks", sinks, {{{heads, "{} heads", &keys::kHeads}}});
 }

@@ -12,7 +12,7 @@ struct Norm {
 
   Kind kind = Kind::rms;
   WeightRef gain;
-  WeightRef bias;     // optional; layer norms only
+  WeightRef bias;  // optional; layer norms only
   double eps = 0;
   double offset = 0;  // 1 where a gain is stored as γ and used as 1 + γ (Gemma safetensors)
 };

@@ -51,9 +51,10 @@ constexpr Names kHuggingFace{"embeddings.word_embeddings",
                              "intermediate.dense",
                              "output.dense",
                              "output.LayerNorm"};
-constexpr Names kGguf{"token_embd", "position_embd", "token_types",      "token_embd_norm", "blk.{}.",
-                      "attn_q",     "attn_k",        "attn_v",           "attn_output",     "attn_output_norm",
-                      "ffn_up",     "ffn_down",      "layer_output_norm"};
+constexpr Names kGguf{"token_embd",       "position_embd",    "token_types", "token_embd_norm",
+                      "blk.{}.",          "attn_q",           "attn_k",      "attn_v",
+                      "attn_output",      "attn_output_norm", "ffn_up",      "ffn_down",
+                      "layer_output_norm"};
 
 class Describer {
  public:
@@ -64,7 +65,8 @@ class Describer {
     if (type != "absolute")
       throw Error("relative positions are not supported").at(hp_.file()).found(printable(type));
     m_ = begin_encoder(hp_, 512);
-    prefix_ = hp_.is_gguf() ? "" : find_prefix(c_, {"", "bert.", "roberta."}, std::string(n_.words) + ".weight");
+    prefix_ =
+        hp_.is_gguf() ? "" : find_prefix(c_, {"", "bert.", "roberta."}, std::string(n_.words) + ".weight");
     read_sizes();
     name_embedding();
     for (size_t i = 0; i < m_.layers.size(); ++i) m_.layers[i].steps = {attention_step(i), mlp_step(i)};
@@ -99,7 +101,9 @@ class Describer {
     e.positions = {name(n_.positions) + ".weight", 0, positions, m_.hidden};
     if (roberta) e.first_position = m_.pad.value_or(1) + 1;
     if (e.first_position >= positions)
-      throw Error("the table of positions is too short").at(hp_.file()).found(fmt::format("{} rows", positions));
+      throw Error("the table of positions is too short")
+          .at(hp_.file())
+          .found(fmt::format("{} rows", positions));
     m_.context = std::min(m_.context, positions - e.first_position);
     const int64_t types = hp_.find_integer(keys::kTypes, 0).value_or(2);
     const std::string table = name(n_.types) + ".weight";

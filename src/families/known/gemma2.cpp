@@ -25,7 +25,8 @@ Model describe(const Checkpoint& c) {
   set_gemma_windows(hp, m, 2);
   const double cap = softcap(hp, {"attn_logit_softcapping", "attn_logit_softcapping"}, 50);
   each_attention(m, [&](Attention& a, size_t) { a.softcap = cap; });
-  std::get<VocabularyHead>(m.head).softcap = softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"}, 30);
+  std::get<VocabularyHead>(m.head).softcap =
+      softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"}, 30);
   return m;
 }
 

@@ -27,7 +27,8 @@ std::vector<bool> attending(const Hparams& hp, size_t layers) {
             .expected("conv or full_attention");
       out[i] = (*types)[i] == "full_attention";
     }
-  } else if (const auto which = hp.find_integers({"full_attn_idxs", ""}, 0, static_cast<int64_t>(layers) - 1)) {
+  } else if (const auto which =
+                 hp.find_integers({"full_attn_idxs", ""}, 0, static_cast<int64_t>(layers) - 1)) {
     out.assign(layers, false);
     for (const int64_t i : *which) out[static_cast<size_t>(i)] = true;
   }

@@ -30,8 +30,8 @@ class Describer {
     eps_ = hp_.find_number({"norm_eps", "attention.layer_norm_epsilon"}).value_or(1e-5);
     activation_ = encoder_activation(hp_, {"hidden_activation", "hidden_activation"});
     prefix_ = gguf_ ? "" : find_prefix(c_, {"", "model."}, "embeddings.tok_embeddings.weight");
-    m_.embedding.tokens = {gguf_ ? "token_embd.weight" : prefix_ + "embeddings.tok_embeddings.weight", 0, m_.vocab,
-                           m_.hidden};
+    m_.embedding.tokens = {gguf_ ? "token_embd.weight" : prefix_ + "embeddings.tok_embeddings.weight", 0,
+                           m_.vocab, m_.hidden};
     m_.embedding.norm = norm(gguf_ ? "token_embd_norm" : "embeddings.norm");
     read_ropes();
     const std::vector<bool> local = local_layers();
@@ -47,7 +47,9 @@ class Describer {
   std::string layer(size_t i, const char* config, const char* gguf) const {
     return gguf_ ? fmt::format("blk.{}.{}", i, gguf) : fmt::format("{}layers.{}.{}", prefix_, i, config);
   }
-  Norm norm(const std::string& name) const { return layer_norm_of(c_, prefix_ + name, m_.hidden, eps_, false); }
+  Norm norm(const std::string& name) const {
+    return layer_norm_of(c_, prefix_ + name, m_.hidden, eps_, false);
+  }
 
   void read_ropes() {
     const int64_t dim = m_.hidden / heads_;
@@ -127,7 +129,8 @@ class Describer {
     head.dense = linear_of(c_, "head.dense", m_.hidden, m_.hidden, false);
     head.activation = ClassHead::Dense::gelu;
     const std::string said = hp_.find_text({"classifier_activation", ""}).value_or("gelu");
-    if (said != "gelu") throw Error("the classifier's activation is not supported").at(hp_.file()).found(said);
+    if (said != "gelu")
+      throw Error("the classifier's activation is not supported").at(hp_.file()).found(said);
     head.norm = layer_norm_of(c_, "head.norm", m_.hidden, eps_, false);
     head.classifier = linear_of(c_, "classifier", static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     if (text)
