@@ -260,10 +260,10 @@ TEST_CASE("a verb that does not fit a bundle says which does") {
                                              {"golden", vectors.bundle, "--ids", ids, "-o", out},
                                              {"classify", vectors.bundle, "a"}}) {
     CAPTURE(call.front());
-    check_refused(anemone_command(call), {"kind 'embed'", "anemone embed takes it"});
+    check_refused(anemone_command(call), {"kind 'embed'", "use anemone embed"});
   }
   check_refused(anemone_command({"run", classes.bundle, "a"}),
-                {"kind 'classify'", "anemone classify takes it"});
+                {"kind 'classify'", "use anemone classify"});
   check_refused(anemone_command({"perplexity", vectors.model, "--ids", ids}), {"sees a text whole"});
   check_refused(anemone_command({"golden", vectors.model, "--ids", ids, "-o", out}), {"sees a text whole"});
   check_refused(anemone_command({"logits", vectors.model, "--ids", ids, "-o", out}),
@@ -273,8 +273,8 @@ TEST_CASE("a verb that does not fit a bundle says which does") {
   const std::string demo = (vectors.folder / "demo").string();
   run({"convert", (source_dir() / "examples/demo_model/demo.gguf").string(), "-o", demo, "--context", "16",
        "--quiet"});
-  check_refused(anemone_command({"embed", demo, "a"}), {"kind 'generate'", "anemone run takes it"});
-  check_refused(anemone_command({"classify", demo, "a"}), {"kind 'generate'", "anemone run takes it"});
+  check_refused(anemone_command({"embed", demo, "a"}), {"kind 'generate'", "use anemone run"});
+  check_refused(anemone_command({"classify", demo, "a"}), {"kind 'generate'", "use anemone run"});
 }
 
 TEST_CASE("inspect, check, verify, compress and plan take an encoder") {

@@ -236,9 +236,9 @@ TEST_CASE("a bundle of another kind is refused, and told who takes it") {
 TEST_CASE("choices that have no meaning for a text that is seen whole are refused by name") {
   const Made made(TinyEncoder("BertModel", "bert"));
   const auto refused = [&](const ConvertOptions& options) { return error_of([&] { made.bundle(options); }); };
-  CHECK(refused({.context = {64}}).find("--context") == 0);
-  CHECK(refused({.kv = lower::KvKind::io}).find("--kv") == 0);
-  CHECK(refused({.argmax = true}).find("--argmax-output") == 0);
-  CHECK(refused({.embedding_in_head = true}).find("--embedding head") == 0);
+  CHECK(refused({.context = {64}}).find("--context") != std::string::npos);
+  CHECK(refused({.kv = lower::KvKind::io}).find("--kv") != std::string::npos);
+  CHECK(refused({.argmax = true}).find("--argmax-output") != std::string::npos);
+  CHECK(refused({.embedding_in_head = true}).find("--embedding head") != std::string::npos);
   CHECK(refused({.tokens = {{1, 16}}}).find("fixed lengths") != std::string::npos);
 }

@@ -32,7 +32,7 @@ struct TinyEncoder {
               {"hidden_size", kHidden},
               {"intermediate_size", kMlp},
               {"num_hidden_layers", 2},
-              {"num_attention_heads", 2},
+              {"num_attention_heads", 4},  // of 4: half holds their scale exactly
               {"vocab_size", kVocab},
               {"max_position_embeddings", kPositions},
               {"type_vocab_size", type == "bert" ? 2 : 1},
