@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the first inputs of the fuzzers: a handful of small, valid files for each, from the example and from scratch.
 
-    make_corpus.py ANEMONE      ANEMONE is the command; it prints the example's program as MIL text
+    make_corpus.py ANEMONE      ANEMONE is the command; it prints the example's program as MIL text and converts the demo
 
 Writes tests/fuzz/corpus/<fuzzer>/. Needs coremltools and numpy (tools/venv.sh makes an environment with both).
 """
@@ -188,6 +188,24 @@ TEMPLATES = {
 }
 
 
+BUNDLES = {
+    "states": "--tokens 1,4",
+    "tiers": "--context 8,16 --kv packed --kv-write slice --layers 0-1",
+    "io": "--kv io --whole --argmax-output --head-rows 1000 --layers 0-1",
+    "parts": "--embedding head --head-rows 1000 --layers 1-1",
+}
+
+
+def make_bundles(anemone):
+    model = os.path.join(HERE, "..", "..", "examples", "demo_model", "demo.gguf")
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, flags in BUNDLES.items():
+            folder = os.path.join(temporary, name)
+            context = [] if "--context" in flags else ["--context", "16"]
+            subprocess.run([anemone, "convert", model, "-o", folder, "--quiet", *context, *flags.split()], check=True)
+            write("bundle", name + ".json", read(folder, "bundle.json"))
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -197,6 +215,7 @@ def main():
     make_arrays()
     make_mil_text(sys.argv[1])
     make_checkpoints()
+    make_bundles(sys.argv[1])
     for name, template in TEMPLATES.items():
         write("jinja", name + ".jinja", template)
 
