@@ -81,7 +81,7 @@ std::string greedy_difference(const fs::path& bundle, const GoldenModel& model, 
 int64_t context_for(const GoldenModel& model) {
   int64_t most = 0;
   for (const std::string& set : model.sets())
-    most = std::max(most, read_npy(model.golden / (set + "input_ids.npy")).size() + 16);
+    most = std::max(most, read_npy(model.golden / (set + "input_ids.npy")).size() + 32);  // and what follows
   return (most + 31) / 32 * 32;
 }
 
