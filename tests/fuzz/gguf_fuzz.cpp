@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/gguf.h"
 #include "families/hparams.h"
 
 namespace {
