@@ -21,6 +21,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(anemone_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
                                                 -Wno-maybe-uninitialized)
 endif()
+if(CMAKE_UNITY_BUILD)
+  # Names of files that are compiled together shadow one another; dev, which compiles file by file, looks for the rest.
+  target_compile_options(anemone_flags INTERFACE -Wno-shadow)
+endif()
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # It means headers, and takes the files of a unity build for some.
   target_compile_options(anemone_flags INTERFACE -Wno-subobject-linkage)
