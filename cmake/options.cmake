@@ -16,8 +16,14 @@ set(ANEMONE_COMMON_HEADERS <algorithm> <array> <bit> <cmath> <cstdint> <cstring>
 add_library(anemone_flags INTERFACE)
 target_compile_options(anemone_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overlaps and overruns in std::string's operator+ that are not there (its bug 105651).
-  target_compile_options(anemone_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+  # GCC 12 sees overlaps and overruns in std::string's operator+ that are not there (its bug 105651), and members of an
+  # empty std::optional as used (105562).
+  target_compile_options(anemone_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
+                                                -Wno-maybe-uninitialized)
+endif()
+if(CMAKE_UNITY_BUILD)
+  # Names of files that are compiled together shadow one another; dev, which compiles file by file, looks for the rest.
+  target_compile_options(anemone_flags INTERFACE -Wno-shadow)
 endif()
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # It means headers, and takes the files of a unity build for some.

@@ -107,7 +107,8 @@ class DocHost {
     std::map<std::string, Array> in;
     for (const Json& port : f["inputs"])
       for (const TensorInfo& tensor : predictor->signature().inputs)
-        if (tensor.name == port["name"]) in.emplace(tensor.name, input(s, port, tensor.shape));
+        if (port["name"].get<std::string>() == tensor.name)
+          in.emplace(tensor.name, input(s, port, tensor.shape));
     if (!states_.contains(s) && f.contains("states")) states_[s] = predictor->make_state();
     const Prediction result = predictor->predict(in, f.contains("states") ? states_[s].get() : nullptr);
     inputs_.insert(in.begin(), in.end());
