@@ -101,7 +101,7 @@ class StoredBytes : public StoredTensor {
     }
   }
 
-  Form form() const override { return {.dtype = type().dtype, .data = bytes_.data()}; }
+  Layout layout() const override { return {.dtype = type().dtype, .data = bytes_.data()}; }
 
  private:
   std::span<const std::byte> bytes_;
@@ -116,7 +116,7 @@ class StoredDense : public StoredTensor {
     std::memcpy(out, data_ + begin * 4, static_cast<size_t>(end - begin) * 4);
   }
 
-  Form form() const override {
+  Layout layout() const override {
     return {.dtype = type().is_float() ? DType::fp32 : DType::int32, .data = data_};
   }
 
