@@ -52,7 +52,7 @@ class StoredTensor {
   Type type_;
 };
 
-// Over the bytes of a constant, which must outlive it: every dtype but string.
+// Over the bytes of a constant, which must outlive it, or over its source: every dtype but string.
 std::unique_ptr<StoredTensor> stored_constant(const Constant& constant);
 // Over dense 4-byte elements in memory (a computed value used where a weight may stand).
 std::unique_ptr<StoredTensor> stored_dense(const Type& type, const void* data);
