@@ -262,6 +262,13 @@ std::vector<int64_t> BundleInfo::tiers() const {
   return {out.begin(), out.end()};
 }
 
+std::vector<std::string> BundleInfo::packages() const {
+  std::vector<std::string> out;
+  for (const Stage& stage : stages)
+    if (std::find(out.begin(), out.end(), stage.package) == out.end()) out.push_back(stage.package);
+  return out;
+}
+
 bool BundleInfo::recurrent() const {
   for (const Stage& stage : stages)
     for (const StageFunction& f : stage.functions)

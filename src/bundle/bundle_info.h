@@ -113,6 +113,8 @@ struct BundleInfo {
 
   // Compiled lengths of the cache, ascending; of bundles without one, the numbers of tokens.
   std::vector<int64_t> tiers() const;
+  // The folders of its stages, in their order, each once.
+  std::vector<std::string> packages() const;
   // True where some layer remembers more than rows of the cache.
   bool recurrent() const;
 

@@ -63,6 +63,13 @@ std::string write_tokenizer(const Checkpoint& checkpoint, const fs::path& folder
   return source.main;
 }
 
+uint64_t folder_bytes(const fs::path& folder) {
+  uint64_t out = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) out += entry.file_size();
+  return out;
+}
+
 std::vector<BundleFile> hash_files(const fs::path& folder, ThreadPool& pool) {
   std::vector<BundleFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))

@@ -36,6 +36,9 @@ void write_text(const std::filesystem::path& path, const std::string& text);
 // The files that the checkpoint's tokenizer is made of. The name of the main one; empty when it has none.
 std::string write_tokenizer(const Checkpoint& checkpoint, const std::filesystem::path& folder);
 
+// Of all files below the folder.
+uint64_t folder_bytes(const std::filesystem::path& folder);
+
 // Every file below the folder with its size and XXH3, sorted by path.
 std::vector<BundleFile> hash_files(const std::filesystem::path& folder, ThreadPool& pool);
 

@@ -1,5 +1,7 @@
 #include "bundle/writer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "bundle/files.h"
 #include "package/description.h"
@@ -40,7 +42,20 @@ WriteReport BundleWriter::add(Artifact& artifact) {
   meta.license = artifact.license;
   for (const auto& [key, value] : artifact.notes) meta.user[key] = value;
   package.description.metadata = meta;
-  return write_package(package, folder_ / artifact.stage.package, {.pool = &pool_});
+  return add(package, artifact.stage.package);
+}
+
+WriteReport BundleWriter::add(const Package& package, const std::string& name) {
+  return write_package(package, folder_ / name, {.pool = &pool_});
+}
+
+void BundleWriter::copy_rest(const std::filesystem::path& bundle, const BundleInfo& info) {
+  const std::vector<std::string> packages = info.packages();
+  for (const auto& entry : std::filesystem::directory_iterator(bundle)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kBundleFile || std::find(packages.begin(), packages.end(), name) != packages.end()) continue;
+    std::filesystem::copy(entry.path(), folder_ / name, std::filesystem::copy_options::recursive);
+  }
 }
 
 void BundleWriter::finish(BundleInfo& info) {

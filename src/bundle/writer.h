@@ -22,6 +22,10 @@ class BundleWriter {
   const std::filesystem::path& folder() const { return folder_; }
   // Writes a stage as a Core ML package.
   WriteReport add(Artifact& artifact);
+  // Writes a package of another bundle that was changed, under its name there.
+  WriteReport add(const Package& package, const std::string& name);
+  // Copies what another bundle holds beside its packages and bundle.json: tables, the tokenizer.
+  void copy_rest(const std::filesystem::path& bundle, const BundleInfo& info);
   // Hashes what is there and writes bundle.json; `info` gets the list of files.
   void finish(BundleInfo& info);
 

@@ -276,8 +276,7 @@ CheckReport check_package(std::shared_ptr<const Package> package, const CheckOpt
 }
 
 CheckReport check(const fs::path& path, const CheckOptions& options) {
-  std::error_code error;
-  if (!fs::exists(path / kBundleFile, error)) {
+  if (!is_bundle(path)) {
     CheckReport report = check_package(open_package(path), options);
     report.path = path;
     return report;
@@ -286,11 +285,7 @@ CheckReport check(const fs::path& path, const CheckOptions& options) {
   report.path = path;
   report.bundle = true;
   const BundleInfo info = BundleInfo::read(path);
-  for (const Stage& stage : info.stages) {
-    const bool known = std::any_of(report.packages.begin(), report.packages.end(),
-                                   [&](const PackageReport& p) { return p.name == stage.package; });
-    if (!known) report.packages.push_back(load(open_package(path / stage.package)));
-  }
+  for (const std::string& name : info.packages()) report.packages.push_back(load(open_package(path / name)));
   run(report, &info, options);
   return report;
 }

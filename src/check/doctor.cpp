@@ -295,7 +295,7 @@ std::vector<Health> examine(const DoctorOptions& options) {
     if (!fs::exists(*options.bundle, error))
       throw errorf("there is nothing of that name").at(options.bundle->string());
     bool whole = true;
-    if (fs::exists(*options.bundle / kBundleFile, error)) {
+    if (is_bundle(*options.bundle)) {
       bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), out);
       whole = out.back().good;
     }

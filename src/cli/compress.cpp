@@ -1,6 +1,4 @@
 // `anemone compress`: a package or bundle with smaller weights.
-#include "compress/compress.h"
-
 #include <fmt/format.h>
 
 #include <chrono>
@@ -25,12 +23,8 @@ int run_compress(const Args& args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
   const CompressReport report = args.flags.run(args.input, args.output, args.overwrite, common);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (common.json)
-    fmt::print("{}\n", report_json(report));
-  else if (!common.quiet) {
-    print_report(report, common.verbose);
-    fmt::print("{} written in {:.2f} s\n", args.output, seconds);
-  }
+  print_report(report, common);
+  if (!common.json && !common.quiet) fmt::print("{} written in {:.2f} s\n", args.output, seconds);
   return 0;
 }
 

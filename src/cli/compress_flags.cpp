@@ -17,7 +17,10 @@
 #include "cli/format.h"
 #include "cli/ids.h"
 #include "cli/version.h"
-#include "compress/search.h"
+#include "convert/search.h"
+#include "engine/cpu_backend.h"
+#include "runtime/bundle.h"
+#include "verify/perplexity.h"
 
 namespace anemone::cli {
 namespace {
@@ -48,169 +51,6 @@ double share(const std::string& text) {
 
 std::string decibel_text(double db) { return std::isinf(db) ? "exact" : fmt::format("{:.1f}", db); }
 
-}  // namespace
-
-void CompressFlags::declare(Options& o) {
-  o.integer("--palettize", "BITS", bits, "tables of 2^BITS values: 1, 2, 3, 4, 6 or 8");
-  o.integer("--group", "N", group, "a table for every N output channels (one for the weight)");
-  o.flag("--per-channel-scale", per_channel_scale, "scale each output channel before its table is looked up");
-  o.integer("--vector", "D", vector, "entries of D neighbouring output channels (1)");
-  o.text("--mode", "MODE", mode, "kmeans (the true optimum, default), uniform, unique",
-         {"kmeans", "uniform", "unique"});
-  o.text("--lut", "TABLE", lut, "a table of your own: an .npy file, or numbers with commas");
-  o.flag("--int8-lut", int8_lut, "store the tables as int8 with a scale each");
-  o.flag("--fast", fast, "a local optimum in a few steps instead of the true one");
-  o.text("--quantize", "TYPE", quantize, "integers: int8, uint8, int4 or uint4, a scale per output channel",
-         {"int8", "uint8", "int4", "uint4"});
-  o.flag("--per-tensor", per_tensor, "one scale for the weight");
-  o.integer("--block", "N", block, "a scale for every N input channels of an output channel");
-  o.flag("--asymmetric", asymmetric, "integers with an offset");
-  o.flag("--prune", prune, "set small values to zero and store the others, with one of the next three");
-  o.real("--sparsity", "X", sparsity, "this share of the values, the smallest: 0.4");
-  o.text("--nm", "N:M", nm, "of every M values along the input channels the N smallest: 2:4");
-  o.real("--threshold", "X", threshold, "values of at most this magnitude");
-  o.flag("--decompress", decompress, "back to plain values");
-  o.texts("--skip", "PATTERN", skip, "leave weights out: a name with * and ?, package/name, or op:KIND");
-  o.texts("--only", "PATTERN", only, "only these weights");
-  o.integer("--min-size", "N", min_size, "only weights of N elements or more (2048)");
-  o.text("--calibrate", "TEXT", calibrate,
-         "bundles: fit to the model's activations on a text file (or .npy of ids)");
-  o.integer("--calibration-tokens", "N", calibration_tokens, "at most so many tokens of it (2048)");
-  o.flag("--search", search,
-         "bundles: bits for each matrix, the smallest size within --max-ppl-loss; needs --calibrate");
-  o.text("--max-ppl-loss", "X", max_ppl_loss, "how much perplexity may grow: 2% (default)");
-  o.text("--recipe", "FILE", recipe, "rules in JSON, so that weights can differ");
-}
-
-bool CompressFlags::any() const {
-  return bits != 0 || !lut.empty() || !quantize.empty() || prune || sparsity >= 0 || threshold >= 0 ||
-         !nm.empty() || decompress || !recipe.empty() || mode == "unique" || search;
-}
-
-Recipe CompressFlags::recipe_of() const {
-  const bool prunes = prune || sparsity >= 0 || threshold >= 0 || !nm.empty();
-  const bool forms =
-      bits != 0 || !lut.empty() || !quantize.empty() || prunes || decompress || mode == "unique";
-  if (!recipe.empty()) {
-    if (search)
-      throw errorf("--search makes the rules itself").hint("leave out --recipe; --skip and --only may stay");
-    if (forms)
-      throw errorf("--recipe says what becomes of each weight").hint("put the other flags into its rules");
-    Recipe r = read_recipe(recipe);
-    r.skip.insert(r.skip.end(), skip.begin(), skip.end());
-    r.only.insert(r.only.end(), only.begin(), only.end());
-    return r;
-  }
-  Recipe r;
-  r.skip = skip;
-  r.only = only;
-  r.min_size = min_size;
-  RecipeRule rule;
-  if (search) {
-    if (bits != 0 || !quantize.empty() || prunes || decompress || !lut.empty() || vector != 1 ||
-        mode == "unique")
-      throw errorf("--search chooses the bits of palettes")
-          .hint(
-              "leave out --palettize, --quantize, --prune, --vector, --lut and --mode unique; --group may "
-              "stay");
-  }
-  if (bits != 0 || !lut.empty() || mode == "unique" || search) {
-    PaletteForm p;
-    p.bits = bits ? static_cast<int>(std::min<int64_t>(bits, 64)) : 8;
-    p.group = group;
-    p.vector = vector;
-    p.channel_scale = per_channel_scale;
-    p.int8_table = int8_lut;
-    p.fast = fast;
-    p.mode = mode == "uniform"  ? PaletteForm::Mode::uniform
-             : mode == "unique" ? PaletteForm::Mode::unique
-                                : PaletteForm::Mode::kmeans;
-    if (!lut.empty()) {
-      p.mode = PaletteForm::Mode::given;
-      p.table = read_table(lut);
-      if (bits == 0)
-        for (p.bits = 1; p.bits < 8 && (size_t{1} << p.bits) * static_cast<size_t>(vector) < p.table.size();)
-          ++p.bits;
-    }
-    rule.form.palette = p;
-  } else if (group || per_channel_scale || vector != 1 || int8_lut || fast) {
-    throw errorf("--group, --per-channel-scale, --vector, --int8-lut and --fast belong to --palettize")
-        .hint("add --palettize BITS");
-  }
-  if (!quantize.empty()) {
-    IntegerForm q;
-    q.dtype = dtype_from_name(quantize);
-    if (per_tensor && block)
-      throw errorf("--per-tensor and --block do not go together").hint("use one of them");
-    q.per = per_tensor ? IntegerForm::Per::tensor
-            : block    ? IntegerForm::Per::block
-                       : IntegerForm::Per::channel;
-    q.block = block;
-    q.symmetric = !asymmetric;
-    rule.form.integers = q;
-  } else if (per_tensor || block || asymmetric) {
-    throw errorf("--per-tensor, --block and --asymmetric belong to --quantize").hint("add --quantize int8");
-  }
-  if (prunes) {
-    PruneForm p;
-    if (sparsity >= 0) p.sparsity = sparsity;
-    if (threshold >= 0) p.threshold = threshold;
-    if (!nm.empty()) {
-      char* end = nullptr;
-      p.n = std::strtoll(nm.c_str(), &end, 10);
-      p.m = *end == ':' ? std::strtoll(end + 1, &end, 10) : 0;
-      if (*end != 0) throw errorf("--nm takes two numbers, such as 2:4").found(nm);
-    }
-    rule.form.prune = p;
-  }
-  rule.form.dense = decompress;
-  r.rules.push_back(rule);
-  check_recipe(r);
-  return r;
-}
-
-void CompressFlags::check_text_flags(const Recipe& r) const {
-  if (!max_ppl_loss.empty() && !search)
-    throw errorf("--max-ppl-loss belongs to --search").hint("add --search --calibrate TEXT");
-  if (search && calibrate.empty()) throw errorf("--search needs a text").hint("add --calibrate TEXT");
-  if (calibration_tokens != 0 && calibrate.empty())
-    throw errorf("--calibration-tokens belongs to --calibrate").hint("add --calibrate TEXT");
-  if (calibrate.empty()) return;
-  const auto rounds = [](const RecipeRule& rule) {
-    return rule.form.integers || (rule.form.palette && rule.form.palette->vector == 1);
-  };
-  if (std::none_of(r.rules.begin(), r.rules.end(), rounds))
-    throw errorf("--calibrate rounds better, and nothing here is rounded value by value")
-        .hint(
-            "add --palettize or --quantize and leave out --vector and --decompress, or leave out "
-            "--calibrate");
-}
-
-CompressOptions CompressFlags::options_of(const std::string& input, const Common& common) const {
-  CompressOptions out;
-  out.recipe = recipe_of();
-  check_text_flags(out.recipe);
-  out.threads = common.threads;
-  out.tool = std::string("anemone ") + kVersion;
-  if (!calibrate.empty()) {
-    if (!is_bundle(input))
-      throw errorf("calibration runs a model on a text, and this is no bundle")
-          .at(input)
-          .hint("leave out --calibrate");
-    out.calibration = calibrate.ends_with(".npy") ? read_ids(calibrate) : text_ids(input, calibrate);
-    if (calibration_tokens != 0) out.calibration_tokens = calibration_tokens;
-  }
-  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
-    out.progress = [](int64_t done, int64_t total, const std::string& what) {
-      fmt::print(stderr, "\r\x1b[K{:3}%  {}{}", 100 * done / total, what, done == total ? "\r\x1b[K" : "");
-      std::fflush(stderr);
-      return true;
-    };
-  return out;
-}
-
-namespace {
-
 // The search is guided by perplexity.
 void expect_perplexity(const std::string& bundle) {
   const BundleInfo info = BundleInfo::read(bundle);
@@ -221,48 +61,7 @@ void expect_perplexity(const std::string& bundle) {
         .hint("give the bits yourself: --palettize 4 --calibrate TEXT");
 }
 
-void note_again(const CompressReport& report, const Common& common) {
-  if (report.again == 0 || common.quiet) return;
-  fmt::print(stderr, "note: {} weight{} already quantized: compressing the fp16 original would lose less\n",
-             report.again, report.again == 1 ? " was" : "s were");
-}
-
-}  // namespace
-
-CompressReport CompressFlags::run(const std::string& input, const std::string& output, bool overwrite,
-                                  const Common& common) const {
-  CompressOptions options = options_of(input, common);
-  options.overwrite = overwrite;
-  if (!search) {
-    CompressReport report = compress(input, output, options);
-    note_again(report, common);
-    return report;
-  }
-  if (std::filesystem::exists(output) && !overwrite)
-    throw Error("is there already").at(output).hint("give another name, or --overwrite");
-  expect_perplexity(input);
-  SearchOptions s;
-  s.ids = options.calibration;
-  s.max_loss = share(max_ppl_loss.empty() ? "2%" : max_ppl_loss);
-  s.compress = options;
-  if (!common.quiet && !common.json)
-    s.told = [](int run, double value, uint64_t bytes) {
-      fmt::print("run {}: perplexity {:.3f}{}\n", run, value, bytes ? ", " + size_text(bytes) : " as it is");
-      std::fflush(stdout);
-    };
-  const SearchResult found = search_bits(input, output, s);
-  options.recipe = found.recipe;
-  options.calibration = found.calibration;
-  CompressReport report = compress(input, output, options);
-  if (!common.quiet && !common.json)
-    fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {} runs\n\n", found.perplexity_before,
-               found.perplexity_after, 100 * (found.perplexity_after / found.perplexity_before - 1),
-               found.runs);
-  note_again(report, common);
-  return report;
-}
-
-void print_report(const CompressReport& report, bool all_rows) {
+void print_rows(const CompressReport& report, bool all_rows) {
   constexpr size_t kMostRows = 40;
   size_t width = 6;
   for (const auto& row : report.rows) width = std::max(width, std::min<size_t>(44, row.weight.size()));
@@ -282,6 +81,10 @@ void print_report(const CompressReport& report, bool all_rows) {
                decibel_text(row.sqnr_db), row.form + (row.calibrated ? ", calibrated" : ""));
     ++shown;
   }
+}
+
+void print_tables(const CompressReport& report, bool all_rows) {
+  print_rows(report, all_rows);
   fmt::print("\n{} weights changed, {} left as they are: {} → {}", report.rows.size(), report.untouched,
              size_text(report.bytes_before), size_text(report.bytes_after));
   if (report.signal > 0) fmt::print(", SQNR {} dB", decibel_text(report.sqnr_db()));
@@ -323,6 +126,219 @@ std::string report_json(const CompressReport& report) {
   for (const auto& w : report.warnings)
     out["warnings"].push_back({{"rule", w.rule}, {"text", w.text}, {"weights", w.weights}});
   return json_text(out, 2);
+}
+
+}  // namespace
+
+void CompressFlags::declare(Options& o) {
+  o.integer("--palettize", "BITS", bits, "tables of 2^BITS values: 1, 2, 3, 4, 6 or 8");
+  o.integer("--group", "N", group, "a table for every N output channels (one for the weight)");
+  o.flag("--per-channel-scale", per_channel_scale, "scale each output channel before its table is looked up");
+  o.integer("--vector", "D", vector, "entries of D neighbouring output channels (1)");
+  o.text("--mode", "MODE", mode, "kmeans (the true optimum, default), uniform, unique",
+         {"kmeans", "uniform", "unique"});
+  o.text("--lut", "TABLE", lut, "a table of your own: an .npy file, or numbers with commas");
+  o.flag("--int8-lut", int8_lut, "store the tables as int8 with a scale each");
+  o.flag("--fast", fast, "a local optimum in a few steps instead of the true one");
+  o.text("--quantize", "TYPE", quantize, "integers: int8, uint8, int4 or uint4, a scale per output channel",
+         {"int8", "uint8", "int4", "uint4"});
+  o.flag("--per-tensor", per_tensor, "one scale for the weight");
+  o.integer("--block", "N", block, "a scale for every N input channels of an output channel");
+  o.flag("--asymmetric", asymmetric, "integers with an offset");
+  o.flag("--prune", prune, "set small values to zero and store the others, with one of the next three");
+  o.real("--sparsity", "X", sparsity, "this share of the values, the smallest: 0.4");
+  o.text("--nm", "N:M", nm, "of every M values along the input channels the N smallest: 2:4");
+  o.real("--threshold", "X", threshold, "values of at most this magnitude");
+  o.flag("--decompress", decompress, "back to plain values");
+  o.texts("--skip", "PATTERN", skip, "leave weights out: a name with * and ?, package/name, or op:KIND");
+  o.texts("--only", "PATTERN", only, "only these weights");
+  o.integer("--min-size", "N", min_size, "only weights of N elements or more (2048)");
+  o.text("--calibrate", "TEXT", calibrate,
+         "bundles: fit to the model's activations on a text file (or .npy of ids)");
+  o.integer("--calibration-tokens", "N", calibration_tokens, "at most so many tokens of it (2048)");
+  o.flag("--search", search,
+         "bundles: bits for each matrix, the smallest size within --max-ppl-loss; needs --calibrate");
+  o.text("--max-ppl-loss", "X", max_ppl_loss, "how much perplexity may grow: 2% (default)");
+  o.text("--recipe", "FILE", recipe, "rules in JSON, so that weights can differ");
+}
+
+bool CompressFlags::any() const {
+  return bits != 0 || !lut.empty() || !quantize.empty() || prune || sparsity >= 0 || threshold >= 0 ||
+         !nm.empty() || decompress || !recipe.empty() || mode == "unique" || search;
+}
+
+bool CompressFlags::prunes() const { return prune || sparsity >= 0 || threshold >= 0 || !nm.empty(); }
+
+Recipe CompressFlags::recipe_of() const {
+  if (!recipe.empty()) return recipe_file();
+  Recipe r;
+  r.skip = skip;
+  r.only = only;
+  r.min_size = min_size;
+  RecipeRule rule;
+  const bool palettes = bits != 0 || !lut.empty() || mode == "unique";
+  if (search && (palettes || !quantize.empty() || prunes() || decompress || vector != 1))
+    throw errorf("--search chooses the bits of palettes")
+        .hint(
+            "leave out --palettize, --quantize, --prune, --vector, --lut and --mode unique; --group may "
+            "stay");
+  if (palettes || search)
+    rule.form.palette = palette_of();
+  else if (group || per_channel_scale || vector != 1 || int8_lut || fast)
+    throw errorf("--group, --per-channel-scale, --vector, --int8-lut and --fast belong to --palettize")
+        .hint("add --palettize BITS");
+  if (!quantize.empty())
+    rule.form.integers = integers_of();
+  else if (per_tensor || block || asymmetric)
+    throw errorf("--per-tensor, --block and --asymmetric belong to --quantize").hint("add --quantize int8");
+  if (prunes()) rule.form.prune = prune_of();
+  rule.form.dense = decompress;
+  r.rules.push_back(rule);
+  check_recipe(r);
+  return r;
+}
+
+Recipe CompressFlags::recipe_file() const {
+  if (search)
+    throw errorf("--search makes the rules itself").hint("leave out --recipe; --skip and --only may stay");
+  if (bits != 0 || !lut.empty() || !quantize.empty() || prunes() || decompress || mode == "unique")
+    throw errorf("--recipe says what becomes of each weight").hint("put the other flags into its rules");
+  Recipe r = read_recipe(recipe);
+  r.skip.insert(r.skip.end(), skip.begin(), skip.end());
+  r.only.insert(r.only.end(), only.begin(), only.end());
+  return r;
+}
+
+PaletteForm CompressFlags::palette_of() const {
+  PaletteForm p;
+  p.bits = bits ? static_cast<int>(std::min<int64_t>(bits, 64)) : 8;
+  p.group = group;
+  p.vector = vector;
+  p.channel_scale = per_channel_scale;
+  p.int8_table = int8_lut;
+  p.fast = fast;
+  p.mode = mode == "uniform"  ? PaletteForm::Mode::uniform
+           : mode == "unique" ? PaletteForm::Mode::unique
+                              : PaletteForm::Mode::kmeans;
+  if (!lut.empty()) {
+    p.mode = PaletteForm::Mode::given;
+    p.table = read_table(lut);
+    if (bits == 0)
+      for (p.bits = 1; p.bits < 8 && (size_t{1} << p.bits) * static_cast<size_t>(vector) < p.table.size();)
+        ++p.bits;
+  }
+  return p;
+}
+
+IntegerForm CompressFlags::integers_of() const {
+  IntegerForm q;
+  q.dtype = dtype_from_name(quantize);
+  if (per_tensor && block)
+    throw errorf("--per-tensor and --block do not go together").hint("use one of them");
+  q.per = per_tensor ? IntegerForm::Per::tensor : block ? IntegerForm::Per::block : IntegerForm::Per::channel;
+  q.block = block;
+  q.symmetric = !asymmetric;
+  return q;
+}
+
+PruneForm CompressFlags::prune_of() const {
+  PruneForm p;
+  if (sparsity >= 0) p.sparsity = sparsity;
+  if (threshold >= 0) p.threshold = threshold;
+  if (!nm.empty()) {
+    char* end = nullptr;
+    p.n = std::strtoll(nm.c_str(), &end, 10);
+    p.m = *end == ':' ? std::strtoll(end + 1, &end, 10) : 0;
+    if (*end != 0) throw errorf("--nm takes two numbers, such as 2:4").found(nm);
+  }
+  return p;
+}
+
+void CompressFlags::check_text_flags(const Recipe& r) const {
+  if (!max_ppl_loss.empty() && !search)
+    throw errorf("--max-ppl-loss belongs to --search").hint("add --search --calibrate TEXT");
+  if (search && calibrate.empty()) throw errorf("--search needs a text").hint("add --calibrate TEXT");
+  if (calibration_tokens != 0 && calibrate.empty())
+    throw errorf("--calibration-tokens belongs to --calibrate").hint("add --calibrate TEXT");
+  if (calibrate.empty()) return;
+  const auto rounds = [](const RecipeRule& rule) {
+    return rule.form.integers || (rule.form.palette && rule.form.palette->vector == 1);
+  };
+  if (std::none_of(r.rules.begin(), r.rules.end(), rounds))
+    throw errorf("--calibrate rounds better, and nothing here is rounded value by value")
+        .hint(
+            "add --palettize or --quantize and leave out --vector and --decompress, or leave out "
+            "--calibrate");
+}
+
+CompressBundleOptions CompressFlags::options_of(const std::string& input, const Common& common) const {
+  CompressBundleOptions out;
+  out.compress.recipe = recipe_of();
+  check_text_flags(out.compress.recipe);
+  out.compress.threads = common.threads;
+  out.tool = std::string("anemone ") + kVersion;
+  if (!calibrate.empty()) {
+    if (!is_bundle(input))
+      throw errorf("calibration runs a model on a text, and this is no bundle")
+          .at(input)
+          .hint("leave out --calibrate");
+    out.calibration = calibrate.ends_with(".npy") ? read_ids(calibrate) : text_ids(input, calibrate);
+    if (calibration_tokens != 0) out.calibration_tokens = calibration_tokens;
+  }
+  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
+    out.compress.progress = [](int64_t done, int64_t total, const std::string& what) {
+      fmt::print(stderr, "\r\x1b[K{:3}%  {}{}", 100 * done / total, what, done == total ? "\r\x1b[K" : "");
+      std::fflush(stderr);
+      return true;
+    };
+  return out;
+}
+
+CompressReport CompressFlags::run(const std::string& input, const std::string& output, bool overwrite,
+                                  const Common& common) const {
+  CompressBundleOptions options = options_of(input, common);
+  options.compress.overwrite = overwrite;
+  if (search) return run_search(input, output, options, common);
+  return is_bundle(input) ? compress_bundle(input, output, options)
+                          : compress_package(input, output, options.compress);
+}
+
+CompressReport CompressFlags::run_search(const std::string& input, const std::string& output,
+                                         CompressBundleOptions& options, const Common& common) const {
+  if (std::filesystem::exists(output) && !options.compress.overwrite)
+    throw Error("is there already").at(output).hint("give another name, or --overwrite");
+  expect_perplexity(input);
+  SearchOptions s;
+  s.ids = options.calibration;
+  s.max_loss = share(max_ppl_loss.empty() ? "2%" : max_ppl_loss);
+  s.perplexity = [&](const std::filesystem::path& bundle, std::span<const int32_t> ids) {
+    return perplexity(Bundle::open(bundle, cpu_backend({.threads = common.threads})), ids, {}).value();
+  };
+  s.compress = options;
+  if (!common.quiet && !common.json)
+    s.told = [](int run, double value, uint64_t bytes) {
+      fmt::print("run {}: perplexity {:.3f}{}\n", run, value, bytes ? ", " + size_text(bytes) : " as it is");
+      std::fflush(stdout);
+    };
+  const SearchResult found = search_bits(input, output, s);
+  options.compress.recipe = found.recipe;
+  options.calibration = found.calibration;
+  CompressReport report = compress_bundle(input, output, options);
+  if (!common.quiet && !common.json)
+    fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {} runs\n\n", found.perplexity_before,
+               found.perplexity_after, 100 * (found.perplexity_after / found.perplexity_before - 1),
+               found.runs);
+  return report;
+}
+
+void print_report(const CompressReport& report, const Common& common) {
+  if (report.again > 0 && !common.quiet)
+    fmt::print(stderr, "note: {} weight{} already quantized: compressing the fp16 original would lose less\n",
+               report.again, report.again == 1 ? " was" : "s were");
+  if (common.json)
+    fmt::print("{}\n", report_json(report));
+  else if (!common.quiet)
+    print_tables(report, common.verbose);
 }
 
 }  // namespace anemone::cli

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "compress/compress.h"
+#include "convert/compress_bundle.h"
 
 namespace anemone::cli {
 
@@ -21,18 +21,28 @@ struct CompressFlags {
   void declare(Options& o);
   // One of the flags that name a form was given.
   bool any() const;
+  // They need the model's activations: a bundle that can be run.
+  bool run_model() const { return search || !calibrate.empty(); }
   Recipe recipe_of() const;
   // Error, saying what would work, where --calibrate or --search do not go with the other flags.
   void check_text_flags(const Recipe& recipe) const;
   // Everything but where the result goes; `input` is the bundle whose tokenizer reads the text.
-  CompressOptions options_of(const std::string& input, const Common& common) const;
+  CompressBundleOptions options_of(const std::string& input, const Common& common) const;
   // Searches for bits where that is asked for, and compresses.
   CompressReport run(const std::string& input, const std::string& output, bool overwrite,
                      const Common& common) const;
+
+ private:
+  bool prunes() const;
+  Recipe recipe_file() const;
+  PaletteForm palette_of() const;
+  IntegerForm integers_of() const;
+  PruneForm prune_of() const;
+  CompressReport run_search(const std::string& input, const std::string& output,
+                            CompressBundleOptions& options, const Common& common) const;
 };
 
-// The table of weights, the total and the warnings.
-void print_report(const CompressReport& report, bool all_rows);
-std::string report_json(const CompressReport& report);
+// The table of weights, the total and the warnings, or JSON; on stderr what the user should know.
+void print_report(const CompressReport& report, const Common& common);
 
 }  // namespace anemone::cli

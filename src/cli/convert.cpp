@@ -181,36 +181,45 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   fmt::print("{}\n", functions_text(info));
 }
 
-// Converts in fp16, unless another precision was asked for, and compresses what came out.
-int run_compressed(const Args& args, const Common& common) {
+void print_notes(const ConvertReport& report, const Common& common) {
+  if (common.json || common.quiet) return;
+  for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
+}
+
+// Activations come from running the whole model, and what runs is a bundle. So it is written first as it is, beside the
+// output, and compressed from there.
+int run_calibrated(const Args& args, const ConvertOptions& options, const Common& common) {
   if (std::filesystem::exists(args.output) && !args.overwrite)
     throw Error("is there already").at(args.output).hint("give another name, or --overwrite");
   check_output(args.model, args.output, args.overwrite, {kBundleFile});
   const StagedOutput place(args.output + ".fp16", true);  // never committed, so removed
-  ConvertOptions options = options_of(args, common);
-  if (args.precision.empty()) options.precision = Precision::fp16;
   const ConvertReport converted = convert(args.model, place.path(), options);
-  const CompressReport report = args.compress.run(place.path().string(), args.output, args.overwrite, common);
-  if (common.json)
-    fmt::print("{}\n", report_json(report));
-  else if (!common.quiet)
-    print_report(report, common.verbose);
-  if (!common.json && !common.quiet)
-    for (const std::string& note : converted.notes) fmt::print(stderr, "note: {}\n", note);
+  print_report(args.compress.run(place.path().string(), args.output, args.overwrite, common), common);
+  print_notes(converted, common);
   return 0;
 }
 
 int run_convert(const Args& args, const Common& common) {
-  if (args.compress.any()) return run_compressed(args, common);
   const auto start = std::chrono::steady_clock::now();
-  const ConvertReport report = convert(args.model, args.output, options_of(args, common));
+  ConvertOptions options = options_of(args, common);
+  if (args.compress.any()) {
+    if (args.precision.empty()) options.precision = Precision::fp16;  // the best there is to compress
+    options.recipe = args.compress.recipe_of();
+    args.compress.check_text_flags(*options.recipe);
+    if (args.compress.run_model()) {
+      options.recipe.reset();
+      return run_calibrated(args, options, common);
+    }
+  }
+  const ConvertReport report = convert(args.model, args.output, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (common.json)
+  if (report.compressed)
+    print_report(*report.compressed, common);
+  else if (common.json)
     print_json(args, report, seconds);
   else if (!common.quiet)
     print_table(args, report, seconds);
-  if (!common.json && !common.quiet)
-    for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
+  print_notes(report, common);
   return 0;
 }
 

@@ -7,8 +7,6 @@
 
 namespace anemone::cli {
 
-bool is_bundle(const std::filesystem::path& path) { return std::filesystem::exists(path / kBundleFile); }
-
 std::vector<int32_t> read_ids(const std::filesystem::path& path) {
   const Array array = read_npy(path);
   std::vector<int32_t> out;

@@ -12,8 +12,6 @@
 
 namespace anemone::cli {
 
-bool is_bundle(const std::filesystem::path& path);
-
 // Whole numbers from an .npy file of any shape. Error when there are none.
 std::vector<int32_t> read_ids(const std::filesystem::path& path);
 

@@ -1,23 +1,16 @@
 #include "cli/package_argument.h"
 
-#include <filesystem>
-#include <set>
-
 #include "anemone/package.h"
 #include "base/error.h"
 #include "bundle/bundle_info.h"
 
 namespace anemone::cli {
 
-namespace fs = std::filesystem;
-
 std::shared_ptr<const Package> package_argument(const std::string& path) {
-  std::error_code error;
-  if (!fs::exists(fs::path(path) / kBundleFile, error)) return open_package(path);
+  if (!is_bundle(path)) return open_package(path);
   std::string names;
-  std::set<std::string> seen;
-  for (const Stage& stage : BundleInfo::read(path).stages)
-    if (seen.insert(stage.package).second) names += (names.empty() ? "" : ", ") + stage.package;
+  for (const std::string& name : BundleInfo::read(path).packages())
+    names += (names.empty() ? "" : ", ") + name;
   throw errorf("this is a bundle of several packages").at(path).hint("name one of them: " + names);
 }
 

@@ -24,10 +24,10 @@ struct Args {
   bool matrix = false;
 };
 
-std::vector<StoredForm> forms_of(const std::string& text) {
-  std::vector<StoredForm> out;
+std::vector<WeightPrecision> precisions_of(const std::string& text) {
+  std::vector<WeightPrecision> out;
   std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) out.push_back(StoredForm::parse(part));
+  for (std::string part; std::getline(in, part, ',');) out.push_back(WeightPrecision::parse(part));
   return out;
 }
 
@@ -64,18 +64,18 @@ void print_model(const PlanSource& source, const Planner& planner) {
              m.vocab, m.generates() && m.vocabulary_head().tied ? " (tied)" : "");
 }
 
-void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<StoredForm>& forms) {
+void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<WeightPrecision>& precisions) {
   const Chip& chip = *o.target.chip;
   fmt::print("Sizes, and speed predicted for {} at context {}\n", chip.name, o.context);
   fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", "precision", "layers", "head", "packages",
              "bundle", "memory", "calls", "tok/s");
-  for (const StoredForm& form : forms) {
-    o.form = form;
+  for (const WeightPrecision& precision : precisions) {
+    o.precision = precision;
     const ModelPlan p = planner.plan(o);
-    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", form.name(), size_text(p.layer_weights),
-               size_text(p.head_weights), size_text(p.package_bytes), size_text(p.bundle_bytes),
-               size_text(p.memory_bytes), fmt::format("{}+{}", p.shards.layers.size(), p.shards.heads.size()),
-               range_text(p));
+    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", precision.name(),
+               size_text(p.layer_weights), size_text(p.head_weights), size_text(p.package_bytes),
+               size_text(p.bundle_bytes), size_text(p.memory_bytes),
+               fmt::format("{}+{}", p.shards.layers.size(), p.shards.heads.size()), range_text(p));
   }
   fmt::print("\n");
 }
@@ -84,11 +84,11 @@ void print_parts(const ModelPlan& p, const Model& m) {
   const Chip& chip = *p.options.target.chip;
   const CostConstants& c = calibration().constants;
   const bool slice = p.options.kv_write == lower::KvWrite::slice;
-  fmt::print("A token's time at {}: {:.1f} ms\n", p.options.form.name(), p.cost.total_ms());
-  fmt::print("  weights  {:>8.2f} ms   {} read at {} GB/s ({}{}){}\n", p.cost.weights_ms,
-             size_text(p.read_bytes), chip.weight_read.mid(),
-             chip.weight_read.measured ? "measured: " : "assumed: ", chip.weight_read.origin,
-             p.options.form.efficiency() < 1 ? fmt::format(" x {}", p.options.form.efficiency()) : "");
+  fmt::print("A token's time at {}: {:.1f} ms\n", p.options.precision.name(), p.cost.total_ms());
+  fmt::print(
+      "  weights  {:>8.2f} ms   {} read at {} GB/s ({}{}){}\n", p.cost.weights_ms, size_text(p.read_bytes),
+      chip.weight_read.mid(), chip.weight_read.measured ? "measured: " : "assumed: ", chip.weight_read.origin,
+      p.options.precision.efficiency() < 1 ? fmt::format(" x {}", p.options.precision.efficiency()) : "");
   fmt::print("  cache    {:>8.2f} ms   {} {} at {:.1f} GB/s (fitted)\n", p.cost.kv_ms, size_text(p.kv_bytes),
              slice ? "read once" : "read and rewritten through the mask", c.activation_gbps);
   fmt::print("  calls    {:>8.2f} ms   {} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
@@ -145,7 +145,7 @@ void print_fit(const ModelPlan& p) {
   if (!p.fit.context)
     fmt::print("  note: attention over more than {} rows leaves the {}'s engine\n", longest_context(chip),
                chip.name);
-  if (p.options.form.bits < 4)
+  if (p.options.precision.bits < 4)
     fmt::print("  note: two bits a weight spoil most models that were not trained for them\n");
   fmt::print("\n");
 }
@@ -164,16 +164,17 @@ void print_honesty(const ModelPlan& p) {
         "times slower there.\n");
 }
 
-void print_matrix(const Planner& planner, ModelPlanOptions o, const std::vector<StoredForm>& forms) {
+void print_matrix(const Planner& planner, ModelPlanOptions o,
+                  const std::vector<WeightPrecision>& precisions) {
   fmt::print("Predicted tok/s at context {} (±25%, ±40% where the read rate is assumed: *)\n", o.context);
   fmt::print("  {:<10} {:>5}", "chip", "GB/s");
-  for (const StoredForm& form : forms) fmt::print(" {:>9}", form.name());
+  for (const WeightPrecision& precision : precisions) fmt::print(" {:>9}", precision.name());
   fmt::print("\n");
   for (const Chip& chip : all_chips()) {
     o.target = find_target(chip.id);
     fmt::print("  {:<10} {:>4.0f}{}", chip.id, chip.weight_read.mid(), chip.weight_read.measured ? " " : "*");
-    for (const StoredForm& form : forms) {
-      o.form = form;
+    for (const WeightPrecision& precision : precisions) {
+      o.precision = precision;
       const ModelPlan p = planner.plan(o);
       fmt::print(" {:>9}", p.fit.smallest_gb ? number(p.tokens_per_second()) : "too big");
     }
@@ -183,7 +184,7 @@ void print_matrix(const Planner& planner, ModelPlanOptions o, const std::vector<
 }
 
 nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, ModelPlanOptions o,
-                              const std::vector<StoredForm>& forms, bool matrix) {
+                              const std::vector<WeightPrecision>& precisions, bool matrix) {
   nlohmann::ordered_json out = {{"model", model_json(source, planner)},
                                 {"plans", nlohmann::ordered_json::array()}};
   std::vector<Target> targets = {o.target};
@@ -192,9 +193,9 @@ nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, 
     for (const Chip& chip : all_chips()) targets.push_back(find_target(chip.id));
   }
   for (const Target& target : targets)
-    for (const StoredForm& form : forms) {
+    for (const WeightPrecision& precision : precisions) {
       o.target = target;
-      o.form = form;
+      o.precision = precision;
       out["plans"].push_back(plan_json(planner.plan(o)));
     }
   out["calibration"] = calibration_json();
@@ -216,15 +217,15 @@ void expect_sizes_alone(const Args& args, const Model& model) {
 
 // What a model that sees a text whole weighs.
 void print_text_model(const PlanSource& source, const Planner& planner, ModelPlanOptions o,
-                      const std::vector<StoredForm>& forms) {
+                      const std::vector<WeightPrecision>& precisions) {
   print_model(source, planner);
   fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", "precision", "layers", "packages", "bundle",
              "memory", "calls");
   const ModelPlan plan = planner.plan(o);
-  for (const StoredForm& form : forms) {
-    o.form = form;
+  for (const WeightPrecision& precision : precisions) {
+    o.precision = precision;
     const ModelPlan p = planner.plan(o);
-    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", form.name(), size_text(p.layer_weights),
+    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", precision.name(), size_text(p.layer_weights),
                size_text(p.package_bytes), size_text(p.bundle_bytes), size_text(p.memory_bytes), p.calls());
   }
   fmt::print("\n");
@@ -241,9 +242,9 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
 
 int run_plan(const Args& args, const Common& common) {
   ModelPlanOptions o = options_of(args);
-  std::vector<StoredForm> forms = forms_of(args.precision);
-  o.form = forms.empty() ? StoredForm{} : forms.front();
-  if (forms.empty()) forms.assign(all_forms().begin(), all_forms().end());
+  std::vector<WeightPrecision> precisions = precisions_of(args.precision);
+  o.precision = precisions.empty() ? WeightPrecision{} : precisions.front();
+  if (precisions.empty()) precisions.assign(all_precisions().begin(), all_precisions().end());
   if (args.model.empty() && args.html.empty())
     throw errorf("a model is missing")
         .hint("name a checkpoint, a config.json or a known model such as qwen3-0.6b");
@@ -258,20 +259,20 @@ int run_plan(const Args& args, const Common& common) {
   if (!source.model.generates()) o.context = text_lengths(source.model).back();
   if (!args.html.empty()) write_plan_page(args.html, &planner, o);
   if (common.json) {
-    fmt::print("{}\n", json_text(report(source, planner, o, forms, args.matrix), 2));
+    fmt::print("{}\n", json_text(report(source, planner, o, precisions, args.matrix), 2));
     return 0;
   }
   if (common.quiet) return 0;
   if (!planner.model().generates()) {
-    print_text_model(source, planner, o, forms);
+    print_text_model(source, planner, o, precisions);
     return 0;
   }
   print_model(source, planner);
   const ModelPlan plan = planner.plan(o);
   if (args.matrix) {
-    print_matrix(planner, o, forms);
+    print_matrix(planner, o, precisions);
   } else {
-    print_sizes(planner, o, forms);
+    print_sizes(planner, o, precisions);
     print_parts(plan, planner.model());
     print_contexts(planner, o);
     print_shards(planner, o);

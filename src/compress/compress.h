@@ -1,9 +1,9 @@
-// Compress: a package or a bundle with its weights in another form.
+// Compress: a package with its weights in another form.
 //     Recipe recipe;  recipe.rules.push_back({.form = …});
-//     CompressReport r = compress("in.mlpackage", "out.mlpackage", {.recipe = recipe});
+//     CompressReport r = compress_package("in.mlpackage", "out.mlpackage", {.recipe = recipe});
 // Weights flow: a first pass fits tables and scales, a second one makes codes while the package is written, on
 // all cores, a few rows at a time. The output is staged and appears when it is whole. What a form costs is
-// measured on the written file, decoded as any reader would.
+// measured on the written file, decoded as any reader would. Bundles: convert/compress_bundle.h.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,18 @@
 #include <string>
 #include <vector>
 
-#include "compress/advice.h"
 #include "compress/recipe.h"
 
 namespace anemone {
 
+// Called with weights done and weights in all of a package, and its name; false cancels.
+using CompressProgress = std::function<bool(int64_t done, int64_t total, const std::string& package)>;
+
 struct CompressOptions {
   Recipe recipe;
-  // Bundles: the ids of a text. Tables are fitted to the model's activations on it, and rounding errors made up
-  // for, where that loses less on a quarter of the tokens that is kept aside. Empty: without.
-  std::vector<int32_t> calibration;
-  int64_t calibration_tokens = 2048;  // at most
   int threads = 0;
   bool overwrite = false;
-  std::string tool = "anemone";
-  // Called with weights done and weights in all; false cancels.
-  std::function<bool(int64_t done, int64_t total, const std::string& what)> progress;
+  CompressProgress progress;
 };
 
 struct CompressReport {
@@ -59,8 +55,7 @@ struct CompressReport {
   double sqnr_db() const;
 };
 
-// `in`: a package, or a folder with bundle.json.
-CompressReport compress(const std::filesystem::path& in, const std::filesystem::path& out,
-                        const CompressOptions& options);
+CompressReport compress_package(const std::filesystem::path& in, const std::filesystem::path& out,
+                                const CompressOptions& options);
 
 }  // namespace anemone

@@ -5,6 +5,8 @@
 // A weight that several functions use is found once.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 namespace anemone {
 
 class FunctionInfo;
+class ThreadPool;
 
 struct FoundUse {
   std::string function, value;
@@ -37,9 +40,18 @@ class FoundWeights {
 
  private:
   void add(const Function& function, const FunctionInfo& info);
+  void add_parts(FoundWeight& found, const Value& value);
+  const void* origin(const Constant& c, const std::string& value);
 
   std::vector<std::unique_ptr<FunctionInfo>> infos_;
+  std::map<std::string, std::vector<const Constant*>> in_place_;  // by the value that they are part of
   std::vector<FoundWeight> weights_;
 };
+
+// Every constant that operations hold, in all functions.
+void for_each_constant(const Program& program, const std::function<void(const Constant&)>& visit);
+
+// Lets weights that are not written yet make their first pass, so that they can be read.
+void prepare_sources(const Program& program, ThreadPool& pool);
 
 }  // namespace anemone

@@ -10,6 +10,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace anemone {
@@ -48,5 +52,11 @@ class Hessian {
   std::vector<int32_t> order_;
   std::vector<float> factor_;
 };
+
+// By the name of the input.
+using Hessians = std::map<std::string, std::shared_ptr<Hessian>>;
+// Gives the Hessians, with all pairs, of inputs with so many channels. Whoever can run the model makes these
+// (convert/activations.h).
+using Statistics = std::function<Hessians(const std::map<std::string, int64_t>& inputs)>;
 
 }  // namespace anemone

@@ -140,6 +140,8 @@ class IntegerFit {
   }
   static void round(const float* v, int64_t count, float inverse, float least, float most, int zero,
                     uint8_t* out) {
+    if (zero == 0 && least == -127 && most == 127)
+      return quantize_int8(v, count, inverse, reinterpret_cast<int8_t*>(out));
     for (int64_t i = 0; i < count; ++i) {
       const float rounded = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
       out[i] = static_cast<uint8_t>(static_cast<int32_t>(rounded) + zero);
@@ -163,8 +165,9 @@ class IntegerFit {
     const double span = form_.symmetric ? 2 * std::max(high, -low) : high - low;
     if (form_.symmetric) {
       const int zero = dtype_is_signed(form_.dtype) ? 0 : high_ / 2;
+      if (!searches()) return {{int8_scale(std::max(r.high, -r.low), values_.half()), zero}};
       out.push_back({stored_scale(span / (high_ - low_)), zero});
-      for (int k = 1; searches() && k <= kShrinks; ++k)
+      for (int k = 1; k <= kShrinks; ++k)
         out.push_back({stored_scale(span * (1 - kShrink * k) / (high_ - low_)), zero});
       return out;
     }

@@ -7,10 +7,10 @@ namespace anemone {
 
 WeightValues::WeightValues(const Weight& weight)
     : stored_(weight.stored), file_(weight.file), half_(weight.half()), size_(weight.type.size()) {
-  const StoredTensor::Form form = stored_->form();
-  if (half_ && form.dtype == DType::fp16 && form.data && !form.scale && !form.lut &&
-      reinterpret_cast<uintptr_t>(form.data) % 2 == 0)
-    plain_ = reinterpret_cast<const uint16_t*>(form.data);
+  const StoredTensor::Layout layout = stored_->layout();
+  if (half_ && layout.dtype == DType::fp16 && layout.data && !layout.scale && !layout.lut &&
+      reinterpret_cast<uintptr_t>(layout.data) % 2 == 0)
+    plain_ = reinterpret_cast<const uint16_t*>(layout.data);
 }
 
 const uint16_t* WeightValues::halves(int64_t begin, int64_t end, std::vector<uint16_t>& room) const {

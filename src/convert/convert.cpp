@@ -12,6 +12,7 @@
 #include "bundle/embedding.h"
 #include "bundle/files.h"
 #include "bundle/writer.h"
+#include "compress/compressed_program.h"
 #include "convert/request.h"
 #include "convert/residual.h"
 #include "convert/rope_tables.h"
@@ -42,10 +43,12 @@ class Converter {
         model_(describe(checkpoint_)),
         pool_(options.threads),
         weights_(checkpoint_, options.precision) {
-    if (options.progress) weights_.on_part = [this](uint64_t bytes) { advance(bytes); };
+    // Weights that get other forms are read several times: then what is read says nothing of what is done.
+    if (options.progress) weights_.on_part = [this](uint64_t bytes) { advance(options_.recipe ? 0 : bytes); };
   }
 
   ConvertReport run(const fs::path& bundle) {
+    if (options_.recipe) check_recipe(*options_.recipe);
     check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
     request_ = make_request(model_, options_);
     report_.notes = request_.notes;
@@ -56,7 +59,7 @@ class Converter {
     check_disk(staged.target().parent_path());
     choose_residual_scale();
     staged.make_folder();
-    describe_bundle();
+    fill_info();
     BundleWriter writer(staged.path(), pool_);
     for (const Planned& table : tables_) write_table(writer, table);
     for (const StagePlan& plan : stages_) write_stage(writer, plan);
@@ -64,6 +67,7 @@ class Converter {
     check_tokenizer();
     writer.finish(report_.info);
     for (const BundleFile& f : report_.info.files) report_.bytes += f.bytes;
+    if (report_.compressed) sum_up_compressed(writer.folder());
     staged.commit();
     return std::move(report_);
   }
@@ -137,6 +141,15 @@ class Converter {
           .expected(fmt::format("{:.1f} MB", static_cast<double>(need) / 1e6));
   }
 
+  void sum_up_compressed(const fs::path& folder) {
+    CompressReport& c = *report_.compressed;
+    c.bytes_before = c.bytes_after = folder_bytes(folder);
+    for (const CompressReport::Row& row : c.rows) {
+      c.bytes_before += row.bytes_before;
+      c.bytes_before -= row.bytes_after;
+    }
+  }
+
   void choose_residual_scale() {
     if (options_.residual_scale) {
       residual_scale_ = *options_.residual_scale;
@@ -149,7 +162,7 @@ class Converter {
                     choice.largest, choice.layer, choice.scale));
   }
 
-  void describe_bundle() {
+  void fill_info() {
     BundleInfo& b = report_.info;
     b.kind = request_.kind;
     b.tool = options_.tool;
@@ -167,7 +180,7 @@ class Converter {
     b.head_dim = sizes.head_dim;
     b.vocab = model_.vocab;
     b.model_context = model_.context;
-    b.precision = precision_name(options_.precision);
+    b.precision = options_.recipe ? options_.recipe->text() : precision_name(options_.precision);
     if (request_.kind == BundleKind::generate) {
       b.kv = request_.kv == lower::KvKind::state    ? "state"
              : request_.kv == lower::KvKind::packed ? "packed"
@@ -206,8 +219,14 @@ class Converter {
   // A file is whole: the figures are exact again.
   void step(uint64_t bytes) {
     whole_files_ += bytes;
-    done_ = whole_files_;
-    if (options_.progress && !options_.progress(done_, total_, current_)) throw errorf("cancelled");
+    if (!step_to(whole_files_)) throw errorf("cancelled");
+  }
+
+  // False: cancelled.
+  bool step_to(uint64_t done) {
+    const std::lock_guard lock(progress_mutex_);
+    done_ = done;
+    return !options_.progress || options_.progress(done_, total_, current_);
   }
 
   void write_table(BundleWriter& writer, const Planned& planned) {
@@ -227,11 +246,28 @@ class Converter {
     artifact.notes["anemone.tool"] = options_.tool;
     artifact.notes["anemone.source"] = checkpoint_.path().filename().string();
     current_ = plan.package + ".mlpackage";
-    const WriteReport written = writer.add(artifact);
+    const WriteReport written =
+        options_.recipe ? add_compressed(writer, artifact, plan) : writer.add(artifact);
     report_.rows.push_back({artifact.stage.package, plan.holds, plan.bytes, written.weight_bytes});
     if (options_.embedding_in_head && plan.has_rows()) note_rows(artifact.stage, written);
     report_.info.stages.push_back(std::move(artifact.stage));
     step(plan.bytes);
+  }
+
+  WriteReport add_compressed(BundleWriter& writer, Artifact& artifact, const StagePlan& plan) {
+    const Program plain = std::move(artifact.program);
+    // Fitting takes nearly all of the time; what is left of the package's share is for writing.
+    const auto progress = [&](int64_t done, int64_t total, const std::string&) {
+      return step_to(whole_files_ +
+                     plan.bytes / 10 * 9 / static_cast<uint64_t>(total) * static_cast<uint64_t>(done));
+    };
+    const CompressedProgram compressed(plain, artifact.name, *options_.recipe, pool_, {}, progress);
+    artifact.program = compressed.rewritten();
+    artifact.notes[kCompressNote] = options_.recipe->text();
+    const WriteReport written = writer.add(artifact);
+    if (!report_.compressed) report_.compressed.emplace();
+    compressed.report(writer.folder() / artifact.stage.package, *report_.compressed);
+    return written;
   }
 
   // Where the rows of the head lie in the package that was just written: they are the embedding.

@@ -1,7 +1,8 @@
 // Convert: the road from a checkpoint to a bundle.
 //     ConvertReport r = convert("model.gguf", "bundle", {.context = {2048}});
-// It calls the others in order (describe, lower, write) and owns nothing else. Memory stays bounded: weights
-// flow from the mapped checkpoint through a few rows per core into the packages.
+// It calls the others in order (describe, lower, compress, write) and owns nothing else. Memory stays bounded: weights
+// flow from the mapped checkpoint through a few rows per core into the packages, also where a recipe gives them fewer
+// bits: tables are fitted when a package was lowered, codes are made while it is written.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "bundle/bundle_info.h"
+#include "compress/compress.h"
 #include "convert/weights.h"
 #include "lower/functions.h"
 
@@ -23,6 +25,8 @@ struct ConvertOptions {
   std::optional<lower::KvKind> kv;        // empty: packed for iPhones and iPads, else state
   lower::KvWrite kv_write = lower::KvWrite::mask;
   Precision precision = Precision::int8;
+  // What becomes of each weight, as compress_bundle() would do it to a bundle of that precision.
+  std::optional<Recipe> recipe;
   bool whole = false;  // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;
@@ -49,6 +53,8 @@ struct ConvertReport {
   std::vector<Row> rows;
   BundleInfo info;
   uint64_t bytes = 0;
+  std::optional<CompressReport>
+      compressed;                  // with a recipe; `before` is what convert() would write without it
   std::vector<std::string> notes;  // what the user should know, a sentence each
 };
 

@@ -54,6 +54,9 @@ class Request {
     check_head_rows();
     check_ranges();
     if (o_.embedding_in_head) check_tied();
+    if (o_.embedding_in_head && o_.recipe)
+      throw errorf("the bundle's embedding is its head, whose rows must stay as they are")
+          .hint("convert without --embedding head, or without compression");
     for (const int64_t context : r_.contexts) {
       if (context < 2 || context > kMostContext)
         throw errorf("the context must be 2 to {}", kMostContext).found(fmt::format("{}", context));

@@ -1,6 +1,7 @@
 #include "convert/weights.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -52,6 +53,7 @@ class HalfSource : public WeightSource {
       : rows_(std::move(rows)), type_(Type::tensor(DType::fp16, {rows_.rows(), rows_.columns(), 1, 1})) {}
 
   const Type& type() const override { return type_; }
+  int64_t row_step() const override { return 1; }
   void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
     std::vector<float> tile;
     auto* to = reinterpret_cast<uint16_t*>(out.data());
@@ -102,8 +104,9 @@ class Int8Rows {
     std::vector<float> tile;
     const int64_t columns = rows_.columns();
     for_tiles(begin, end, tile, [&](int64_t row, const float* values) {
-      float& scale = scales_[per_channel() ? static_cast<size_t>(row) : 0];
-      if (per_channel()) scale = scale_for(largest_magnitude(values, columns));
+      std::atomic<float>& known = scales_[per_channel() ? static_cast<size_t>(row) : 0];
+      const float scale = per_channel() ? scale_for(largest_magnitude(values, columns)) : known.load();
+      if (per_channel()) known = scale;
       quantize_int8(values, columns, 1.0f / scale, to);
       to += columns;
     });
@@ -112,7 +115,7 @@ class Int8Rows {
 
   // Found before where the row was quantised already.
   float scale(int64_t row) {
-    float& found = scales_[static_cast<size_t>(row)];
+    std::atomic<float>& found = scales_[static_cast<size_t>(row)];
     if (found == 0) {
       std::vector<float> values;
       rows_.read(row, row + 1, values);
@@ -143,7 +146,8 @@ class Int8Rows {
   }
 
   Rows rows_;
-  std::vector<float> scales_;  // 0: not known yet
+  // 0: not known yet. Two readers may find the same one at once.
+  std::vector<std::atomic<float>> scales_;
 };
 
 class Int8Source : public WeightSource {
@@ -154,6 +158,7 @@ class Int8Source : public WeightSource {
 
   const Type& type() const override { return type_; }
   void prepare(ThreadPool& pool) override { shared_->prepare(pool); }
+  int64_t row_step() const override { return 1; }
   void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
     shared_->quantize(begin, end, reinterpret_cast<int8_t*>(out.data()));
   }
@@ -171,6 +176,7 @@ class ScaleSource : public WeightSource {
   const Type& type() const override { return type_; }
   void prepare(ThreadPool& pool) override { shared_->prepare(pool); }
   bool late() const override { return true; }
+  int64_t row_step() const override { return 1; }
   void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
     for (int64_t r = begin; r < end; ++r) {
       const uint16_t h = half_from_float(shared_->scale(r));

@@ -120,9 +120,9 @@ const void* FunctionInfo::dense(int id) const {
   if (!type.is_tensor() || type.dtype == DType::string) return nullptr;
   std::lock_guard lock(mutex_);
   const auto tensor = stored(id);
-  const StoredTensor::Form form = tensor->form();
-  const bool as_held = (form.dtype == DType::fp32 || form.dtype == DType::int32) && !form.scale;
-  if (as_held && form.data && reinterpret_cast<uintptr_t>(form.data) % 4 == 0) return form.data;
+  const StoredTensor::Layout layout = tensor->layout();
+  const bool as_held = (layout.dtype == DType::fp32 || layout.dtype == DType::int32) && !layout.scale;
+  if (as_held && layout.data && reinterpret_cast<uintptr_t>(layout.data) % 4 == 0) return layout.data;
   return type.size() <= kSmallElements ? decode(value(id), *tensor) : nullptr;
 }
 

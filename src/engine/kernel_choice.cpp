@@ -14,7 +14,7 @@ namespace {
 // A 1x1 convolution of a few positions, over the weight as it is stored.
 void run_conv1x1(const OpCall& c) {
   const StoredTensor& stored = *c.tiles("weight").stored();
-  const StoredTensor::Form form = stored.form();
+  const StoredTensor::Layout layout = stored.layout();
   const WeightKind kind = *weight_kind(&stored);
   const int64_t rows = stored.type().shape[0].size(), k = stored.type().shape[1].size();
   const int64_t positions = c.out_type().size() / rows;
@@ -36,10 +36,10 @@ void run_conv1x1(const OpCall& c) {
     for (int64_t r = begin; r < end; r += kRows) {
       const int64_t n = std::min(kRows, end - r);
       for (int64_t t = 0; t < positions; t += kMostVectors)
-        matvec(kind, form.data + r * k * bytes, n, k, x + t * k, std::min(kMostVectors, positions - t),
+        matvec(kind, layout.data + r * k * bytes, n, k, x + t * k, std::min(kMostVectors, positions - t),
                tile + t * kRows, kRows);
       for (int64_t i = 0; i < n; ++i) {
-        const float scale = form.scale ? form.scale[(r + i) / form.rows_per_scale] : 1.0f;
+        const float scale = layout.scale ? layout.scale[(r + i) / layout.rows_per_scale] : 1.0f;
         const float add = bias ? bias[r + i] : 0.0f;
         for (int64_t t = 0; t < positions; ++t)
           out[(r + i) * positions + t] = scale * tile[t * kRows + i] + add;
@@ -52,11 +52,11 @@ void run_conv1x1(const OpCall& c) {
 
 std::optional<WeightKind> weight_kind(const StoredTensor* stored) {
   if (!stored) return std::nullopt;
-  const StoredTensor::Form form = stored->form();
-  if (!form.data || form.offset || form.indices() || form.columns_per_scale > 0) return std::nullopt;
-  if (form.dtype == DType::fp16) return WeightKind::fp16;
-  if (form.dtype == DType::fp32) return WeightKind::fp32;
-  if (form.dtype == DType::int8) return WeightKind::int8;
+  const StoredTensor::Layout layout = stored->layout();
+  if (!layout.data || layout.offset || layout.indices() || layout.columns_per_scale > 0) return std::nullopt;
+  if (layout.dtype == DType::fp16) return WeightKind::fp16;
+  if (layout.dtype == DType::fp32) return WeightKind::fp32;
+  if (layout.dtype == DType::int8) return WeightKind::int8;
   return std::nullopt;
 }
 

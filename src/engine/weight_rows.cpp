@@ -16,22 +16,22 @@ constexpr float kUnsigned[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 1
 }  // namespace
 
 WeightRows::WeightRows(std::shared_ptr<const StoredTensor> stored, int64_t rows, int64_t k)
-    : stored_(std::move(stored)), form_(stored_->form()), rows_(rows), k_(k), kind_(find_kind()) {
-  if (kind_) end_ = form_.data + rows_ / form_.rows_per_index * k_ * weight_bits(*kind_) / 8;
+    : stored_(std::move(stored)), layout_(stored_->layout()), rows_(rows), k_(k), kind_(find_kind()) {
+  if (kind_) end_ = layout_.data + rows_ / layout_.rows_per_index * k_ * weight_bits(*kind_) / 8;
 }
 
 std::optional<WeightKind> WeightRows::find_kind() const {
-  if (!form_.data) return std::nullopt;
+  if (!layout_.data) return std::nullopt;
   // Rows of packed elements must begin with a byte.
   const auto packed = [&](WeightKind kind) {
     return k_ * weight_bits(kind) % 8 == 0 ? std::optional(kind) : std::nullopt;
   };
-  const bool table = form_.indices();
-  switch (form_.dtype) {
+  const bool table = layout_.indices();
+  switch (layout_.dtype) {
     case DType::fp32: return WeightKind::fp32;
     case DType::fp16: return WeightKind::fp16;
     case DType::int8:
-      return form_.offset && form_.columns_per_scale == 0 ? WeightKind::int8_shifted : WeightKind::int8;
+      return layout_.offset && layout_.columns_per_scale == 0 ? WeightKind::int8_shifted : WeightKind::int8;
     case DType::uint8: return table ? WeightKind::table8 : WeightKind::uint8_shifted;
     case DType::uint6: return table ? packed(WeightKind::table6) : std::nullopt;
     case DType::int4:
@@ -47,20 +47,20 @@ void WeightRows::prepare(int64_t first, int64_t count, Room& room) const {
   room.first = first;
   if (!kind_ || numbers()) return;
   const int64_t bits = weight_bits(*kind_), entries = int64_t{1} << bits, bytes = k_ * bits / 8;
-  const int64_t shared = form_.rows_per_index;
+  const int64_t shared = layout_.rows_per_index;
   for (int64_t i = 0; i < count; ++i)
-    room.rows[i].data = form_.data + (shared == 1 ? first + i : (first + i) / shared) * bytes;
-  if (form_.lut) {
+    room.rows[i].data = layout_.data + (shared == 1 ? first + i : (first + i) / shared) * bytes;
+  if (layout_.lut) {
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = first + i, table = row / shared / form_.rows_per_lut * shared + row % shared;
-      room.rows[i].beside = form_.lut + table * entries;
+      const int64_t row = first + i, table = row / shared / layout_.rows_per_lut * shared + row % shared;
+      room.rows[i].beside = layout_.lut + table * entries;
     }
-  } else if (form_.tables) {
-    const int64_t begin = first / form_.rows_per_lut, end = (first + count - 1) / form_.rows_per_lut + 1;
+  } else if (layout_.tables) {
+    const int64_t begin = first / layout_.rows_per_lut, end = (first + count - 1) / layout_.rows_per_lut + 1;
     room.tables.resize(static_cast<size_t>((end - begin) * entries));
-    form_.tables->read(begin * entries, end * entries, room.tables.data());
+    layout_.tables->read(begin * entries, end * entries, room.tables.data());
     for (int64_t i = 0; i < count; ++i)
-      room.rows[i].beside = room.tables.data() + ((first + i) / form_.rows_per_lut - begin) * entries;
+      room.rows[i].beside = room.tables.data() + ((first + i) / layout_.rows_per_lut - begin) * entries;
   } else {
     prepare_integers(first, count, room);
   }
@@ -68,12 +68,12 @@ void WeightRows::prepare(int64_t first, int64_t count, Room& room) const {
 
 // Integers less their row's offset; offsets of blocks are for widen().
 void WeightRows::prepare_integers(int64_t first, int64_t count, Room& room) const {
-  const bool offsets = form_.offset && form_.columns_per_scale == 0;
+  const bool offsets = layout_.offset && layout_.columns_per_scale == 0;
   const bool nibbles = *kind_ == WeightKind::table4;
-  const float* integers = form_.dtype == DType::int4 ? kSigned : kUnsigned;
+  const float* integers = layout_.dtype == DType::int4 ? kSigned : kUnsigned;
   if (nibbles && offsets) room.tables.resize(static_cast<size_t>(16 * count));
   for (int64_t i = 0; i < count; ++i) {
-    const float* offset = offsets ? form_.offset + (first + i) / form_.rows_per_scale : &kZero;
+    const float* offset = offsets ? layout_.offset + (first + i) / layout_.rows_per_scale : &kZero;
     room.rows[i].beside = nibbles ? integers : offset;
     if (!nibbles || !offsets) continue;
     float* table = room.tables.data() + 16 * i;
@@ -85,7 +85,7 @@ void WeightRows::prepare_integers(int64_t first, int64_t count, Room& room) cons
 void WeightRows::multiply(const Room& room, int64_t count, const float* x, int64_t vectors, float* out,
                           int64_t out_stride) const {
   if (numbers())
-    matvec(*kind_, form_.data + room.first * k_ * weight_bits(*kind_) / 8, count, k_, x, vectors, out,
+    matvec(*kind_, layout_.data + room.first * k_ * weight_bits(*kind_) / 8, count, k_, x, vectors, out,
            out_stride);
   else
     matvec(*kind_, room.rows, count, end_, k_, x, vectors, out, out_stride);
@@ -95,19 +95,19 @@ void WeightRows::widen(const Room& room, int64_t i, int64_t from, int64_t count,
   const int64_t row = room.first + i;
   if (!kind_) return stored_->read(row * k_ + from, row * k_ + from + count, out);
   const int64_t bits = weight_bits(*kind_);
-  const WeightRow whole = numbers() ? WeightRow{form_.data + row * k_ * bits / 8, nullptr} : room.rows[i];
+  const WeightRow whole = numbers() ? WeightRow{layout_.data + row * k_ * bits / 8, nullptr} : room.rows[i];
   anemone::widen(*kind_, {whole.data + from * bits / 8, whole.beside}, end_, count, out);
-  if (const int64_t block = form_.columns_per_scale; block > 0) {
-    const int64_t base = row / form_.rows_per_scale * (k_ / block);
-    shift_and_scale(out, from, count, block, form_.scale + base,
-                    form_.offset ? form_.offset + base : nullptr);
+  if (const int64_t block = layout_.columns_per_scale; block > 0) {
+    const int64_t base = row / layout_.rows_per_scale * (k_ / block);
+    shift_and_scale(out, from, count, block, layout_.scale + base,
+                    layout_.offset ? layout_.offset + base : nullptr);
   }
 }
 
 void WeightRows::fetch(int64_t row, int64_t from, int64_t count) const {
   if (!kind_ || row >= rows_) return;
   const int64_t bits = weight_bits(*kind_);
-  const std::byte* data = form_.data + (row / form_.rows_per_index * k_ + from) * bits / 8;
+  const std::byte* data = layout_.data + (row / layout_.rows_per_index * k_ + from) * bits / 8;
   for (int64_t i = 0; i < count * bits / 8; i += 64) __builtin_prefetch(data + i, 0, 2);
 }
 

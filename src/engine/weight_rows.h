@@ -29,10 +29,12 @@ class WeightRows {
 
   int64_t rows() const { return rows_; }
   // matvec takes the rows as they are; then, and where it says so, the scale of a row is left to the caller.
-  bool in_place() const { return kind_ && form_.columns_per_scale == 0; }
-  bool scaled() const { return in_place() && form_.scale; }
-  float scale(int64_t row) const { return form_.scale[row / form_.rows_per_scale]; }
-  const float* row_scales() const { return scaled() && form_.rows_per_scale == 1 ? form_.scale : nullptr; }
+  bool in_place() const { return kind_ && layout_.columns_per_scale == 0; }
+  bool scaled() const { return in_place() && layout_.scale; }
+  float scale(int64_t row) const { return layout_.scale[row / layout_.rows_per_scale]; }
+  const float* row_scales() const {
+    return scaled() && layout_.rows_per_scale == 1 ? layout_.scale : nullptr;
+  }
 
   void prepare(int64_t first, int64_t count, Room& room) const;
   // in_place(): the rows that were prepared times `vectors` of k floats.
@@ -50,7 +52,7 @@ class WeightRows {
   void prepare_integers(int64_t first, int64_t count, Room& room) const;
 
   std::shared_ptr<const StoredTensor> stored_;
-  StoredTensor::Form form_;
+  StoredTensor::Layout layout_;
   int64_t rows_, k_;
   std::optional<WeightKind> kind_;  // none: by read()
   const std::byte* end_ = nullptr;

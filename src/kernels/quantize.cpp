@@ -83,7 +83,10 @@ HWY_EXPORT(HalfExtent);
 HWY_EXPORT(QuantizeHalves);
 
 float int8_scale(float largest, bool as_half) noexcept {
-  if (!as_half) return largest > 0 ? largest / 127.0f : 1.0f;
+  if (!as_half) {
+    // Below 2^-126 the inverse would be infinite.
+    return largest > 0 ? std::max(largest / 127.0f, 0x1p-126f) : 1.0f;
+  }
   const float s = round_to_half(largest / 127.0f);
   if (127 * s > kHalfMax) return s - 0.5f;  // it was rounded up: the half before it
   return s > 0 ? s : largest > 0 ? 0x1p-24f : 1.0f;

@@ -35,13 +35,16 @@ struct Blob {
 // these. `prepare` is the first pass where one is needed (absmax, histogram, count) and fixes the type;
 // `rows` then gives ranges of rows (of the first dimension) whose ends are multiples of 8 or the last row,
 // from any thread. A `late` source gets its values from what other sources do in `rows` (scales, found while
-// the integers are made): it is asked after all of them.
+// the integers are made): the writer asks it after all of them.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
   virtual const Type& type() const = 0;
   virtual void prepare(ThreadPool&) {}
   virtual bool late() const { return false; }
+  // `rows` takes ranges whose ends are multiples of this. Rows of whole bytes can be asked for one by one, so that
+  // reading a range before the package is written (stored_constant) makes no more than it needs.
+  virtual int64_t row_step() const { return 8; }
   virtual void rows(int64_t begin, int64_t end, std::span<std::byte> out) const = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "mil/stored.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -101,10 +102,34 @@ class StoredBytes : public StoredTensor {
     }
   }
 
-  Form form() const override { return {.dtype = type().dtype, .data = bytes_.data()}; }
+  Layout layout() const override { return {.dtype = type().dtype, .data = bytes_.data()}; }
 
  private:
   std::span<const std::byte> bytes_;
+};
+
+// A constant that is not written yet: its source makes the rows that are asked for.
+class StoredSource : public StoredTensor {
+ public:
+  explicit StoredSource(std::shared_ptr<const WeightSource> source)
+      : StoredTensor(source->type()),
+        source_(std::move(source)),
+        rows_(type().rank() == 0 ? 1 : type().dim(0).size()) {}
+
+  void read(int64_t begin, int64_t end, void* out) const override {
+    if (begin == end) return;
+    const int64_t row = type().size() / rows_, step = source_->row_step();
+    const int64_t first = begin / row / step * step;
+    const int64_t last = std::min(rows_, ((end + row - 1) / row + step - 1) / step * step);
+    const Type made = Type::tensor(type().dtype, {(last - first) * row});
+    std::vector<std::byte> bytes(packed_bytes(made.size(), dtype_bits(made.dtype)));
+    source_->rows(first, last, bytes);
+    StoredBytes(made, bytes).read(begin - first * row, end - first * row, out);
+  }
+
+ private:
+  std::shared_ptr<const WeightSource> source_;
+  int64_t rows_;
 };
 
 class StoredDense : public StoredTensor {
@@ -116,7 +141,7 @@ class StoredDense : public StoredTensor {
     std::memcpy(out, data_ + begin * 4, static_cast<size_t>(end - begin) * 4);
   }
 
-  Form form() const override {
+  Layout layout() const override {
     return {.dtype = type().is_float() ? DType::fp32 : DType::int32, .data = data_};
   }
 
@@ -129,6 +154,8 @@ class StoredDense : public StoredTensor {
 std::unique_ptr<StoredTensor> stored_constant(const Constant& constant) {
   if (!constant.type.is_tensor() || constant.type.dtype == DType::string || !constant.type.fixed())
     throw errorf("a constant of type {} cannot be read as numbers", constant.type.text());
+  if (const auto* source = std::get_if<Constant::Source>(&constant.data))
+    return std::make_unique<StoredSource>(*source);
   const std::span<const std::byte> bytes = constant.bytes();
   const uint64_t need = packed_bytes(constant.type.size(), dtype_bits(constant.type.dtype));
   if (bytes.size() != need)

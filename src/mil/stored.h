@@ -31,10 +31,10 @@ class StoredTensor {
   // so many elements. With rows_per_index above 1 so many rows share one row of indices, each with a table of its
   // own: row / rows_per_index takes the place of `row`, and the table's number is that of the group times
   // rows_per_index, plus row % rows_per_index.
-  // Kernels that do not know a form use read(). Where the declared type is fp16, read() rounds each product
+  // Kernels that do not know a layout use read(). Where the declared type is fp16, read() rounds each product
   // to it, as coremltools does; a kernel that applies the scale to a sum is closer to the stored numbers than
   // that.
-  struct Form {
+  struct Layout {
     DType dtype = DType::none;        // of the packed elements; none: only read() is possible
     const std::byte* data = nullptr;  // packed, row-major
     const float* scale = nullptr;     // empty: 1
@@ -46,13 +46,13 @@ class StoredTensor {
     int64_t rows_per_lut = 1, rows_per_index = 1;
     bool indices() const { return lut || tables; }
   };
-  virtual Form form() const { return {}; }
+  virtual Layout layout() const { return {}; }
 
  private:
   Type type_;
 };
 
-// Over the bytes of a constant, which must outlive it: every dtype but string.
+// Over the bytes of a constant, which must outlive it, or over its source: every dtype but string.
 std::unique_ptr<StoredTensor> stored_constant(const Constant& constant);
 // Over dense 4-byte elements in memory (a computed value used where a weight may stand).
 std::unique_ptr<StoredTensor> stored_dense(const Type& type, const void* data);

@@ -9,12 +9,12 @@ namespace anemone {
 
 MaskBits::MaskBits(std::shared_ptr<const StoredTensor> mask, int64_t count_bits)
     : mask_(std::move(mask)), size_(count_bits) {
-  const StoredTensor::Form form = mask_->form();
+  const StoredTensor::Layout layout = mask_->layout();
   const int64_t have = mask_->type().size();
-  if (form.dtype == DType::uint1 && !form.indices() && !form.scale && have == size_) {
-    bits_ = form.data;
-  } else if (form.dtype == DType::uint8 && !form.indices() && !form.scale && have == (size_ + 7) / 8) {
-    bits_ = form.data;
+  if (layout.dtype == DType::uint1 && !layout.indices() && !layout.scale && have == size_) {
+    bits_ = layout.data;
+  } else if (layout.dtype == DType::uint8 && !layout.indices() && !layout.scale && have == (size_ + 7) / 8) {
+    bits_ = layout.data;
   } else {
     if (have != size_) throw errorf("a mask has {} bits", have).expected(fmt::format("{}", size_));
     packed_.resize(static_cast<size_t>((size_ + 7) / 8));
@@ -78,7 +78,7 @@ class StoredBits : public StoredTensor {
     for (int64_t i = begin; i < end; ++i)
       *o++ = (std::to_integer<int32_t>(bits_[static_cast<size_t>(i >> 3)]) >> (i & 7)) & 1;
   }
-  Form form() const override { return {.dtype = DType::uint1, .data = bits_.data()}; }
+  Layout layout() const override { return {.dtype = DType::uint1, .data = bits_.data()}; }
 
  private:
   std::vector<std::byte> bits_;

@@ -2,7 +2,7 @@
 //     const CostFit& c = calibration();
 //     TokenCost t = token_cost(work, chip, c.constants);       // ms, by parts
 // The form:  t = W / (rate · e)  +  f · KV / A  +  N · (floor + w · hidden)
-//     W     weight bytes read per token, `rate` the chip's weight-read figure, e the stored form's share of it
+//     W     weight bytes read per token, `rate` the chip's weight-read figure, e the precision's share of it
 //     KV    bytes of the cache at its compiled length; f = 1 when rows are written in place, 2 when a mask blends
 //     N     calls per token; floor: what an empty call costs on the chip; hidden: channels that cross a call
 // A and w are fitted, to relative errors; everything else is in the table of chips. No constant belongs to a model.
@@ -20,7 +20,7 @@ namespace anemone {
 // What one token asks of the device.
 struct TokenWork {
   double weight_bytes = 0;
-  double efficiency = 1;  // of the stored form
+  double efficiency = 1;  // that the weights' precision reaches
   double kv_bytes = 0;
   double kv_factor = 2;
   double calls = 0;

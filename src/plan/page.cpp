@@ -44,7 +44,7 @@ void add_layers(const Model& m, Json& out) {
 Json shape_json(const Planner& planner, const std::string& id) {
   const Model& m = planner.model();
   const ModelSizes sizes = sizes_of(m);
-  const StoredForm half = StoredForm::parse("fp16"), packed = StoredForm::parse("int8");
+  const WeightPrecision half = WeightPrecision::parse("fp16"), packed = WeightPrecision::parse("int8");
   Json out = {
       {"id", id},
       {"name", m.name.empty() ? m.family : m.name},
@@ -81,7 +81,7 @@ Json chip_json(const Chip& c) {
           {"mostContext", longest_context(c)}};
 }
 
-Json form_json(const StoredForm& f) {
+Json precision_json(const WeightPrecision& f) {
   const char* kinds[] = {"fp16", "int8", "int8-tensor", "palette"};
   return {{"name", f.name()},
           {"kind", kinds[static_cast<int>(f.kind)]},
@@ -96,11 +96,11 @@ Json page_data(const Planner* own, const ModelPlanOptions& o) {
   for (const Chip& chip : all_chips()) data["chips"].push_back(chip_json(chip));
   data["forms"] = Json::array();
   bool offered = false;
-  for (const StoredForm& form : all_forms()) {
-    data["forms"].push_back(form_json(form));
-    offered = offered || form == o.form;
+  for (const WeightPrecision& precision : all_precisions()) {
+    data["forms"].push_back(precision_json(precision));
+    offered = offered || precision == o.precision;
   }
-  if (!offered) data["forms"].push_back(form_json(o.form));
+  if (!offered) data["forms"].push_back(precision_json(o.precision));
   data["models"] = Json::array();
   if (own) data["models"].push_back(shape_json(*own, "own"));
   for (const KnownModel& known : known_models())
@@ -120,7 +120,7 @@ Json page_data(const Planner* own, const ModelPlanOptions& o) {
   data["calibration"] = calibration_json();
   data["start"] = {{"model", own ? "own" : "qwen3-0.6b"},
                    {"chip", o.target.chip->id},
-                   {"form", o.form.name()},
+                   {"form", o.precision.name()},
                    {"context", o.context},
                    {"slice", o.kv_write == lower::KvWrite::slice},
                    {"shardBytes", o.limits.bytes}};

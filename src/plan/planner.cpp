@@ -37,14 +37,15 @@ bool is_table(const WeightRef& ref, const Embedding& e) {
 }
 
 // How convert stores it: of int8 models some matrices stay fp16.
-StoredForm form_of(const StoredForm& form, const WeightRef& ref) {
-  const bool int8 = form.kind == StoredForm::Kind::int8 || form.kind == StoredForm::Kind::int8_tensor;
-  return int8 && ref.keep_half ? StoredForm{.kind = StoredForm::Kind::fp16, .bits = 16} : form;
+WeightPrecision precision_of(const WeightPrecision& precision, const WeightRef& ref) {
+  const bool int8 =
+      precision.kind == WeightPrecision::Kind::int8 || precision.kind == WeightPrecision::Kind::int8_tensor;
+  return int8 && ref.keep_half ? WeightPrecision{.kind = WeightPrecision::Kind::fp16, .bits = 16} : precision;
 }
 
 // In a package's weight file.
-uint64_t stored_bytes(const StoredForm& form, const WeightUse& w) {
-  return w.is_matrix ? form_of(form, w.ref).file_bytes(w.ref.rows(), w.ref.columns)
+uint64_t stored_bytes(const WeightPrecision& precision, const WeightUse& w) {
+  return w.is_matrix ? precision_of(precision, w.ref).file_bytes(w.ref.rows(), w.ref.columns)
                      : vector_file_bytes(w.elements());
 }
 
@@ -80,56 +81,58 @@ Planner::Planner(Model model, uint64_t tokenizer_bytes)
   packed_ = graph_bytes(model_, true);
 }
 
-const GraphBytes& Planner::graph(const StoredForm& form) const {
-  return form.kind == StoredForm::Kind::fp16 ? half_ : packed_;
+const GraphBytes& Planner::graph(const WeightPrecision& precision) const {
+  return precision.kind == WeightPrecision::Kind::fp16 ? half_ : packed_;
 }
 
 uint64_t Planner::kv_bytes_per_position() const { return static_cast<uint64_t>(cache_bytes(model_)); }
 
-uint64_t Planner::layers_package(const Shard& shard, const StoredForm& form) const {
-  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).layers;
+uint64_t Planner::layers_package(const Shard& shard, const WeightPrecision& precision) const {
+  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(precision).layers;
   for (size_t i = shard.first; i < shard.last; ++i) {
-    each_weight(model_, i, [&](const WeightUse& w) { bytes += stored_bytes(form, w); });
-    bytes += graph(form).layer;
+    each_weight(model_, i, [&](const WeightUse& w) { bytes += stored_bytes(precision, w); });
+    bytes += graph(precision).layer;
   }
   if (shard.last < model_.layers.size()) return bytes;
   if (model_.generates()) return bytes + vector_file_bytes(model_.hidden);  // the final norm
   each_weight(model_, [&](const WeightUse& w) {  // the norms at both ends and the head
     if (w.layer >= 0 || is_table(w.ref, model_.embedding)) return;
-    bytes += stored_bytes(form, w);
+    bytes += stored_bytes(precision, w);
   });
   return bytes;
 }
 
-uint64_t Planner::head_package(const Shard& shard, const StoredForm& form, int64_t head_rows) const {
+uint64_t Planner::head_package(const Shard& shard, const WeightPrecision& precision,
+                               int64_t head_rows) const {
   const int64_t pieces = pieces_of(shard, head_rows);
-  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(form).head +
-                   static_cast<uint64_t>(pieces) * graph(form).piece;
+  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(precision).head +
+                   static_cast<uint64_t>(pieces) * graph(precision).piece;
   for (auto row = static_cast<int64_t>(shard.first); row < static_cast<int64_t>(shard.last); row += head_rows)
-    bytes += form.file_bytes(std::min(head_rows, static_cast<int64_t>(shard.last) - row), model_.hidden);
+    bytes += precision.file_bytes(std::min(head_rows, static_cast<int64_t>(shard.last) - row), model_.hidden);
   return bytes;
 }
 
 ModelPlan Planner::plan(const ModelPlanOptions& o) const {
-  const StoredForm& form = o.form;
+  const WeightPrecision& precision = o.precision;
   const Chip& chip = *o.target.chip;
   ModelPlan p;
   p.options = o;
   p.shards = plan_shards(
       model_, 0, model_.layers.size(),
-      [&](const WeightRef& w) { return form_of(form, w).bytes(w.rows(), w.columns); }, o.limits);
+      [&](const WeightRef& w) { return precision_of(precision, w).bytes(w.rows(), w.columns); }, o.limits);
   for (const Shard& shard : p.shards.layers) {
     p.layer_weights += shard.bytes;
-    p.package_bytes += layers_package(shard, form);
+    p.package_bytes += layers_package(shard, precision);
     for (size_t i = shard.first; i < shard.last; ++i)
       each_weight(model_, i, [&](const WeightUse& w) {
-        if (w.is_matrix) p.read_bytes += form_of(form, w.ref).read_bytes(w.ref.rows(), w.ref.columns, chip);
+        if (w.is_matrix)
+          p.read_bytes += precision_of(precision, w.ref).read_bytes(w.ref.rows(), w.ref.columns, chip);
       });
   }
   for (const Shard& shard : p.shards.heads) {
     p.head_weights += shard.bytes;
-    p.package_bytes += head_package(shard, form, o.limits.head_rows);
-    p.read_bytes += form.read_bytes(static_cast<int64_t>(shard.last - shard.first), model_.hidden, chip);
+    p.package_bytes += head_package(shard, precision, o.limits.head_rows);
+    p.read_bytes += precision.read_bytes(static_cast<int64_t>(shard.last - shard.first), model_.hidden, chip);
   }
   const auto vocab = static_cast<uint64_t>(model_.vocab), hidden = static_cast<uint64_t>(model_.hidden);
   p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
@@ -141,7 +144,7 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
   p.speed_known = model_.generates();
   p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
-                       .efficiency = form.efficiency(),
+                       .efficiency = precision.efficiency(),
                        .kv_bytes = static_cast<double>(p.kv_bytes),
                        .kv_factor = o.kv_write == lower::KvWrite::slice ? 1.0 : 2.0,
                        .calls = static_cast<double>(p.calls()),

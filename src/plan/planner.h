@@ -1,7 +1,7 @@
 // Planner: what a model will weigh and how fast it will be, before anything is converted.
 //     PlanSource s = open_plan_source("model.gguf");              // or a config.json, or "qwen3-0.6b"
 //     Planner p(s.model);
-//     ModelPlan plan = p.plan({.form = StoredForm::parse("int8"), .target = find_target("m4-max"), .context = 2048});
+//     ModelPlan plan = p.plan({.precision = WeightPrecision::parse("int8"), .target = find_target("m4-max"), .context = 2048});
 //     plan.cost.total_ms();                                        // predicted, see calibration.h
 // Sizes are computed, and agree with what `convert` writes; speeds are predictions.
 #pragma once
@@ -15,7 +15,7 @@
 #include "lower/functions.h"
 #include "plan/calibration.h"
 #include "plan/shards.h"
-#include "plan/stored_form.h"
+#include "plan/weight_precision.h"
 #include "target/chips.h"
 
 namespace anemone {
@@ -32,7 +32,7 @@ struct PlanSource {
 PlanSource open_plan_source(const std::string& text);
 
 struct ModelPlanOptions {
-  StoredForm form;
+  WeightPrecision precision;
   Target target;
   int64_t context = 2048;  // compiled length
   lower::KvWrite kv_write = lower::KvWrite::mask;
@@ -88,9 +88,9 @@ class Planner {
   uint64_t kv_bytes_per_position() const;
   ModelPlan plan(const ModelPlanOptions& options) const;
   // The bytes of one package: weight.bin, model.mlmodel and the manifest.
-  uint64_t layers_package(const Shard& shard, const StoredForm& form) const;
-  uint64_t head_package(const Shard& shard, const StoredForm& form, int64_t head_rows) const;
-  const GraphBytes& graph(const StoredForm& form) const;
+  uint64_t layers_package(const Shard& shard, const WeightPrecision& precision) const;
+  uint64_t head_package(const Shard& shard, const WeightPrecision& precision, int64_t head_rows) const;
+  const GraphBytes& graph(const WeightPrecision& precision) const;
 
  private:
   Model model_;

@@ -44,7 +44,7 @@ Json model_json(const PlanSource& source, const Planner& planner) {
 
 Json plan_json(const ModelPlan& p) {
   const Chip& chip = *p.options.target.chip;
-  Json out = {{"precision", p.options.form.name()},
+  Json out = {{"precision", p.options.precision.name()},
               {"chip", chip.id},
               {"context", p.options.context},
               {"layer_bytes", p.layer_weights},

@@ -87,7 +87,7 @@ std::vector<float> ReferenceSession::step(std::span<const int32_t> ids, LogitRow
 
 std::vector<float> ReferenceSession::embed(std::span<const int32_t> ids) const {
   const Embedding& e = model_.embedding;
-  const Weights& weights = reference_.weights_;
+  const ReferenceWeights& weights = reference_.weights_;
   const auto hidden = static_cast<size_t>(model_.hidden);
   std::vector<float> x(ids.size() * hidden), other(hidden);
   const auto scale = static_cast<float>(e.scale);

@@ -70,7 +70,7 @@ class Reference {
   std::shared_ptr<const Checkpoint> checkpoint_;
   Model model_;
   std::unique_ptr<ThreadPool> pool_;
-  Weights weights_;
+  ReferenceWeights weights_;
 };
 
 // Error unless the model foresees the next token of a text.

@@ -15,12 +15,12 @@ namespace anemone {
 
 class ReferenceScope {
  public:
-  ReferenceScope(const Model& model, const Weights& weights, ThreadPool& pool,
+  ReferenceScope(const Model& model, const ReferenceWeights& weights, ThreadPool& pool,
                  const ReferenceOptions& options)
       : model_(model), weights_(weights), pool_(pool), options_(options) {}
 
   const Model& model() const { return model_; }
-  const Weights& weights() const { return weights_; }
+  const ReferenceWeights& weights() const { return weights_; }
   ThreadPool& pool() const { return pool_; }
   const ReferenceOptions& options() const { return options_; }
   // The tokens that came before those at hand, and the position of the first at hand.
@@ -41,7 +41,7 @@ class ReferenceScope {
 
  private:
   const Model& model_;
-  const Weights& weights_;
+  const ReferenceWeights& weights_;
   ThreadPool& pool_;
   const ReferenceOptions& options_;
   std::vector<RotaryTable> rotary_;

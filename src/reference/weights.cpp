@@ -22,24 +22,24 @@ float dot(const float* a, const float* b, int64_t count) {
 
 }  // namespace
 
-std::vector<float> Weights::vector(const WeightRef& ref) const {
+std::vector<float> ReferenceWeights::vector(const WeightRef& ref) const {
   std::vector<float> values(static_cast<size_t>(ref.rows()));
   read_rows(checkpoint_, ref, 0, ref.rows(), values);
   return values;
 }
 
-std::vector<float> Weights::matrix(const WeightRef& ref) const {
+std::vector<float> ReferenceWeights::matrix(const WeightRef& ref) const {
   std::vector<float> values(static_cast<size_t>(ref.rows() * ref.columns));
   read_rows(checkpoint_, ref, 0, ref.rows(), values);
   return values;
 }
 
-void Weights::row(const WeightRef& ref, int64_t row, std::span<float> out) const {
+void ReferenceWeights::row(const WeightRef& ref, int64_t row, std::span<float> out) const {
   read_rows(checkpoint_, ref, row, row + 1, out);
 }
 
-void Weights::each_tile(const WeightRef& ref,
-                        const std::function<void(int64_t, int64_t, const float*)>& visit) const {
+void ReferenceWeights::each_tile(const WeightRef& ref,
+                                 const std::function<void(int64_t, int64_t, const float*)>& visit) const {
   constexpr int64_t kTile = 32;
   const TensorReader& tensor = checkpoint_.tensor(ref.tensor);
   pool_.parallel_for(ref.rows(), kTile, [&](int64_t begin, int64_t end) {
@@ -53,7 +53,7 @@ void Weights::each_tile(const WeightRef& ref,
   });
 }
 
-void Weights::multiply(const WeightRef& ref, const float* x, int64_t tokens, float* y) const {
+void ReferenceWeights::multiply(const WeightRef& ref, const float* x, int64_t tokens, float* y) const {
   const int64_t rows = ref.rows(), columns = ref.columns;
   each_tile(ref, [&](int64_t first, int64_t last, const float* tile) {
     for (int64_t t = 0; t < tokens; ++t)
@@ -62,7 +62,7 @@ void Weights::multiply(const WeightRef& ref, const float* x, int64_t tokens, flo
   });
 }
 
-float Weights::largest_running_sum(const WeightRef& ref, const float* x, int64_t tokens) const {
+float ReferenceWeights::largest_running_sum(const WeightRef& ref, const float* x, int64_t tokens) const {
   constexpr int64_t kLanes = 8;  // rows side by side: a single sum would wait for itself
   const int64_t columns = ref.columns;
   std::vector<float> of_row(static_cast<size_t>(ref.rows()));

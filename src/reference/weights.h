@@ -1,6 +1,6 @@
 // Weights of a described model, decoded as they are used: a tile of rows at a time, so that memory does not
 // grow with the model.
-//     Weights weights(checkpoint, pool);
+//     ReferenceWeights weights(checkpoint, pool);
 //     weights.multiply(layer.q, x, tokens, q);          // q[t] = W x[t]
 #pragma once
 
@@ -15,9 +15,9 @@
 
 namespace anemone {
 
-class Weights {
+class ReferenceWeights {
  public:
-  Weights(const Checkpoint& checkpoint, ThreadPool& pool) : checkpoint_(checkpoint), pool_(pool) {}
+  ReferenceWeights(const Checkpoint& checkpoint, ThreadPool& pool) : checkpoint_(checkpoint), pool_(pool) {}
 
   // All of a vector (a norm, a bias), in the order of the model.
   std::vector<float> vector(const WeightRef& ref) const;

@@ -27,7 +27,7 @@ int least_bits(const Bundle& bundle) {
     for (const auto& function : package->program.functions)
       for_each_op(function->body, [&](const Operation& op) {
         if (op.type.starts_with("constexpr_") && !op.outputs.empty())
-          bits = std::min(bits, form_bits(stored_form(*op.outputs[0])));
+          bits = std::min(bits, form_bits(storage_text(*op.outputs[0])));
       });
   }
   return bits;

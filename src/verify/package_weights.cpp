@@ -58,14 +58,14 @@ std::string form_of(const Operation& operation, const Value& value) {
 }  // namespace
 
 // A chain (a palette whose entries are scaled integers, …) is called after the link with the fewest bits.
-std::string stored_form(const Value& value) {
+std::string storage_text(const Value& value) {
   const Operation* op = value.producer;
   if (!op) return "none";
   std::string form = form_of(*op, value);
   for (const Input& in : op->inputs)
     for (const Binding& b : in.bindings)
       if (b.value && b.value->producer && b.value->producer->type.starts_with("constexpr_")) {
-        const std::string inner = stored_form(*b.value);
+        const std::string inner = storage_text(*b.value);
         if (form_bits(inner) < form_bits(form)) form = inner;
       }
   return form;
@@ -85,7 +85,7 @@ PackageWeights::~PackageWeights() = default;
 std::optional<PackageWeights::Found> PackageWeights::find(const std::string& name) const {
   const Value* value = find_weight(function_, name);
   if (!value || !info_->is_constant(info_->id(value))) return std::nullopt;
-  return Found{info_->stored(info_->id(value)), stored_form(*value), place_of(*value, function_.name)};
+  return Found{info_->stored(info_->id(value)), storage_text(*value), place_of(*value, function_.name)};
 }
 
 }  // namespace anemone

@@ -15,14 +15,14 @@ namespace anemone {
 class FunctionInfo;
 
 // How a constant is stored: "fp16", "int8", "lut4", "sparse" …, and the bits of one element in that form.
-std::string stored_form(const Value& value);
+std::string storage_text(const Value& value);
 int form_bits(const std::string& form);
 
 class PackageWeights {
  public:
   struct Found {
     std::shared_ptr<const StoredTensor> stored;
-    std::string form;   // stored_form
+    std::string form;   // storage_text
     std::string place;  // where the bytes lie: the same for functions that share them
   };
 

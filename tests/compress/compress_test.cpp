@@ -8,6 +8,8 @@
 
 #include "anemone/predictor.h"
 #include "base/half.h"
+#include "base/thread_pool.h"
+#include "compress/compressed_program.h"
 #include "compress/find.h"
 #include "lower/ops.h"
 #include "mil/builder.h"
@@ -122,7 +124,7 @@ void check_form(const Case& c, Opset opset, DType dtype) {
   const std::vector<float> weight = normal_values(kOut * kIn, 4);
   const auto in = conv_package(folder, opset, weight, dtype);
   const auto out = folder / "out.mlpackage", plain = folder / "plain.mlpackage";
-  const CompressReport report = compress(in, out, {.recipe = recipe(c.rule)});
+  const CompressReport report = compress_package(in, out, {.recipe = recipe(c.rule)});
   REQUIRE(report.rows.size() == 1);
   CHECK(verify(open_package(out)->program).empty());
   const std::vector<float> now = weight_of(out);
@@ -131,14 +133,14 @@ void check_form(const Case& c, Opset opset, DType dtype) {
         doctest::Approx(10 * std::log10(mean_square(weight, std::vector<float>(weight.size())) /
                                         mean_square(now, weight))));
   // Back to plain values: the same numbers, and the engine computes the same with both.
-  compress(out, plain, {.recipe = recipe(R"({"decompress": true})")});
+  compress_package(out, plain, {.recipe = recipe(R"({"decompress": true})")});
   CHECK(weight_of(plain) == now);
   CHECK(open_package(plain)->program.functions[0]->body.ops[0]->type == "const");
   const std::vector<float> a = outputs_of(out), b = outputs_of(plain);
   for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-3));
   // The same input gives the same bytes, on one thread too.
   const auto again = folder / "again.mlpackage";
-  compress(in, again, {.recipe = recipe(c.rule), .threads = 1});
+  compress_package(in, again, {.recipe = recipe(c.rule), .threads = 1});
   CHECK(all_files(again) == all_files(out));
 }
 
@@ -154,6 +156,52 @@ TEST_CASE("older programs get the forms of iOS 16") {
   for (const Case& c : kOld) check_form(c, Opset::ios17, DType::fp32);
 }
 
+TEST_CASE("a program whose codes are not made yet can be read, and compressed again") {
+  const std::vector<float> weight = normal_values(kOut * kIn, 4);
+  ThreadPool pool(2);
+  for (const Case& c : kNew) {
+    CAPTURE(c.rule);
+    const TempFolder folder;
+    const auto in = conv_package(folder, Opset::ios18, weight), out = folder / "out.mlpackage";
+    compress_package(in, out, {.recipe = recipe(c.rule)});
+    const Recipe first = recipe(c.rule), second = recipe(R"({"decompress": true})");
+    const auto original = open_package(in);
+    const CompressedProgram once(original->program, "in", first, pool);
+    const Program codes = once.rewritten();
+    const FoundWeights found(codes);
+    REQUIRE(found.weights().size() == 1);
+    const StoredTensor& stored = *found.weights()[0].weight.stored;
+    const std::vector<float> expected = weight_of(out);
+    CHECK(decode_floats(stored) == expected);
+    std::vector<float> part(100);
+    stored.read(kIn * 5 + 3, kIn * 5 + 103, part.data());
+    CHECK(std::equal(part.begin(), part.end(), expected.begin() + kIn * 5 + 3));
+
+    const CompressedProgram twice(codes, "in", second, pool);
+    Package plain = compressed_package(*original, twice, second);
+    write_package(plain, folder / "plain.mlpackage");
+    CHECK(weight_of(folder / "plain.mlpackage") == expected);
+  }
+}
+
+TEST_CASE("int8 scales keep the largest halves in range, and nothing is divided by zero") {
+  std::vector<float> weight = normal_values(kOut * kIn, 4);
+  weight[7] = 65504;                                                        // 65504 / 127 rounds up to 516
+  std::fill(weight.begin() + kIn, weight.begin() + 2 * kIn, 0.0f);          // a row of zeros
+  std::fill(weight.begin() + 2 * kIn, weight.begin() + 3 * kIn, 0x1p-24f);  // of the smallest half
+  for (const DType dtype : {DType::fp16, DType::fp32}) {
+    const TempFolder folder;
+    const auto in = conv_package(folder, Opset::ios18, weight, dtype), out = folder / "out.mlpackage";
+    compress_package(in, out, {.recipe = recipe(R"({"quantize": "int8"})")});
+    const std::vector<float> now = weight_of(out);
+    CHECK(now[7] == doctest::Approx(65504).epsilon(0.001));
+    for (int64_t i = 0; i < kIn; ++i) {
+      CHECK(now[static_cast<size_t>(kIn + i)] == 0);
+      CHECK(now[static_cast<size_t>(2 * kIn + i)] == doctest::Approx(0x1p-24f));
+    }
+  }
+}
+
 TEST_CASE("single precision weights keep their type") {
   for (const Case& c : kNew) check_form(c, Opset::ios18, DType::fp32);
 }
@@ -166,17 +214,17 @@ TEST_CASE("values that fit a table survive exactly") {
   for (const char* rule : {R"({"palettize": 3})", R"({"palettize": {"bits": 8, "mode": "unique"}})",
                            R"({"palettize": {"bits": 3, "lut": [-0.5, -0.25, 0, 0.25, 0.5, 1, 2, 3]}})"}) {
     const CompressReport r =
-        compress(in, folder / "out.mlpackage", {.recipe = recipe(rule), .overwrite = true});
+        compress_package(in, folder / "out.mlpackage", {.recipe = recipe(rule), .overwrite = true});
     CHECK(weight_of(folder / "out.mlpackage") == weight);
     CHECK(std::isinf(r.rows[0].sqnr_db));
   }
   // Unique takes as few bits as there are values: five need three, and the smallest width it uses then is 4.
-  const CompressReport r = compress(in, folder / "u.mlpackage",
-                                    {.recipe = recipe(R"({"palettize": {"bits": 8, "mode": "unique"}})")});
+  const CompressReport r = compress_package(
+      in, folder / "u.mlpackage", {.recipe = recipe(R"({"palettize": {"bits": 8, "mode": "unique"}})")});
   CHECK(r.rows[0].form == "4-bit palette, unique");
   const auto many = conv_package(folder, Opset::ios18, normal_values(kOut * kIn, 1));
-  const CompressReport kept = compress(many, folder / "k.mlpackage",
-                                       {.recipe = recipe(R"({"palettize": {"bits": 8, "mode": "unique"}})")});
+  const CompressReport kept = compress_package(
+      many, folder / "k.mlpackage", {.recipe = recipe(R"({"palettize": {"bits": 8, "mode": "unique"}})")});
   CHECK(kept.rows.empty());
   REQUIRE(kept.kept.size() == 1);
   CHECK(kept.kept[0].find("more than 256 different values") != std::string::npos);
@@ -192,7 +240,7 @@ TEST_CASE("a channel of zeros stays zero, in every form") {
         R"({"palettize": {"bits": 4, "group": 1, "channel_scale": true}})",
         R"({"prune": 0.5, "quantize": "int4"})"}) {
     CAPTURE(rule);
-    compress(in, folder / "out.mlpackage", {.recipe = recipe(rule), .overwrite = true});
+    compress_package(in, folder / "out.mlpackage", {.recipe = recipe(rule), .overwrite = true});
     const std::vector<float> now = weight_of(folder / "out.mlpackage");
     for (int64_t i = 0; i < kIn; ++i) CHECK(now[static_cast<size_t>(3 * kIn + i)] == 0);
   }
@@ -203,7 +251,8 @@ TEST_CASE("a weight of several functions is compressed and stored once") {
   const std::vector<float> weight = normal_values(kOut * kIn, 2);
   const auto in = conv_package(folder, Opset::ios18, weight, DType::fp16, 3);
   const auto out = folder / "out.mlpackage";
-  const CompressReport r = compress(in, out, {.recipe = recipe(R"({"palettize": {"bits": 4, "group": 8}})")});
+  const CompressReport r =
+      compress_package(in, out, {.recipe = recipe(R"({"palettize": {"bits": 4, "group": 8}})")});
   REQUIRE(r.rows.size() == 1);
   CHECK(r.rows[0].functions == 3);
   const auto package = open_package(out);
@@ -220,8 +269,8 @@ TEST_CASE("what was pruned before stays pruned") {
   const TempFolder folder;
   const auto in = conv_package(folder, Opset::ios18, normal_values(kOut * kIn, 3));
   const auto sparse = folder / "sparse.mlpackage", both = folder / "both.mlpackage";
-  compress(in, sparse, {.recipe = recipe(R"({"prune": 0.6})")});
-  compress(sparse, both, {.recipe = recipe(R"({"palettize": 4})")});
+  compress_package(in, sparse, {.recipe = recipe(R"({"prune": 0.6})")});
+  compress_package(sparse, both, {.recipe = recipe(R"({"palettize": 4})")});
   const std::vector<float> a = weight_of(sparse), b = weight_of(both);
   for (size_t i = 0; i < a.size(); ++i) CHECK((a[i] == 0) == (b[i] == 0));
 }
@@ -280,7 +329,7 @@ TEST_CASE("wrong combinations are refused with what would work") {
   for (const Wrong& w : kWrong) {
     CAPTURE(w.rule);
     const std::string said =
-        error_of([&] { compress(in, folder / "out.mlpackage", {.recipe = recipe(w.rule)}); });
+        error_of([&] { compress_package(in, folder / "out.mlpackage", {.recipe = recipe(w.rule)}); });
     CHECK_MESSAGE(said.find(w.says) != std::string::npos, said);
     CHECK(!std::filesystem::exists(folder / "out.mlpackage"));
   }
@@ -288,12 +337,12 @@ TEST_CASE("wrong combinations are refused with what would work") {
   for (const char* rule : {R"({"palettize": 3})", R"({"palettize": {"bits": 4, "group": 8}})",
                            R"({"quantize": "int4"})", R"({"prune": 0.5, "palettize": 4})"}) {
     const std::string said =
-        error_of([&] { compress(ios17, folder / "out.mlpackage", {.recipe = recipe(rule)}); });
+        error_of([&] { compress_package(ios17, folder / "out.mlpackage", {.recipe = recipe(rule)}); });
     CHECK_MESSAGE(said.find("convert the model again for iOS 18, or use") != std::string::npos, said);
   }
   const auto ios15 = conv_package(folder, Opset::ios15, normal_values(kOut * kIn, 6));
   CHECK(error_of([&] {
-          compress(ios15, folder / "out.mlpackage", {.recipe = recipe(R"({"palettize": 4})")});
+          compress_package(ios15, folder / "out.mlpackage", {.recipe = recipe(R"({"palettize": 4})")});
         }).find("iOS 16") != std::string::npos);
   std::vector<float> broken = normal_values(kOut * kIn, 6);
   broken[77] = INFINITY;
@@ -301,7 +350,7 @@ TEST_CASE("wrong combinations are refused with what would work") {
   for (const char* rule :
        {R"({"palettize": 4})", R"({"quantize": "int8"})", R"({"palettize": {"bits": 4, "vector": 2}})"})
     CHECK(error_of([&] {
-            compress(infinite, folder / "out.mlpackage", {.recipe = recipe(rule)});
+            compress_package(infinite, folder / "out.mlpackage", {.recipe = recipe(rule)});
           }).find("not finite") != std::string::npos);
 }
 
@@ -311,7 +360,7 @@ TEST_CASE("forms that leave the Neural Engine are warned of, with the rule") {
   const auto rules = [&](const char* rule) {
     std::string out;
     for (const auto& w :
-         compress(in, folder / "o.mlpackage", {.recipe = recipe(rule), .overwrite = true}).warnings)
+         compress_package(in, folder / "o.mlpackage", {.recipe = recipe(rule), .overwrite = true}).warnings)
       out += w.rule + " ";
     return out;
   };

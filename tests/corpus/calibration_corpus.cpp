@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/compress.h"
+#include "convert/compress_bundle.h"
 #include "convert/convert.h"
 #include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
@@ -55,13 +55,13 @@ TEST_CASE("corpus_calibration: calibrated bundles foresee another text better th
         R"({"palettize": {"bits": 3, "group": 16, "fast": true}})",
         R"({"quantize": {"type": "int4", "per": "tensor"}})"}) {
     CAPTURE(rule);
-    CompressOptions options{.recipe = parse_recipe(fmt::format("{{\"rules\": [{}]}}", rule)),
-                            .overwrite = true};
-    const CompressReport before = compress(fp16, folder / "out", options);
+    CompressBundleOptions options{
+        .compress = {.recipe = parse_recipe(fmt::format("{{\"rules\": [{}]}}", rule)), .overwrite = true}};
+    const CompressReport before = compress_bundle(fp16, folder / "out", options);
     const double plain = of(folder / "out");
     CHECK(before.judged == 0);
     options.calibration.assign(ids.begin(), ids.begin() + 2048);
-    const CompressReport after = compress(fp16, folder / "out", options);
+    const CompressReport after = compress_bundle(fp16, folder / "out", options);
     const double calibrated = of(folder / "out");
     CHECK(after.judged == static_cast<int64_t>(after.rows.size()));
     CHECK(after.bytes_after == before.bytes_after);

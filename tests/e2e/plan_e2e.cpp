@@ -185,7 +185,7 @@ TEST_CASE("plan speaks to people and to programs") {
   CHECK(one.at("calibration").at("error").at("mean") <= 0.12);
   CHECK(one.at("calibration").at("points").size() >= 14);
   const Json all = plan_of({"qwen3-0.6b", "--matrix"});
-  CHECK(all.at("plans").size() == all_chips().size() * all_forms().size());
+  CHECK(all.at("plans").size() == all_chips().size() * all_precisions().size());
   CHECK(anemone_command({"plan", "qwen3-0.6b", "--matrix"}).out.find("m5-max") != std::string::npos);
 
   const TempFolder folder;
@@ -218,13 +218,14 @@ TEST_CASE("the page computes what the command computes, in a browser") {
   CHECK(seen.at("overflow1280") <= 0);
   CHECK(seen.at("moved") == true);
   CHECK(seen.at("theme") == "dark");
-  REQUIRE(seen.at("results").size() == known_models().size() * all_forms().size() * all_chips().size() * 2);
+  REQUIRE(seen.at("results").size() ==
+          known_models().size() * all_precisions().size() * all_chips().size() * 2);
   std::map<std::string, Planner> planners;
   for (const KnownModel& known : known_models()) planners.emplace(known.id, Planner(describe(known)));
   size_t wrong = 0;
   for (const Json& row : seen.at("results")) {
     ModelPlanOptions o;
-    o.form = StoredForm::parse(row[1].get<std::string>());
+    o.precision = WeightPrecision::parse(row[1].get<std::string>());
     o.target = find_target(row[2].get<std::string>());
     o.context = row[3];
     if (o.context != 2048) {

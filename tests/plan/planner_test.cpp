@@ -16,7 +16,7 @@
 
 using namespace anemone;
 
-TEST_CASE("a stored form counts its bytes as the format says") {
+TEST_CASE("a precision counts its bytes as the format says") {
   // 100 rows of 30: by hand.
   struct Row {
     const char* name;
@@ -35,17 +35,18 @@ TEST_CASE("a stored form counts its bytes as the format says") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const StoredForm form = StoredForm::parse(row.name);
-    CHECK(form.name() == row.name);
-    CHECK(form.bytes(100, 30) == row.bytes);
-    CHECK(form.file_bytes(100, 30) == row.file);
+    const WeightPrecision precision = WeightPrecision::parse(row.name);
+    CHECK(precision.name() == row.name);
+    CHECK(precision.bytes(100, 30) == row.bytes);
+    CHECK(precision.file_bytes(100, 30) == row.file);
   }
-  CHECK(StoredForm::parse("int8").read_bytes(100, 30, *find_target("m1").chip) == 6000);  // unfolded there
-  CHECK(StoredForm::parse("int8").read_bytes(100, 30, *find_target("m2").chip) == 3200);
-  CHECK(StoredForm::parse("lut4").read_bytes(100, 30, *find_target("m1").chip) == 1532);
+  CHECK(WeightPrecision::parse("int8").read_bytes(100, 30, *find_target("m1").chip) ==
+        6000);  // unfolded there
+  CHECK(WeightPrecision::parse("int8").read_bytes(100, 30, *find_target("m2").chip) == 3200);
+  CHECK(WeightPrecision::parse("lut4").read_bytes(100, 30, *find_target("m1").chip) == 1532);
   for (const char* wrong :
        {"", "lut", "lut5", "lut4-g", "lut4-g0", "lut4-gx", "lut44", "INT8", "lut4-g99999999999"})
-    CHECK_THROWS_AS(StoredForm::parse(wrong), Error);
+    CHECK_THROWS_AS(WeightPrecision::parse(wrong), Error);
 }
 
 TEST_CASE("known models have the number of parameters that is published") {
@@ -124,7 +125,7 @@ TEST_CASE("memory, apps and shards depend on the target") {
   CHECK_FALSE(mac.fit.resident);  // 3.8 GB of weights
   CHECK(mac.fit.phone_gb == 12);  // 4.2 GB in half of 12
   CHECK(mac.spread == 0.25);
-  o.form = StoredForm::parse("lut4");
+  o.precision = WeightPrecision::parse("lut4");
   o.target = find_target("iPhone 15 Pro");
   const ModelPlan phone = phi.plan(o);
   CHECK(phone.fit.app);
@@ -198,7 +199,7 @@ TEST_CASE("the page carries the tables, and a model's name cannot break out of t
   const Planner own(m);
   ModelPlanOptions o;
   o.target = find_target("m4");
-  o.form = StoredForm::parse("lut3-g8");
+  o.precision = WeightPrecision::parse("lut3-g8");
   const std::string page = plan_page(&own, o);
   CHECK(page.find("</script><b>") == std::string::npos);
   CHECK(page.find("lut3-g8") != std::string::npos);

@@ -64,7 +64,7 @@ TEST_CASE("ranges: a running sum counts on its way, in the order of the columns"
   const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(path));
   const Model model = describe(*checkpoint);
   ThreadPool pool(2);
-  const Weights weights(*checkpoint, pool);
+  const ReferenceWeights weights(*checkpoint, pool);
   const WeightRef& ref = mlp_of(model, 1).down.weight;
   const auto columns = static_cast<size_t>(ref.columns);
   std::vector<float> x(2 * columns);

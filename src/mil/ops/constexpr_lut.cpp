@@ -66,8 +66,8 @@ class StoredPalette : public StoredTensor {
     }
   }
 
-  Form form() const override {
-    StoredTensor::Form f = indices_->form();
+  Layout layout() const override {
+    StoredTensor::Layout f = indices_->layout();
     const int64_t rows = p_.blocks.rows_per_block();
     if (rows == 0 || p_.blocks.columns_per_block() > 0 || !type().is_float()) return {};
     if (!f.data || f.indices() || f.scale) return {};
@@ -181,8 +181,8 @@ class StoredPacked : public StoredTensor {
       }
     }
   }
-  Form form() const override {
-    Form f = bytes_->form();
+  Layout layout() const override {
+    Layout f = bytes_->layout();
     f.dtype = f.dtype == DType::uint8 ? type().dtype : DType::none;
     return f;
   }

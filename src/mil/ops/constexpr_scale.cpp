@@ -25,7 +25,7 @@ class ShiftScale {
         offset_is_float_(offset_is_float),
         scale_(std::move(scale)),
         offset_(std::move(offset)) {
-    if (offset_ && !offset_is_float_ && offset_->decoded()) {  // for form()
+    if (offset_ && !offset_is_float_ && offset_->decoded()) {  // for layout()
       float_offset_.resize(static_cast<size_t>(blocks_.count()));
       for (size_t i = 0; i < float_offset_.size(); ++i)
         float_offset_[i] = static_cast<float>(std::bit_cast<int32_t>(offset_->decoded()[i]));
@@ -53,7 +53,7 @@ class ShiftScale {
   }
 
   // The form of the whole, over that of the packed elements.
-  StoredTensor::Form form(StoredTensor::Form data) const {
+  StoredTensor::Layout layout(StoredTensor::Layout data) const {
     const bool plain = data.data && !data.scale && !dtype_is_float(data.dtype);
     if (!plain || blocks_.rows_per_block() == 0 || !scale_.decoded() || (offset_ && !offset_->decoded()))
       return {};
@@ -88,7 +88,7 @@ class StoredScaled : public StoredTensor {
       scale_.apply(words + (b - begin), e - b, is_float, block);
     });
   }
-  Form form() const override { return scale_.form(data_->form()); }
+  Layout layout() const override { return scale_.layout(data_->layout()); }
 
  private:
   std::shared_ptr<const StoredTensor> data_;
@@ -130,7 +130,7 @@ class StoredCast : public StoredTensor {
   StoredCast(Type type, std::shared_ptr<const StoredTensor> source)
       : StoredTensor(std::move(type)), source_(std::move(source)) {}
   void read(int64_t begin, int64_t end, void* out) const override { source_->read(begin, end, out); }
-  Form form() const override { return source_->form(); }
+  Layout layout() const override { return source_->layout(); }
 
  private:
   std::shared_ptr<const StoredTensor> source_;

@@ -216,21 +216,21 @@ TEST_CASE("weights that a kernel can use in place say how they lie") {
       .weight("scale", {2, 1, 1}, {0.5f, 2}, DType::fp16)
       .constant("offset", packed(DType::int8, {2, 1, 1}, {1, -1}));
   const auto q = quantized.stored();
-  const StoredTensor::Form form = q->form();
-  REQUIRE(form.dtype == DType::int8);
-  CHECK(form.rows_per_scale == 2);
-  CHECK(form.scale[1] == 2);
-  CHECK(form.offset[1] == -1);
-  CHECK(static_cast<int>(form.data[7]) == 8);
+  const StoredTensor::Layout layout = q->layout();
+  REQUIRE(layout.dtype == DType::int8);
+  CHECK(layout.rows_per_scale == 2);
+  CHECK(layout.scale[1] == 2);
+  CHECK(layout.offset[1] == -1);
+  CHECK(static_cast<int>(layout.data[7]) == 8);
 
   OpTester blocks("constexpr_blockwise_shift_scale");  // scales along the second dimension
   blocks.constant("data", packed(DType::int8, {2, 2}, {1, 2, 3, 4})).weight("scale", {1, 2}, {1, 2});
   const auto by_column = blocks.stored();
-  CHECK(by_column->form().rows_per_scale == 2);
-  CHECK(by_column->form().columns_per_scale == 1);
+  CHECK(by_column->layout().rows_per_scale == 2);
+  CHECK(by_column->layout().columns_per_scale == 1);
   OpTester deep("constexpr_blockwise_shift_scale");  // along the third: read() alone
   deep.constant("data", packed(DType::int8, {1, 2, 2}, {1, 2, 3, 4})).weight("scale", {1, 1, 2}, {1, 2});
-  CHECK(deep.stored()->form().dtype == DType::none);
+  CHECK(deep.stored()->layout().dtype == DType::none);
 
   // Entries for two neighbouring rows: each of the two has a table of its own.
   OpTester pairs("constexpr_lut_to_dense");
@@ -238,16 +238,16 @@ TEST_CASE("weights that a kernel can use in place say how they lie") {
       .weight("lut", {2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})
       .set("vector_axis", 0);
   const auto two = pairs.stored();
-  REQUIRE(two->form().rows_per_index == 2);
-  CHECK(two->form().rows_per_lut == 1);
-  CHECK(std::vector<float>(two->form().lut, two->form().lut + 8) ==
+  REQUIRE(two->layout().rows_per_index == 2);
+  CHECK(two->layout().rows_per_lut == 1);
+  CHECK(std::vector<float>(two->layout().lut, two->layout().lut + 8) ==
         std::vector<float>{1, 3, 2, 4, 5, 7, 6, 8});
 
   OpTester palette("constexpr_lut_to_dense");
   palette.constant("indices", packed(DType::uint2, {6, 2}, {2, 3, 3, 0, 1, 0, 3, 0, 2, 1, 0, 3}))
       .weight("lut", {2, 1, 4, 1}, {1, 5, 9, 13, 2, 10, 18, 26}, DType::fp16);
   const auto p = palette.stored();
-  REQUIRE(p->form().dtype == DType::uint2);
-  CHECK(p->form().rows_per_lut == 3);
-  CHECK(p->form().lut[5] == 10);
+  REQUIRE(p->layout().dtype == DType::uint2);
+  CHECK(p->layout().rows_per_lut == 3);
+  CHECK(p->layout().lut[5] == 10);
 }

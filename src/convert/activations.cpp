@@ -1,7 +1,8 @@
-#include "compress/calibration.h"
+#include "convert/activations.h"
 
 #include <algorithm>
 
+#include "anemone/package.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "engine/cpu_backend.h"
@@ -19,6 +20,23 @@ bool has_value(const Function& f, const std::string& name) {
     for (const auto& output : op.outputs) found = found || output->name == name;
   });
   return found;
+}
+
+// Looks at what one call gave for its first `tokens` columns.
+void add_call(const Call& call, int64_t tokens, const Hessians& out, ThreadPool& pool) {
+  const std::vector<std::string> given = call.outputs();
+  for (const auto& [name, hessian] : out) {
+    if (std::find(given.begin(), given.end(), name) == given.end()) continue;
+    const TensorView x = call.output(name);
+    // [1, channels, positions, 1], as the lowering shapes everything.
+    if (x.shape.size() != 4 || x.shape[1] != hessian->channels()) continue;
+    std::vector<float> values = x.to_float();
+    const int64_t width = static_cast<int64_t>(values.size()) / hessian->channels();
+    const int64_t count = std::min(tokens, width);
+    for (int64_t c = 1; count < width && c < hessian->channels(); ++c)
+      std::copy_n(values.begin() + c * width, count, values.begin() + c * count);
+    hessian->add(values.data(), count, pool);
+  }
 }
 
 // Whole calls, so that no padding is looked at; a text shorter than a call goes token by token.
@@ -43,7 +61,7 @@ void read_whole(const std::shared_ptr<const Bundle>& bundle, std::span<const int
 
 }  // namespace
 
-Calibration::Calibration(std::filesystem::path bundle, std::vector<int32_t> ids, int64_t most_tokens)
+Activations::Activations(std::filesystem::path bundle, std::vector<int32_t> ids, int64_t most_tokens)
     : bundle_(std::move(bundle)), ids_(std::move(ids)) {
   const int64_t count = std::min(static_cast<int64_t>(ids_.size()), most_tokens);
   if (count < 64)
@@ -52,7 +70,7 @@ Calibration::Calibration(std::filesystem::path bundle, std::vector<int32_t> ids,
   ids_.resize(static_cast<size_t>(count));
 }
 
-Hessians Calibration::collect(const std::string& package, const std::map<std::string, int64_t>& inputs,
+Hessians Activations::collect(const std::string& package, const std::map<std::string, int64_t>& inputs,
                               bool full, ThreadPool& pool) const {
   Hessians out;
   for (const auto& [name, channels] : inputs) out[name] = std::make_shared<Hessian>(channels, full);
@@ -68,20 +86,7 @@ Hessians Calibration::collect(const std::string& package, const std::map<std::st
     return taps;
   };
   watch.seen = [&](size_t stage, const std::string&, const Call& call, int64_t tokens) {
-    if (info.stages[stage].package != package) return;
-    const std::vector<std::string> given = call.outputs();
-    for (auto& [name, hessian] : out) {
-      if (std::find(given.begin(), given.end(), name) == given.end()) continue;
-      const TensorView x = call.output(name);
-      // [1, channels, positions, 1], as the lowering shapes everything.
-      if (x.shape.size() != 4 || x.shape[1] != hessian->channels()) continue;
-      std::vector<float> values = x.to_float();
-      const int64_t width = static_cast<int64_t>(values.size()) / hessian->channels();
-      const int64_t count = std::min(tokens, width);
-      for (int64_t c = 1; count < width && c < hessian->channels(); ++c)
-        std::copy_n(values.begin() + c * width, count, values.begin() + c * count);
-      hessian->add(values.data(), count, pool);
-    }
+    if (info.stages[stage].package == package) add_call(call, tokens, out, pool);
   };
   const auto bundle = Bundle::open(bundle_, cpu_backend({.threads = pool.threads()}), std::move(watch));
   if (info.kind == BundleKind::generate)

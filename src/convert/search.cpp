@@ -1,4 +1,4 @@
-#include "compress/search.h"
+#include "convert/search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,13 +8,11 @@
 #include "base/error.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
-#include "compress/calibration.h"
+#include "bundle/bundle_info.h"
 #include "compress/encoded.h"
 #include "compress/find.h"
-#include "engine/cpu_backend.h"
+#include "convert/activations.h"
 #include "package/package.h"
-#include "runtime/bundle.h"
-#include "verify/perplexity.h"
 
 namespace anemone {
 namespace {
@@ -55,7 +53,7 @@ double loss_of(const Weight& w, const Encoded& e, const std::vector<float>& impo
 class Search {
  public:
   Search(const fs::path& bundle, const fs::path& out, const SearchOptions& options)
-      : bundle_(bundle), out_(out), options_(options), pool_(options.compress.threads) {
+      : bundle_(bundle), out_(out), options_(options), pool_(options.compress.compress.threads) {
     const size_t count = options.ids.size();
     if (count < 64)
       throw errorf("the text for the search has {} tokens", count)
@@ -68,7 +66,7 @@ class Search {
 
   SearchResult run() {
     SearchResult best;
-    const double before = perplexity_of(bundle_);
+    const double before = options_.perplexity(bundle_, unseen_);
     told(before, 0);
     rank();
     if (matrices_.empty()) throw errorf("there is no matrix to choose bits for").at(bundle_.string());
@@ -112,62 +110,58 @@ class Search {
     if (options_.told) options_.told(runs_, value, bytes);
   }
 
-  double perplexity_of(const fs::path& path) const {
-    const auto bundle = Bundle::open(path, cpu_backend({.threads = options_.compress.threads}));
-    return perplexity(bundle, unseen_, {}).value();
-  }
+  const Recipe& asked() const { return options_.compress.compress.recipe; }
 
   // The form that the flags ask for, with other bits.
   StorageForm form(int bits) const {
     StorageForm f;
-    f.palette = options_.compress.recipe.rules.at(0).form.palette.value_or(PaletteForm{});
+    f.palette = asked().rules.at(0).form.palette.value_or(PaletteForm{});
     f.palette->bits = bits;
     return f;
   }
 
   void rank() {
-    const Calibration calibration(bundle_, seen_, options_.compress.calibration_tokens);
-    std::vector<std::string> packages;
-    for (const Stage& stage : BundleInfo::read(bundle_).stages)
-      if (std::find(packages.begin(), packages.end(), stage.package) == packages.end())
-        packages.push_back(stage.package);
-    for (const std::string& package : packages) {
-      const auto opened = open_package(bundle_ / package);
-      const FoundWeights found(opened->program);
-      const std::string stem = fs::path(package).stem().string();
-      std::map<std::string, int64_t> inputs;
-      std::vector<const Weight*> weights;
-      for (const FoundWeight& f : found.weights()) {
-        const Weight& w = f.weight;
-        if (!w.is_matrix() || w.input.empty() || options_.compress.recipe.form_of(stem, w).keep) continue;
-        inputs[w.input] = w.type.dim(1).size();
-        weights.push_back(&w);
-      }
-      const Hessians seen = calibration.collect(package, inputs, false, pool_);
-      const size_t first = matrices_.size();
-      matrices_.resize(first + weights.size());
-      pool_.parallel_for(static_cast<int64_t>(weights.size()), 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const Weight& w = *weights[static_cast<size_t>(i)];
-          Matrix& m = matrices_[first + static_cast<size_t>(i)];
-          m.path = stem + "/" + w.name;
-          m.elements = static_cast<double>(w.type.size());
-          const std::vector<float> importance = seen.at(w.input)->diagonal();
-          for (size_t b = 0; b < kWidths; ++b) {
-            StorageForm f = form(kBits[b]);
-            f.palette->fast = true;
-            m.loss[b] = loss_of(w, *encode(w, f, pool_), importance);
-          }
-        }
-      });
+    const Activations activations(bundle_, seen_, options_.compress.calibration_tokens);
+    for (const std::string& package : BundleInfo::read(bundle_).packages())
+      rank_package(activations, package);
+  }
+
+  void rank_package(const Activations& activations, const std::string& package) {
+    const auto opened = open_package(bundle_ / package);
+    const FoundWeights found(opened->program);
+    const std::string stem = fs::path(package).stem().string();
+    std::map<std::string, int64_t> inputs;
+    std::vector<const Weight*> weights;
+    for (const FoundWeight& f : found.weights()) {
+      const Weight& w = f.weight;
+      if (!w.is_matrix() || w.input.empty() || asked().form_of(stem, w).keep) continue;
+      inputs[w.input] = w.type.dim(1).size();
+      weights.push_back(&w);
     }
+    const Hessians seen = activations.collect(package, inputs, false, pool_);
+    const size_t first = matrices_.size();
+    matrices_.resize(first + weights.size());
+    pool_.parallel_for(static_cast<int64_t>(weights.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Weight& w = *weights[static_cast<size_t>(i)];
+        Matrix& m = matrices_[first + static_cast<size_t>(i)];
+        m.path = stem + "/" + w.name;
+        m.elements = static_cast<double>(w.type.size());
+        const std::vector<float> importance = seen.at(w.input)->diagonal();
+        for (size_t b = 0; b < kWidths; ++b) {
+          StorageForm f = form(kBits[b]);
+          f.palette->fast = true;
+          m.loss[b] = loss_of(w, *encode(w, f, pool_), importance);
+        }
+      }
+    });
   }
 
   // For every matrix the bits whose bytes and priced loss together are least.
   Recipe recipe_at(double price) const {
     double elements = 0;
     for (const Matrix& m : matrices_) elements += m.elements;
-    Recipe r = options_.compress.recipe;
+    Recipe r = asked();
     r.rules.clear();
     for (const Matrix& m : matrices_) {
       size_t best = 0;
@@ -192,13 +186,13 @@ class Search {
 
   double trial(const Recipe& recipe, uint64_t& bytes) const {
     const StagedOutput place(out_.string() + ".trial", true);  // never committed, so removed
-    CompressOptions options = options_.compress;
-    options.recipe = recipe;
+    CompressBundleOptions options = options_.compress;
+    options.compress.recipe = recipe;
     if (!options.calibration.empty()) options.calibration = seen_;
-    options.overwrite = true;
-    options.progress = nullptr;
-    bytes = compress(bundle_, place.path(), options).bytes_after;
-    return perplexity_of(place.path());
+    options.compress.overwrite = true;
+    options.compress.progress = nullptr;
+    bytes = compress_bundle(bundle_, place.path(), options).bytes_after;
+    return options_.perplexity(place.path(), unseen_);
   }
 
   fs::path bundle_, out_;
