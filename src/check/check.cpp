@@ -93,6 +93,8 @@ FunctionReport report_of(const Function& f, const PackageReport& package, const 
   out.name = f.name;
   out.placed = placement::place_function(f, chip);
   for (const auto& op : out.placed.ops) {
+    if (const int layer = package.values.layer_of(op.op->name()); layer >= 0)
+      out.layers[op.op->name()] = layer;
     Residency& r = out.residency[op.op->type];
     ++r.all;
     r.taken += op.cost[placement::Backend::ane].supported && !op.unknown();
@@ -148,7 +150,7 @@ void find_refusals(const FunctionSubject& s, Findings& out) {
     if (offer.supported) continue;
     const Rule* rule = find_rule(offer.rule);
     if (!rule) continue;
-    out.begin(*rule, s.package.name, s.function.name);
+    out.begin(*rule, &s.package, s.function.name);
     // Integers may be at the very edge, where they cost one switch.
     const bool edge = rule->id == "D02" && !s.index.in_the_middle(*op.op);
     out.add(edge ? Level::warning : rule->level, *op.op, offer.why + (edge ? " (at the edge)" : ""));
@@ -167,7 +169,7 @@ void make_subjects(const CheckReport& report, Subjects& s) {
   for (const PackageReport& p : report.packages) {
     s.bundle.weight_bytes += p.weight_bytes;
     s.packages.push_back(std::make_unique<PackageSubject>(PackageSubject{
-        s.bundle, p.name, *p.package, *p.program, p.weight_bytes, weights_of(*p.program), {}}));
+        s.bundle, p.name, p.values, *p.package, *p.program, p.weight_bytes, weights_of(*p.program), {}}));
     PackageSubject& package = *s.packages.back();
     s.bundle.packages.push_back(&package);
     for (const FunctionReport& f : p.functions) {
@@ -189,15 +191,15 @@ std::vector<Finding> apply_rules(const Subjects& s) {
     for (const Rule& rule : group) {
       for (const auto& f : s.functions)
         if (rule.in_function) {
-          out.begin(rule, f->package.name, f->function.name);
+          out.begin(rule, &f->package, f->function.name);
           rule.in_function(*f, out);
         }
       for (const auto& p : s.packages)
         if (rule.in_package) {
-          out.begin(rule, p->name, "");
+          out.begin(rule, p.get());
           rule.in_package(*p, out);
         }
-      out.begin(rule, "", "");
+      out.begin(rule);
       if (rule.in_bundle) rule.in_bundle(s.bundle, out);
     }
   std::vector<Finding> all = out.take();
@@ -285,7 +287,10 @@ CheckReport check(const fs::path& path, const CheckOptions& options) {
   report.path = path;
   report.bundle = true;
   const BundleInfo info = BundleInfo::read(path);
-  for (const std::string& name : info.packages()) report.packages.push_back(load(open_package(path / name)));
+  for (const std::string& name : info.packages()) {
+    report.packages.push_back(load(open_package(path / name)));
+    report.packages.back().values = KnownValues(info, name);
+  }
   run(report, &info, options);
   return report;
 }

@@ -51,6 +51,7 @@ struct FunctionReport {
   placement::PlacedFunction placed;
   std::map<std::string, Residency> residency;  // by kind of operation
   std::map<std::string, std::string> truth;    // by operation; empty where it is not known
+  std::map<std::string, int> layers;           // by operation; those outside the layers are left out
 
   // Operations whose real device is not the predicted one. An unknown one predicts nothing.
   int differing() const;
@@ -60,6 +61,7 @@ struct PackageReport {
   std::string name;
   std::filesystem::path path;
   uint64_t weight_bytes = 0;
+  KnownValues values;
   std::vector<FunctionReport> functions;
   std::shared_ptr<const Package> package;  // what the placed functions point into
   std::shared_ptr<const Program> program;

@@ -64,10 +64,11 @@ std::string advice(const PlacedFunction& placed, size_t i) {
 
 std::string one_op(const PackageReport& p, const FunctionReport& f, size_t i) {
   const PlacedOp& op = f.placed.ops[i];
-  const int layer = layer_of(op.op->name());
+  const auto layer = f.layers.find(op.op->name());
   const placement::Segment& segment = f.placed.segments[static_cast<size_t>(op.segment)];
-  std::string out = fmt::format("{} '{}'{}, in {}, {}\n", op.op->type, op.op->name(),
-                                layer >= 0 ? fmt::format(" of layer {}", layer) : "", p.name, f.name);
+  std::string out =
+      fmt::format("{} '{}'{}, in {}, {}\n", op.op->type, op.op->name(),
+                  layer != f.layers.end() ? fmt::format(" of layer {}", layer->second) : "", p.name, f.name);
   if (!op.op->outputs.empty()) out += fmt::format("  gives         {}\n", op.op->outputs[0]->type.text());
   if (op.unknown()) out += fmt::format("  device        {}\n", device_text(op.device()));
   out += offers(op);

@@ -34,30 +34,20 @@ Spread spread(std::span<const float> values, double scale) {
 
 class GoldenRun {
  public:
-  explicit GoldenRun(const BundleSubject& bundle) : arrays_(bundle.golden) {
-    if (bundle.info) stream_ = bundle.info->residual_scale;
-  }
+  explicit GoldenRun(const PackageSubject& package)
+      : arrays_(package.bundle.golden), values_(package.values) {}
   explicit operator bool() const { return arrays_ != nullptr; }
 
   // The array of a value, and the factor between it and what the program computes.
-  const Array* find(const Value& tensor, double& scale) const {
-    const std::string& value = tensor.name;
-    scale = 1;
-    if (const Array* exact = named(value)) return exact;
-    const int layer = layer_of(value);
-    scale = stream_;
-    if (layer >= 0) {
-      const std::string at = fmt::format("l{}_", layer);
-      if (value == at + "o") return named(fmt::format("attn_out_{}", layer));
-      if (value == at + "down") return named(fmt::format("mlp_out_{}", layer));
-      if (value == at + "mlp_out") {
-        const Array* out = named(fmt::format("layer_out_{}", layer));
-        return out ? out : named(fmt::format("hidden_states_{}", layer + 1));
-      }
-      return nullptr;
-    }
-    scale = 1;
-    return value == "y" && !tensor.producer ? named("final_norm") : nullptr;  // what goes into a head
+  const Array* find(const Value& value, double& scale) const {
+    const Tap* tap = values_.find(value.name);
+    scale = tap ? tap->scale : 1;
+    if (const Array* exact = named(value.name)) return exact;
+    if (!tap) return nullptr;
+    if (tap->layer < 0) return named(tap->name);
+    if (const Array* by_layer = named(fmt::format("{}_{}", tap->name, tap->layer))) return by_layer;
+    // transformers counts what goes into the first layer too.
+    return tap->name == "layer_out" ? named(fmt::format("hidden_states_{}", tap->layer + 1)) : nullptr;
   }
 
  private:
@@ -68,7 +58,7 @@ class GoldenRun {
   }
 
   const NamedArrays* arrays_;
-  double stream_ = 1;
+  const KnownValues& values_;
 };
 
 // Rows of `width` values: [R, width], or [1, width, R, 1] as the program holds them.
@@ -150,7 +140,7 @@ double table_error(double (*f)(double), double low, double high, std::span<const
 }  // namespace
 
 void find_overflow(const FunctionSubject& s, Findings& out) {
-  const GoldenRun golden(s.package.bundle);
+  const GoldenRun golden(s.package);
   if (!golden) return;
   for (const auto& op : s.placed.ops) {
     if (op.op->outputs.empty()) continue;
@@ -177,7 +167,7 @@ void find_overflow(const FunctionSubject& s, Findings& out) {
 }
 
 void find_table_errors(const FunctionSubject& s, Findings& out) {
-  const GoldenRun golden(s.package.bundle);
+  const GoldenRun golden(s.package);
   if (!golden) return;
   for (const auto& op : s.placed.ops) {
     const Value* x = computed_operand(*op.op, "x");

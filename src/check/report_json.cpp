@@ -15,7 +15,7 @@ double rounded(double x) { return std::stod(fmt::format("{:.12g}", x)); }
 
 Json op_json(const placement::PlacedOp& op, const FunctionReport& f) {
   Json out = {{"name", op.op->name()}, {"type", op.op->type}};
-  if (const int layer = layer_of(op.op->name()); layer >= 0) out["layer"] = layer;
+  if (const auto layer = f.layers.find(op.op->name()); layer != f.layers.end()) out["layer"] = layer->second;
   const placement::Offer& ane = op.cost[Backend::ane];
   if (ane.supported)
     out["ane_ms"] = rounded(ane.ms);

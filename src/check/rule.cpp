@@ -13,16 +13,16 @@ std::string_view level_name(Level level) {
   return level == Level::error ? "error" : level == Level::warning ? "warning" : "hint";
 }
 
-void Findings::begin(const Rule& rule, std::string package, std::string function) {
+void Findings::begin(const Rule& rule, const PackageSubject* package, std::string function) {
   rule_ = &rule;
-  package_ = std::move(package);
+  package_ = package;
   function_ = std::move(function);
 }
 
 void Findings::add(Level level, std::string message) {
   const bool may_fail = rule_->grade == Grade::A || rule_->grade == Grade::B;
   if (level == Level::error && !may_fail) level = Level::warning;
-  all_.push_back({rule_, level, package_, function_, "", "", -1, std::move(message)});
+  all_.push_back({rule_, level, package_ ? package_->name : "", function_, "", "", -1, std::move(message)});
 }
 
 void Findings::add(Level level, const Operation& op, std::string message) {
@@ -30,7 +30,7 @@ void Findings::add(Level level, const Operation& op, std::string message) {
   Finding& f = all_.back();
   f.op = op.name();
   f.op_type = op.type;
-  f.layer = layer_of(f.op);
+  f.layer = package_ ? package_->values.layer_of(f.op) : -1;
 }
 
 std::span<const std::span<const Rule>> rule_groups() {

@@ -54,14 +54,15 @@ struct Rule {
 // Where a rule puts what it finds. A grade that may not fail a check turns errors into warnings here.
 class Findings {
  public:
-  void begin(const Rule& rule, std::string package, std::string function);
+  void begin(const Rule& rule, const PackageSubject* package = nullptr, std::string function = "");
   void add(Level level, std::string message);
   void add(Level level, const Operation& op, std::string message);
   std::vector<Finding> take() { return std::move(all_); }
 
  private:
   const Rule* rule_ = nullptr;
-  std::string package_, function_;
+  const PackageSubject* package_ = nullptr;
+  std::string function_;
   std::vector<Finding> all_;
 };
 

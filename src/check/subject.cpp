@@ -14,18 +14,6 @@ bool engine_work(const placement::PlacedOp& op) {
          op.op->type != "cast" && op.op->type != "identity";
 }
 
-// Names of our own cache operations: "k_12_old". Others count what they call k and v.
-bool cache_word(std::string_view rest) {
-  for (const char* word : {"old", "kept", "placed", "full", "write", "padded", "layer"})
-    if (rest == word) return true;
-  return false;
-}
-
-bool number_token(std::string_view token) {
-  return !token.empty() && token.size() <= 4 &&
-         token.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 }  // namespace
 
 FunctionIndex::FunctionIndex(const Function& function, const placement::PlacedFunction& placed)
@@ -89,24 +77,6 @@ bool is_readable(const Constant& c) {
 bool small_model(const PackageSubject& package) {
   constexpr uint64_t kFloor = 14'000'000;
   return std::max(package.bundle.weight_bytes, package.weight_bytes) < kFloor;
-}
-
-int layer_of(std::string_view name) {
-  std::string_view before;
-  while (!name.empty()) {
-    const size_t end = name.find_first_of("_./");
-    const std::string_view token = name.substr(0, end);
-    const std::string_view rest = end == std::string_view::npos ? "" : name.substr(end + 1);
-    const bool named = before == "layer" || before == "layers" || before == "block" || before == "blocks" ||
-                       before == "blk" || before == "h" ||
-                       ((before == "k" || before == "v") && cache_word(rest));
-    if (named && number_token(token)) return std::stoi(std::string(token));
-    if (token.size() > 1 && token[0] == 'l' && number_token(token.substr(1)))
-      return std::stoi(std::string(token.substr(1)));
-    before = token;
-    name = rest;
-  }
-  return -1;
 }
 
 const Value* computed_operand(const Operation& op, std::string_view param) {

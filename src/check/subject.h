@@ -13,6 +13,7 @@
 
 #include "base/npy.h"
 #include "bundle/bundle_info.h"
+#include "check/known_values.h"
 #include "package/package.h"
 #include "placement/op_view.h"
 #include "placement/placed_function.h"
@@ -70,6 +71,7 @@ struct BundleSubject;
 struct PackageSubject {
   const BundleSubject& bundle;
   std::string name;
+  const KnownValues& values;
   const Package& package;
   const Program& program;              // with flexible sizes fixed
   uint64_t weight_bytes = 0;           // of the weight file
@@ -88,9 +90,6 @@ struct BundleSubject {
 
 // Too little in all its packages for the engine to pay (rule Z03): less than 14 MB of weights.
 bool small_model(const PackageSubject& package);
-
-// The layer that a name tells: "l12_q", "layers.12.mlp", "k_12_old"; -1 when it tells none.
-int layer_of(std::string_view name);
 
 // Its bytes are at hand: in place, or in a weight file that is there.
 bool is_readable(const Constant& constant);

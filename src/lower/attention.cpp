@@ -48,7 +48,7 @@ class AttentionBuilder {
       x = rotate(b_, x, s_.cos(*a_.rope), s_.sin(*a_.rope), s_.model().ropes[*a_.rope].dims,
                  at_ + name + "_rope");
     if (of_heads && a_.qk_norm->after_rope) {
-      s_.tap(x, name, static_cast<int64_t>(layer_));  // in case the norm is taken out
+      s_.list(x, name, static_cast<int64_t>(layer_));  // in case the norm is taken out
       x = s_.head_norm(x, *norm, at_ + name + "_norm");
     }
     return x;

@@ -11,7 +11,7 @@
 namespace anemone::lower {
 namespace {
 
-// What names a step: "l0_attn_norm", "l0_o" …
+// What names a step: "l0_attn_norm", "l0_o" … Values that goldens know are called as those call them.
 struct StepNames {
   std::string norm, out, sum;
   const char* golden_out;
@@ -81,7 +81,7 @@ FunctionInterface build(
   }
   if (spec.last_stage && model.final_norm) {
     x = scope.norm(x, *model.final_norm, scope.stream_scale(), 1, "y");
-    scope.tap(x, "final_norm", -1);
+    scope.list(x, "final_norm", -1);
   } else if (spec.last_stage && scope.stream_scale() != 1) {
     x = scale(b, x, 1 / scope.stream_scale(), "y");
   } else {

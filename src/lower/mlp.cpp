@@ -19,9 +19,12 @@ Value* lower_block(Scope& s, size_t layer, const GatedMlp& mlp, Value* h, double
 
 Value* lower_block(Scope& s, size_t layer, const PlainMlp& mlp, Value* h, double factor) {
   const std::string at = fmt::format("l{}_", layer);
+  const auto index = static_cast<int64_t>(layer);
   Value* up = s.project(h, mlp.up, 1, at + "up");
-  s.tap(up, "up", static_cast<int64_t>(layer));
-  return s.project(s.activate(up, mlp.activation, at + "up_act"), mlp.down, factor, at + "down");
+  s.tap(up, "up", index);
+  Value* gated = s.activate(up, mlp.activation, at + "up_act");
+  s.tap(gated, "gated", index);
+  return s.project(gated, mlp.down, factor, at + "down");
 }
 
 }  // namespace anemone::lower

@@ -124,7 +124,12 @@ Value* Scope::activate(Value* x, Activation activation, const std::string& name)
   return x;
 }
 
-void Scope::tap(const Value* value, std::string_view golden, int64_t layer, double scale) {
+void Scope::tap(Value* value, std::string_view golden, int64_t layer, double scale) {
+  builder_->rename(value, layer < 0 ? std::string(golden) : fmt::format("{}_{}", golden, layer));
+  list(value, golden, layer, scale);
+}
+
+void Scope::list(const Value* value, std::string_view golden, int64_t layer, double scale) {
   interface_.taps.push_back({value->name, std::string(golden), layer, scale});
 }
 

@@ -49,8 +49,10 @@ class Scope {
   // A 1x1 convolution; its weights are called after `name`.
   Value* project(Value* x, const Projection& p, double factor, const std::string& name);
   Value* activate(Value* x, Activation activation, const std::string& name);
-  // Notes a value that the reference knows as `golden` of that layer.
-  void tap(const Value* value, std::string_view golden, int64_t layer, double scale = 1);
+  // A value that the reference knows as `golden` of that layer: gets that name, "attn_out_3", and is listed.
+  void tap(Value* value, std::string_view golden, int64_t layer, double scale = 1);
+  // The same for a value that keeps its name.
+  void list(const Value* value, std::string_view golden, int64_t layer, double scale = 1);
 
  private:
   Value* input(const std::string& name, Type type, Role role);

@@ -109,6 +109,13 @@ Value* Builder::with_attributes(std::string_view type, Attributes attributes, st
   return add_outputs(op, name)[0];
 }
 
+void Builder::rename(Value* value, std::string_view name) {
+  ANEMONE_CHECK(value->producer && value->producer->outputs.size() == 1);
+  names_->erase(value->name);
+  value->name = unique(name);
+  value->producer->attributes.insert_or_assign("name", Constant::text(value->name));
+}
+
 std::vector<Value*> Builder::add_outputs(Operation& op, const std::string& name) {
   Types types;
   try {

@@ -41,6 +41,8 @@ class Builder {
   Value* with_attributes(std::string_view type, Attributes attributes, std::string_view name);
   Value* constant(Constant value, std::string_view name);
   void output(Value* value) { block_->outputs.push_back(value); }
+  // Calls an operation's single output, and the operation with it, by another name, made unique.
+  void rename(Value* value, std::string_view name);
 
   Function& function() { return *function_; }
 

@@ -22,6 +22,8 @@ std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, cons
                                  const std::vector<float>& h, int64_t tokens, LayerMemory&) {
   std::vector<float> gate = scope.project("gate", layer, mlp.gate, h, tokens);
   const std::vector<float> up = scope.project("up", layer, mlp.up, h, tokens);
+  scope.tap("gate", static_cast<int64_t>(layer), gate);
+  scope.tap("up", static_cast<int64_t>(layer), up);
   for (size_t i = 0; i < gate.size(); ++i)
     gate[i] = static_cast<float>(activated(static_cast<double>(gate[i]), mlp.activation) * up[i]);
   scope.tap("gated", static_cast<int64_t>(layer), gate);
@@ -31,6 +33,7 @@ std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, cons
 std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const PlainMlp& mlp,
                                  const std::vector<float>& h, int64_t tokens, LayerMemory&) {
   std::vector<float> up = scope.project("up", layer, mlp.up, h, tokens);
+  scope.tap("up", static_cast<int64_t>(layer), up);
   for (float& value : up) value = static_cast<float>(activated(static_cast<double>(value), mlp.activation));
   scope.tap("gated", static_cast<int64_t>(layer), up);
   return scope.project("down", layer, mlp.down, up, tokens);

@@ -29,6 +29,7 @@ namespace anemone {
 //     attn_out, mlp_out                  what the blocks give (attn_out: of any mixer), before a norm behind them, a scale,
 //                                        and before they are added
 //     q, k, v                            heads side by side; q and k normalised and rotated, not yet scaled
+//     gate, up                           what the two projections of an MLP give (a plain one has no gate)
 //     gated                              what goes into down
 //     recurrent                          what a recurrent layer remembers after each token
 using ReferenceTap = std::function<void(std::string_view name, int64_t layer, std::span<const float> values)>;

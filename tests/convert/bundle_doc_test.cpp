@@ -129,7 +129,7 @@ BundleInfo full_info() {
   f.interface.outputs = {{"k_new_0", {.kind = Role::Kind::new_keys, .layers = {0}}},
                          {"logits_0", {.kind = Role::Kind::logits, .first = 0, .last = 2}}};
   Stage stage{.package = "whole.mlpackage", .functions = {f}, .first_layer = 0, .last_layer = 1};
-  stage.taps = {{"l0_o", "attn_out", 0, 0.5}};
+  stage.taps = {{"attn_out_0", "attn_out", 0, 0.5}};
   b.stages = {stage};
   b.files = {{"embedding.bin", 1, "0"}};
   return b;

@@ -90,7 +90,7 @@ TEST_CASE("check prints a summary, what is found and what to do, in 100 columns"
     if (line.find(bundle) == std::string::npos)
       CHECK_MESSAGE(line.size() <= 110, line);  // bytes; a few are not columns
   const Outcome verbose = anemone_command({"check", bundle, "--verbose"});
-  CHECK(verbose.out.find("l4_down ") != std::string::npos);
+  CHECK(verbose.out.find("mlp_out_4 ") != std::string::npos);
 
   const Outcome op = anemone_command({"check", bundle, "--explain-op", "l2_scores"});
   CHECK(op.status == 0);

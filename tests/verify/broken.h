@@ -112,12 +112,17 @@ inline std::string at_layer(int layer, const std::string& rest) {
   return "l" + std::to_string(layer) + "_" + rest;
 }
 
+// The last step of q or k before attention is called as goldens call it, "q_1"; an earlier one after what it does.
+inline Operation* find_step(Function& f, int layer, const std::string& side, const std::string& step) {
+  Operation* op = find_op(f, at_layer(layer, side + step));
+  return op ? op : find_op(f, side + "_" + std::to_string(layer));
+}
+
 // The norm of each head of q or k is left out; its weight too, or not.
 inline void drop_head_norm(Function& f, int layer, const std::string& side, bool weight_too) {
-  const std::string name = at_layer(layer, side + "_norm");
-  Value* norm = find_value(f, name);
-  if (!norm) return;
-  replace_uses(f.body, norm, find_op(f, name + "_abs")->value("x"));
+  const Operation* first = find_op(f, at_layer(layer, side + "_norm_abs"));
+  if (!first) return;
+  replace_uses(f.body, find_step(f, layer, side, "_norm")->outputs[0].get(), first->value("x"));
   if (weight_too) remove_dead_ops(f);
 }
 
@@ -125,7 +130,7 @@ inline void drop_head_norm(Function& f, int layer, const std::string& side, bool
 inline void swap_rope_pairs(Function& f, int layer, int64_t rotated) {
   for (const std::string side : {"q", "k"}) {
     const std::string name = at_layer(layer, side + "_rope");
-    if (!find_op(f, name)) return;
+    if (!find_op(f, name + "_first")) return;
     int64_t begin = 0;
     for (const char* half : {"_first", "_second"}) {
       Operation& slice = *find_op(f, name + half);
@@ -133,7 +138,7 @@ inline void swap_rope_pairs(Function& f, int layer, int64_t rotated) {
       bind(slice, "end", Constant::ints({0, 0, 0, rotated}));
       bind(slice, "stride", Constant::ints({1, 1, 1, 2}));
     }
-    bind(*find_op(f, name), "interleave", Constant::boolean(true));
+    bind(*find_step(f, layer, side, "_rope"), "interleave", Constant::boolean(true));
   }
 }
 
