@@ -1,5 +1,5 @@
-// FunctionInterface: what a function takes, keeps and gives, each with its role. The lowering returns it with what it built,
-// bundle.json keeps it, and whoever runs the function reads roles: nobody has to know names.
+// FunctionInterface: what a function takes, keeps and gives, each with its role. The lowering returns it with what
+// it built, bundle.json keeps it, and whoever runs the function reads roles: nobody has to know names.
 //     FunctionInterface i = build_layers(program, "main", model, weights, spec);
 //     for (const Port& in : i.inputs) if (in.role.kind == Role::Kind::mask) fill(in.name, masks[in.role.index]);
 #pragma once

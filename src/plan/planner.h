@@ -1,7 +1,8 @@
 // Planner: what a model will weigh and how fast it will be, before anything is converted.
 //     PlanSource s = open_plan_source("model.gguf");              // or a config.json, or "qwen3-0.6b"
 //     Planner p(s.model);
-//     ModelPlan plan = p.plan({.precision = WeightPrecision::parse("int8"), .target = find_target("m4-max"), .context = 2048});
+//     ModelPlan plan = p.plan(
+//         {.precision = WeightPrecision::parse("int8"), .target = find_target("m4-max"), .context = 2048});
 //     plan.cost.total_ms();                                        // predicted, see calibration.h
 // Sizes are computed, and agree with what `convert` writes; speeds are predictions.
 #pragma once

@@ -12,8 +12,8 @@
 
 namespace anemone {
 
-// Tokens that go through the stages together. Columns behind the last token are padding: they repeat it in every respect,
-// which the engine sees and computes once, and they leave nothing behind.
+// Tokens that go through the stages together. Columns behind the last token are padding: they repeat it in every
+// respect, which the engine sees and computes once, and they leave nothing behind.
 struct Pass {
   std::span<const int32_t> ids;
   std::span<const int32_t> types;  // empty: all 0

@@ -1,5 +1,6 @@
-// StagePass: one pass of tokens through the stages of a bundle. An input that several stages take is filled once, by the
-// first of them, and lent to the others; the stream goes from output to input in place. Nothing is copied between stages.
+// StagePass: one pass of tokens through the stages of a bundle. An input that several stages take is filled once,
+// by the first of them, and lent to the others; the stream goes from output to input in place. Nothing is copied
+// between stages.
 //     StagePass run(*bundle, pass);
 //     run.stage(0, function, state.get());
 //     Call& head = run.stage(1, head_function);

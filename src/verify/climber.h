@@ -56,8 +56,12 @@ class LogitTally {
   FigureRow row_;  // sums, until row() divides them
 };
 
-// How large the values inside became, by the names of verify/golden.h, and what a residual scale would do about it.
-void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, double>& largest, Rung& rung);
+// Notes the first operation that left half's range, once.
+void note_fault(const std::optional<NumericFault>& fault, Rung& rung);
+// The rung of the layers fails; says so where half alone is to blame.
+void fail_layers(const Climber& c, std::string problem, Arithmetic arithmetic, Rung& rung);
+// How large the values inside became, and what a residual scale would do about it.
+void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, Rung& rung);
 // The layers of a step against the truth, of one token or of all that the step took; what is wrong first, or nothing.
 std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_t> token, int64_t layers,
                            Arithmetic arithmetic);

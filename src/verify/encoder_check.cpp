@@ -75,14 +75,6 @@ class Comparison {
   std::string problem_;
 };
 
-void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
-  if (!fault) return;
-  std::string note =
-      fmt::format("{} in fp16 arithmetic, first in op '{}'", fault->nan ? "NaN" : "overflow", fault->op);
-  if (std::find(rung.notes.begin(), rung.notes.end(), note) == rung.notes.end())
-    rung.notes.push_back(std::move(note));
-}
-
 // The prompt over and over, cut at this length.
 std::vector<int32_t> text_of(const Climber& c, int64_t tokens) {
   std::vector<int32_t> out;
@@ -95,13 +87,13 @@ std::vector<int32_t> text_of(const Climber& c, int64_t tokens) {
 Rung check_encoder_reference(Climber& c) {
   Rung rung;
   c.say("computing the reference");
-  const TextTruth truth = truth_of(
-      *c.reference, c.truth.ids, [&](std::string_view name, int64_t layer, std::span<const float> values) {
-        Golden::Rows& rows = c.truth.inner[layer < 0 ? std::string(name) : fmt::format("{}_{}", name, layer)];
-        rows.values.assign(values.begin(), values.end());
-        rows.rows = c.truth.prompt;
-        rows.width = static_cast<int64_t>(values.size()) / c.truth.prompt;
-      });
+  const TextTruth truth = truth_of(*c.reference, c.truth.ids,
+                                   [&](std::string_view name, int64_t layer, std::span<const float> values) {
+                                     Golden::Rows& rows = c.truth.inner[{std::string(name), layer}];
+                                     rows.values.assign(values.begin(), values.end());
+                                     rows.rows = c.truth.prompt;
+                                     rows.width = static_cast<int64_t>(values.size()) / c.truth.prompt;
+                                   });
   c.tokens = c.truth.prompt;
   for (const Rows* rows : {&truth.hidden, &truth.pooled, &truth.classes})
     if (!std::all_of(rows->begin(), rows->end(), [](float v) { return std::isfinite(v); })) {
@@ -134,7 +126,7 @@ Rung check_encoder_layers(Climber& c) {
     layers = stepper.layers();
     Caches none = stepper.empty_caches(shape);
     const StepResult r = stepper.step(shape, c.truth.ids, 0, none);
-    if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitude, rung);
+    if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
     std::string problem = compare_layers(c, r, std::nullopt, layers, a);
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     Comparison all(c, rung, a);
@@ -143,11 +135,7 @@ Rung check_encoder_layers(Climber& c) {
       problem = "the layers agree, but what comes behind does not: " + all.problem();
     note_fault(r.fault, rung);
     if (problem.empty()) continue;
-    rung.verdict = Verdict::failed;
-    rung.summary = problem;
-    if (a == Arithmetic::fp16 && c.options.arithmetics.front() == Arithmetic::fp32)
-      rung.notes.push_back(
-          "in fp32 arithmetic it is right: the graph computes the model, and half cannot hold it");
+    fail_layers(c, std::move(problem), a, rung);
     return rung;
   }
   if (!inside)

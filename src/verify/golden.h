@@ -29,6 +29,7 @@
 
 #include "reference/reference.h"
 #include "runtime/bundle.h"
+#include "verify/inner_name.h"
 
 namespace anemone {
 
@@ -47,10 +48,9 @@ struct Golden {
   int64_t prompt = 0;        // how many of them are the prompt
   int64_t vocab = 0;
   Rows logits;
-  std::map<std::string, Rows> inner;  // by the names above, but for logits
+  std::map<InnerName, Rows> inner;  // by the names above, but for logits
 
-  const Rows* find(const std::string& name) const;
-  const Rows* find(const std::string& name, int64_t layer) const;  // "layer_out", 3
+  const Rows* find(const std::string& name, int64_t layer = -1) const;  // "layer_out", 3
   // Error when the file holds no golden, or its arrays contradict each other.
   static Golden read(const std::filesystem::path& path);
   void write(const std::filesystem::path& path) const;

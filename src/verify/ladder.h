@@ -11,8 +11,8 @@
 //   5 runtime    the runtime's own Session makes text: finite, not one token over and over, each token among the
 //                truth's five best
 //   6 text       that text is the truth's greedy text
-// Of a bundle that sees a text whole, rung 3 looks at all tokens of a text, hidden states and head included; rung 5 is the
-// runtime's Encoder in every length, with padding and without; 4 and 6 are skipped.
+// Of a bundle that sees a text whole, rung 3 looks at all tokens of a text, hidden states and head included; rung 5
+// is the runtime's Encoder in every length, with padding and without; 4 and 6 are skipped.
 // Rungs 3 to 6 are climbed in fp32 arithmetic (is the graph right?) and in fp16 (does it survive half?).
 #pragma once
 

@@ -101,7 +101,8 @@ Caches Stepper::empty_caches(const CallShape& shape) const {
   return out;
 }
 
-// Those values of the stage's list that this function has, and that something uses: others say nothing about the result.
+// Those values of the stage's list that this function has, and that something uses: others say nothing about the
+// result.
 std::vector<Tap> Stepper::taps_of(size_t index, const std::string& function) const {
   std::vector<Tap> out;
   const Function* f = bundle_->package(index).program.find_function(function);
@@ -316,8 +317,7 @@ void Stepper::take_inner(size_t index, const std::string& function, const Predic
     const Array& array = result.at(tap.value);
     const std::vector<int64_t>& shape = array.shape();
     if (shape.size() != 4 || shape[0] != 1 || shape[2] != pass.width || tap.name == "logits") continue;
-    const std::string golden =
-        tap.layer < 0 ? tap.name : fmt::format("{}_{}", tap.name, tap.layer - first_layer_);
+    const InnerName name{tap.name, tap.layer < 0 ? -1 : tap.layer - first_layer_};
     const int64_t outer = shape[1], inner = shape[3];
     std::vector<float> values(static_cast<size_t>(pass.tokens * outer * inner));
     double largest = 0;
@@ -329,8 +329,8 @@ void Stepper::take_inner(size_t index, const std::string& function, const Predic
           values[static_cast<size_t>((t * outer + a) * inner + b)] =
               static_cast<float>(static_cast<double>(v) / tap.scale);
         }
-    out.magnitude[golden] = largest;
-    out.inner[golden] = std::move(values);
+    out.magnitudes[name] = largest;
+    out.inner[name] = std::move(values);
   }
 }
 
@@ -342,8 +342,7 @@ void Stepper::take_memory(const StageFunction& function, const Pass& pass, const
     for (const Port& port : *ports)
       if (port.role.kind == Role::Kind::recurrent) {
         const int64_t layer = port.role.layers.front() - first_layer_;
-        out.inner[fmt::format("recurrent_{}", layer)] =
-            caches.layers.at(static_cast<size_t>(layer)).recurrent;
+        out.inner[{"recurrent", layer}] = caches.layers.at(static_cast<size_t>(layer)).recurrent;
       }
 }
 
@@ -428,7 +427,7 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
   Array stream = embedded(pass);
   if (options_.taps) {
     // With a norm of its own behind the tables, the layers' package names what comes out of it.
-    std::vector<float>& rows = out.inner["embed_out"];
+    std::vector<float>& rows = out.inner[{"embed_out"}];
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t c = 0; c < info().hidden; ++c)
         rows.push_back(static_cast<float>(

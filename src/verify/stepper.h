@@ -3,7 +3,7 @@
 //     Stepper stepper("bundle", {.taps = true});
 //     CallShape shape = stepper.shape_for(64);
 //     Caches caches = stepper.empty_caches(shape);
-//     StepResult r = stepper.step(shape, ids, 0, caches);       // r.logits, r.inner["layer_out_3"], …
+//     StepResult r = stepper.step(shape, ids, 0, caches);       // r.logits, r.inner[{"layer_out", 3}], …
 // It builds the inputs from bundle.json by itself, as docs/bundle.md says, and shares nothing with the
 // runtime's Session: the two are held against each other.
 #pragma once
@@ -21,6 +21,7 @@
 #include "anemone/predictor.h"
 #include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
+#include "verify/inner_name.h"
 
 namespace anemone {
 
@@ -62,15 +63,18 @@ struct Caches {
                              int64_t position) const;
 };
 
+// The largest magnitude of each value inside.
+using Magnitudes = std::map<InnerName, double>;
+
 struct StepResult {
   std::vector<float> logits;  // [tokens, vocab]; of a bundle that picks, where its head's values have names
   std::vector<int64_t> best;  // [tokens], of a bundle that picks: its own choice
   // Of a bundle that sees a text whole: the stream at the end [tokens, hidden], and what its head gives of it.
   std::vector<float> hidden, pooled, classes;
-  // By the names of verify/golden.h, [tokens, width], in the model's own scale: what a residual scale does is
-  // undone. Those that the shards name, with StepperOptions::taps.
-  std::map<std::string, std::vector<float>> inner;
-  std::map<std::string, double> magnitude;  // the same, as they stand in the shard: the largest of each
+  // [tokens, width], in the model's own scale: what a residual scale does is undone. Those that the shards name,
+  // with StepperOptions::taps.
+  std::map<InnerName, std::vector<float>> inner;
+  Magnitudes magnitudes;  // of the same, as they stand in the shard
   std::optional<NumericFault> fault;
 };
 

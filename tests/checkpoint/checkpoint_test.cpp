@@ -33,9 +33,9 @@ bool same(const std::vector<T>& a, std::span<T> b) {
 
 // A safetensors file with F32 "w" [2, 3] = 0…5, BF16 "b" [2] = 1, -2, I32 "i" [1].
 std::string small_safetensors() {
-  const std::string header =
-      R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
-      R"("i":{"dtype":"I32","shape":[1],"data_offsets":[28,32]}})";
+  const std::string header = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                             R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
+                             R"("i":{"dtype":"I32","shape":[1],"data_offsets":[28,32]}})";
   std::string bytes;
   test::put<uint64_t>(bytes, header.size());
   bytes += header;

@@ -1,6 +1,6 @@
-// docs/bundle.md is the contract with hosts that do not use our runtime. Here is such a host (doc_host.h): its inputs are
-// held against the bytes that the page shows, and what the packages make of them against PyTorch's logits. The page's
-// tables of keys and roles are held against the code.
+// docs/bundle.md is the contract with hosts that do not use our runtime. Here is such a host (doc_host.h): its
+// inputs are held against the bytes that the page shows, and what the packages make of them against PyTorch's
+// logits. The page's tables of keys and roles are held against the code.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// DocHost: a host as docs/bundle.md describes it. It reads bundle.json and the files by itself, makes every input by the
-// page's table of roles, and uses nothing of bundle/ and runtime/.
+// DocHost: a host as docs/bundle.md describes it. It reads bundle.json and the files by itself, makes every input
+// by the page's table of roles, and uses nothing of bundle/ and runtime/.
 //     DocHost host(folder);
 //     host.call(ids, 0, {.width = 4, .context = 16});
 //     host.outputs("logits");                                    // of the last call, in the order of the stages

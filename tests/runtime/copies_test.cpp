@@ -1,5 +1,5 @@
-// Nothing is copied on the way from stage to stage: inputs are filled where the backend reads them, the stream goes from
-// output to input in place, and what the host keeps is lent.
+// Nothing is copied on the way from stage to stage: inputs are filled where the backend reads them, the stream goes
+// from output to input in place, and what the host keeps is lent.
 #include <doctest/doctest.h>
 
 #include "runtime/session.h"

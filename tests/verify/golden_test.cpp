@@ -131,10 +131,11 @@ TEST_CASE("golden: a captured one has what transformers gave, and survives its f
     CHECK(bundle.inner.size() == g.inner.size());
     size_t compared = 0;
     for (const auto& [name, rows] : g.inner) {
-      CAPTURE(name);
-      REQUIRE(bundle.find(name));
-      CHECK(compare(bundle.find(name)->values, rows.values).within(0.9999));
-      const fs::path file = model.golden / (name + ".npy");
+      CAPTURE(name.text());
+      const Golden::Rows* same = bundle.find(name.name, name.layer);
+      REQUIRE(same);
+      CHECK(compare(same->values, rows.values).within(0.9999));
+      const fs::path file = model.golden / (name.text() + ".npy");
       if (!fs::exists(file)) continue;
       ++compared;
       const std::vector<float> golden = read_npy(file).to_float();
