@@ -15,16 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/naming.h"
 #include "checkpoint/tensor_reader.h"
 
 namespace anemone {
-
-// How keys and tensors are called. Formats may share one: whatever stands beside a config.json has its names. Used in
-// switches without `default`, so that a new one is an error of the compiler wherever it matters.
-enum class Naming {
-  gguf,          // "llama.block_count", "blk.0.attn_q.weight"
-  hugging_face,  // "num_hidden_layers", "model.layers.0.self_attn.q_proj.weight"
-};
 
 // A file that a bundle needs for its words: a copy of another, or made from what the checkpoint holds.
 struct TokenizerFile {

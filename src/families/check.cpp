@@ -1,15 +1,15 @@
 #include "families/check.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/shape.h"
 #include "checkpoint/byte_reader.h"
-#include "families/hparams.h"
 #include "families/weights.h"
 
 namespace anemone {
@@ -22,7 +22,12 @@ struct Use {
   Extent rows, columns;
 };
 
-std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+// A * at either end of a pattern stands for anything.
+bool matches(std::string_view name, std::string_view pattern) {
+  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
+  if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  return name == pattern;
+}
 
 // A convolution's [channels, 1, taps] counts as the matrix that it is.
 bool same_matrix(std::vector<int64_t> found, const std::vector<int64_t>& expected) {
@@ -32,10 +37,7 @@ bool same_matrix(std::vector<int64_t> found, const std::vector<int64_t>& expecte
 
 class Checker {
  public:
-  Checker(const Checkpoint& checkpoint, const Model& model) : c_(checkpoint), m_(model), hp_(checkpoint) {
-    const auto* head = std::get_if<VocabularyHead>(&model.head);
-    tied_ = head && head->tied;
-  }
+  Checker(const Checkpoint& checkpoint, const Model& model) : c_(checkpoint), m_(model) {}
 
   void check() {
     collect();
@@ -59,19 +61,17 @@ class Checker {
   // "4 heads ('num_attention_heads' of config.json) x head size 32 ('head_dim' of config.json)"
   std::string origin(const Extent& extent) const {
     std::string text;
-    for (const Extent::Factor& f : extent.factors) text += (text.empty() ? "" : " x ") + origin(f);
+    for (const Extent::Factor& f : extent.factors)
+      text += (text.empty() ? "" : " x ") + size_text(f.text, f.value);
     return text;
   }
 
-  std::string origin(const Extent::Factor& f) const {
-    const std::string size = fmt::format(fmt::runtime(f.text), f.value);
-    if (!f.key) return size;
-    if (f.key == &keys::kVocab && hp_.is_gguf() && !hp_.find_integer(*f.key))
-      return fmt::format("{} tokens ('tokenizer.ggml.tokens')", f.value);
-    if (f.key == &keys::kHeadDim && !hp_.find_integer(*f.key))
-      return fmt::format("{} ({} is not there)", size, hp_.named(*f.key));
-    return fmt::format("{} ({})", size, hp_.named(*f.key));
+  std::string size_text(std::string_view size, int64_t value) const {
+    std::string text = fmt::format(fmt::runtime(size), value);
+    const auto at = m_.origins.find(size);
+    return at == m_.origins.end() ? text : text + " (" + at->second + ")";
   }
+  std::string layers_text() const { return size_text(sizes::kLayers, std::ssize(m_.layers)); }
 
   // The shape that all uses of a tensor make together, and why.
   std::vector<int64_t> expected_shape(const std::vector<Use>& uses) const {
@@ -95,8 +95,8 @@ class Checker {
       throw errorf("{}: the tensor is missing", uses.front().role)
           .at(c_.path().string())
           .found(fmt::format("{} other tensors", c_.tensors().size()))
-          .expected(fmt::format("'{}' {}, for family {} with {} layers ({})", printable(name),
-                                shape_text(shape), m_.family, m_.layers.size(), hp_.named(keys::kLayers)));
+          .expected(fmt::format("'{}' {}, for family {} with {}", printable(name), shape_text(shape),
+                                m_.family, layers_text()));
     if (!same_matrix(tensor->shape(), shape))
       throw errorf("{}: the tensor's shape contradicts the sizes of the model", uses.front().role)
           .at(c_.path().string())
@@ -114,35 +114,21 @@ class Checker {
     }
   }
 
-  // What may lie in a file without being a weight: tables that are computed from the keys, rope factors
-  // (which the description holds as numbers), a head that repeats the embedding, the other halves of a model
-  // that sees.
   bool may_be_left(std::string_view name) const {
-    if (std::find(m_.unused.begin(), m_.unused.end(), name) != m_.unused.end()) return true;
-    if (hp_.is_gguf())
-      return name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
-             name == "rope_factors_short.weight" || name.ends_with(".attn_rot_embd.weight");
-    if (name.ends_with("rotary_emb.inv_freq")) return true;
-    if (tied_ && (name == "lm_head.weight" || name == "language_model.lm_head.weight")) return true;
-    for (const std::string_view part : {"vision_tower.", "multi_modal_projector."})
-      if (name.starts_with(part) || name.starts_with("model." + std::string(part)))
-        return hp_.has_text_part();
-    return false;
+    return std::any_of(m_.unused.begin(), m_.unused.end(),
+                       [&](std::string_view pattern) { return matches(name, pattern); });
   }
 
   Error left_over(const TensorReader& tensor) const {
     return errorf("a tensor belongs to no weight of the model")
         .at(c_.path().string())
         .found(fmt::format("'{}' {}", printable(tensor.name()), shape_text(tensor.shape())))
-        .expected(fmt::format("only the weights of family {} with {} layers ({})", m_.family,
-                              m_.layers.size(), hp_.named(keys::kLayers)))
+        .expected(fmt::format("only the weights of family {} with {}", m_.family, layers_text()))
         .hint("leaving it out would change what the model computes");
   }
 
   const Checkpoint& c_;
   const Model& m_;
-  Hparams hp_;
-  bool tied_ = false;
   std::map<std::string, std::vector<Use>> uses_;
   std::vector<std::string> order_;  // of the model, so that the first thing wrong is named first
 };

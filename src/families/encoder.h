@@ -1,17 +1,18 @@
 // What the families of encoders share: sizes, the head that the files ask for, token ids.
-//     Model m = begin_encoder(hp);                    // sizes, names, special tokens; no layers yet
-//     m.head = pooled_head(hp);                       // as modules.json says
+//     Model m = begin_encoder(hp, "embeddings.word_embeddings.weight", 512);        // its layers are empty
+//     m.head = pooled_head(hp);                                                     // as modules.json says
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "families/hparams.h"
 #include "families/model.h"
 
 namespace anemone {
 
-// Names, hidden size, vocabulary, context and special tokens; `layers` empty ones.
-Model begin_encoder(const Hparams& hp, int64_t default_context);
+// Names, hidden size, vocabulary, context, special tokens, the embedding's tensor `embedding`, and empty layers.
+Model begin_encoder(const Hparams& hp, const std::string& embedding, int64_t default_context);
 
 // Mean or the first token, normalised or not: from the modules of a sentence transformer, or GGUF's pooling type; the
 // plain mean where nothing is said. Error for a pooling that is neither.
@@ -19,13 +20,6 @@ PooledHead pooled_head(const Hparams& hp);
 
 // The labels of a classifier, by class: "id2label", or LABEL_0 … for as many rows as `tensor` has.
 std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor);
-
-// "gelu" (exact), "gelu_new", "gelu_pytorch_tanh", "silu"; Error for others.
-Activation encoder_activation(const Hparams& hp, const Key& key);
-
-// The first of these that is in front of a tensor's name; the first one where none is.
-std::string find_prefix(const Checkpoint& checkpoint, std::initializer_list<const char*> prefixes,
-                        const std::string& tensor);
 
 // A norm with mean: "<name>.weight" and, where it is there, "<name>.bias"; old files say gamma and beta. `usual_bias`:
 // whether the family has one, for a configuration alone.

@@ -40,7 +40,7 @@ Model describe(const Checkpoint& checkpoint) {
   // An architecture that is named but unknown is not taken for another one of the same type.
   const Family* family = names.empty() ? nullptr : find_family(names.front());
   if (!family) throw unknown(checkpoint, names);
-  Model model = family->describe(checkpoint);
+  Model model = family->build(checkpoint);
   model.family = family->name;
   if (!checkpoint.config_only()) check_model(checkpoint, model);
   return model;

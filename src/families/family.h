@@ -16,7 +16,7 @@ struct Family {
   std::string_view name;
   // GGUF's `general.architecture`, and the "architectures" or "model_type" of config.json.
   std::span<const std::string_view> architectures;
-  Model (*describe)(const Checkpoint&);
+  Model (*build)(const Checkpoint&);  // the Model, not yet held against the tensors
 };
 
 // All of them, sorted by name.

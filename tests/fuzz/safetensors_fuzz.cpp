@@ -62,7 +62,7 @@ void read_keys(const Checkpoint& checkpoint, const nlohmann::ordered_json& confi
     attempt([&] { hp.find_text(key); });
     attempt([&] { hp.find_object(key); });
     attempt([&] { hp.find_layer_integers(key, 2); });
-    attempt([&] { hp.find_layer_numbers(key, 2); });
+    attempt([&] { hp.find_integers(key); });
     attempt([&] { hp.find_layer_flags(key, 2); });
     attempt([&] { hp.find_layer_texts(key, 2); });
     attempt([&] { hp.find_token_ids(key, 10); });
