@@ -6,20 +6,22 @@
 #include <iterator>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/shape.h"
 #include "checkpoint/byte_reader.h"
+#include "families/coverage.h"
 #include "families/weights.h"
 
 namespace anemone {
 namespace {
 
-// One use of rows of a tensor.
+// One use of a part of a tensor.
 struct Use {
   std::string role;
-  WeightRef ref;
-  Extent rows, columns;
+  StoredPart part;
+  Extent lines, elements;  // of the part; elements: empty for a vector
 };
 
 // A * at either end of a pattern stands for anything.
@@ -53,8 +55,10 @@ class Checker {
       ANEMONE_CHECK(w.ref.columns == w.columns.value());
       std::vector<Use>& uses = uses_[w.ref.tensor];
       if (uses.empty()) order_.push_back(w.ref.tensor);
-      uses.push_back({w.layer < 0 ? std::string(w.role) : fmt::format("layer {}: {}", w.layer, w.role), w.ref,
-                      w.rows, w.columns});
+      Use use{w.layer < 0 ? std::string(w.role) : fmt::format("layer {}: {}", w.layer, w.role),
+              stored_part(w.ref), w.rows, w.columns};
+      if (w.ref.transposed) std::swap(use.lines, use.elements);
+      uses.push_back(std::move(use));
     });
   }
 
@@ -73,23 +77,33 @@ class Checker {
   }
   std::string layers_text() const { return size_text(sizes::kLayers, std::ssize(m_.layers)); }
 
-  // The shape that all uses of a tensor make together, and why.
-  std::vector<int64_t> expected_shape(const std::vector<Use>& uses) const {
-    int64_t rows = 0;
-    for (const Use& use : uses) rows += use.ref.rows();
-    std::vector<int64_t> shape = {rows};
-    if (!uses.front().columns.factors.empty()) shape.push_back(uses.front().ref.columns);
-    return shape;
+  static bool are_vectors(const std::vector<Use>& uses) {
+    return std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.elements.factors.empty(); });
   }
+
+  // Why a tensor must have its shape: what lies one behind the other in its lines and in its elements.
   std::string reasons(const std::vector<Use>& uses) const {
-    std::string text;
-    for (const Use& use : uses) text += (text.empty() ? "" : " + ") + origin(use.rows);
-    if (!uses.front().columns.factors.empty()) text += "; " + origin(uses.front().columns);
-    return text;
+    std::map<int64_t, std::string> lines, elements;  // by where they begin
+    int64_t slices = 0;
+    for (const Use& use : uses) {
+      slices = std::max(slices, use.part.slice + 1);
+      lines.emplace(use.part.line_begin, origin(use.lines));
+      elements.emplace(use.part.begin, origin(use.elements));
+    }
+    std::string text = slices > 0 ? fmt::format("{} slices; ", slices) : "";
+    text += joined(lines);
+    return are_vectors(uses) ? text : text + "; " + joined(elements);
+  }
+  static std::string joined(const std::map<int64_t, std::string>& texts) {
+    std::string out;
+    for (const auto& [begin, text] : texts) out += (out.empty() ? "" : " + ") + text;
+    return out;
   }
 
   void check_tensor(const std::string& name, const std::vector<Use>& uses) const {
-    const std::vector<int64_t> shape = expected_shape(uses);
+    std::vector<StoredPart> parts;
+    for (const Use& use : uses) parts.push_back(use.part);
+    const std::vector<int64_t> shape = least_shape(parts, are_vectors(uses));
     const TensorReader* tensor = c_.find(name);
     if (!tensor)
       throw errorf("{}: the tensor is missing", uses.front().role)
@@ -107,11 +121,28 @@ class Checker {
           .at(c_.path().string())
           .found(fmt::format("'{}' of type {}", printable(name), tensor->info().name))
           .expected("a floating-point or block type");
-    int64_t next = 0;  // the rows of the uses follow each other
-    for (const Use& use : uses) {
-      ANEMONE_CHECK(use.ref.row_begin == next);
-      next = use.ref.row_end;
-    }
+    check_parts(*tensor, uses, parts);
+  }
+
+  // Every element of the tensor belongs to one weight.
+  void check_parts(const TensorReader& tensor, const std::vector<Use>& uses,
+                   const std::vector<StoredPart>& parts) const {
+    const bool vectors = are_vectors(uses);
+    const std::string name = printable(tensor.name()), shape = shape_text(tensor.shape());
+    if (const auto both = find_overlap(parts))
+      throw errorf("{}: takes a part of the tensor that belongs to another weight", uses[both->second].role)
+          .at(c_.path().string())
+          .found(fmt::format("{} of '{}' {}; {} is the {}", parts[both->second].text(vectors), name, shape,
+                             parts[both->first].text(vectors), uses[both->first].role))
+          .expected("one weight for each element of the tensor");
+    if (const auto gap = find_gap(parts))
+      throw errorf("a part of a tensor belongs to no weight of the model")
+          .at(c_.path().string())
+          .found(fmt::format("{} of '{}' {}", gap->text(vectors), name, shape))
+          .expected(fmt::format("one weight for each element of the tensor, which holds the {}{}",
+                                uses.front().role,
+                                uses.size() == 1 ? "" : fmt::format(" and {} others", uses.size() - 1)))
+          .hint("leaving it out would change what the model computes");
   }
 
   bool may_be_left(std::string_view name) const {

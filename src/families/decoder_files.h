@@ -1,5 +1,5 @@
-// DecoderFiles: how a decoder is stored in the files of one naming: what its tensors are called, and what the files mean
-// beyond their keys. A family starts with Llama's and says what it has under other names.
+// DecoderFiles: how a decoder is stored in the files of one naming: what its tensors are called, and what the files
+// mean beyond their keys. A family starts with Llama's and says what it has under other names.
 //     DecoderTraits traits;
 //     traits.files.hugging_face.q_norm = "self_attn.query_layernorm";
 //     traits.files.gguf.paired_rows = true;
