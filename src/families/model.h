@@ -31,10 +31,12 @@
 
 namespace anemone {
 
-// A block is one file each in families/blocks/, lower/ and reference/, and one entry here.
+// A block is one file each in families/blocks/, lower/ and reference/, and one entry here. It has
+//     static constexpr bool kMixer            it brings tokens together; otherwise it is an MLP, which sees each alone
+//     int64_t width                           of an MLP: of what lies between its projections
+//     void each_weight(WeightVisitor&) const
 using ModelBlock = std::variant<Attention, ShortConv, GatedMlp, PlainMlp>;
 
-// Mixers bring tokens together; MLPs see each by itself.
 bool is_mixer(const ModelBlock& block);
 
 // One residual step.

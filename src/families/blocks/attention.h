@@ -50,6 +50,8 @@ struct QkNorm {
 };
 
 struct Attention {
+  static constexpr bool kMixer = true;
+
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   Projection q, k, v, o;
   std::optional<QkNorm> qk_norm;

@@ -14,6 +14,8 @@ class WeightVisitor;
 enum class Activation { silu, gelu_tanh, gelu };
 
 struct GatedMlp {
+  static constexpr bool kMixer = false;
+
   int64_t width = 0;
   Activation activation = Activation::silu;
   Projection gate, up, down;
@@ -22,6 +24,8 @@ struct GatedMlp {
 };
 
 struct PlainMlp {
+  static constexpr bool kMixer = false;
+
   int64_t width = 0;
   Activation activation = Activation::gelu;
   Projection up, down;

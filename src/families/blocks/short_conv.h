@@ -19,6 +19,8 @@ struct RecurrentShape {
 };
 
 struct ShortConv {
+  static constexpr bool kMixer = true;
+
   int64_t width = 0, kernel = 0;
   Projection gate_in, gate_out, value, o;
   WeightRef taps;  // [width, kernel], the last one for the token itself
