@@ -80,13 +80,12 @@ struct PooledHead {
   bool normalize = false;  // to length 1
 };
 
-// Classes for each token, or for the whole text when pooled: classifier(norm(activation(dense x))), what comes before
-// the classifier being optional.
+// Classes for each token, or for the whole text when pooled first: classifier(norm(activation(dense x))), what comes
+// before the classifier being optional.
 struct ClassHead {
   enum class Dense { none, tanh, gelu };
 
   std::optional<Pooling> pooling;  // none: each token by itself
-  bool pool_first = true;          // pool before `dense`, not behind it
   Dense activation = Dense::none;
   Projection dense;  // optional
   std::optional<Norm> norm;
