@@ -128,13 +128,11 @@ Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_
   return norm;
 }
 
-void keep_sensitive_half(Model& model) {
+void mark_sensitive(Model& model) {
   for (Layer& layer : model.layers)
-    for (ResidualStep& step : layer.steps) {
-      if (auto* a = std::get_if<Attention>(&step.block)) a->v.weight.keep_half = true;
-      if (auto* mlp = std::get_if<PlainMlp>(&step.block)) mlp->down.weight.keep_half = true;
-      if (auto* mlp = std::get_if<GatedMlp>(&step.block)) mlp->down.weight.keep_half = true;
-    }
+    for (ResidualStep& step : layer.steps)
+      for (Projection* p : std::visit([](auto& block) { return block.sensitive(); }, step.block))
+        p->weight.sensitive = true;
 }
 
 Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,

@@ -26,10 +26,10 @@ std::vector<std::string> class_labels(const Hparams& hp, const std::string& tens
 Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
                    bool usual_bias);
 
-// Marks the matrices that stay fp16 beside int8 ones: values and the MLP's way back. Their outliers meet the largest
+// Marks the matrices that int8 harms most: values and the MLP's way back. Their outliers meet the largest
 // activations; int8 of all matrices takes MiniLM's vectors to a cosine of 0.9985 with transformers' on ordinary
 // sentences and 0.996 on the shortest ones; with these two in fp16 it is 0.9995 or more on all of 100.
-void keep_sensitive_half(Model& model);
+void mark_sensitive(Model& model);
 
 // "<name>.weight" and "<name>.bias", the latter where it is there or, of a configuration alone, usual.
 Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,

@@ -35,6 +35,7 @@ namespace anemone {
 //     static constexpr bool kMixer            it brings tokens together; otherwise it is an MLP, which sees each alone
 //     int64_t width                           of an MLP: of what lies between its projections
 //     void each_weight(WeightVisitor&) const
+//     std::vector<Projection*> sensitive()    those that an encoder cannot round as far as the others
 using ModelBlock = std::variant<Attention, ShortConv, GatedMlp, PlainMlp>;
 
 bool is_mixer(const ModelBlock& block);

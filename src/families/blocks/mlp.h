@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "families/blocks/norm.h"
 
@@ -21,6 +22,7 @@ struct GatedMlp {
   Projection gate, up, down;
 
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {&down}; }
 };
 
 struct PlainMlp {
@@ -31,6 +33,7 @@ struct PlainMlp {
   Projection up, down;
 
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {&down}; }
 };
 
 }  // namespace anemone

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "families/blocks/norm.h"
 
@@ -27,6 +28,7 @@ struct ShortConv {
 
   RecurrentShape recurrent() const { return {kernel - 1, width}; }
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {}; }
 };
 
 }  // namespace anemone

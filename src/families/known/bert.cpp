@@ -87,7 +87,7 @@ class BertBuilder {
     name_embedding();
     for (size_t i = 0; i < m_.layers.size(); ++i) m_.layers[i].steps = {attention_step(i), mlp_step(i)};
     name_head();
-    keep_sensitive_half(m_);
+    mark_sensitive(m_);
     return std::move(m_);
   }
 

@@ -78,7 +78,7 @@ class ModernBertBuilder {
     name_head();
     const auto tables = rope_tables(hp_.naming());
     m_.unused.insert(m_.unused.end(), tables.begin(), tables.end());
-    keep_sensitive_half(m_);
+    mark_sensitive(m_);
     return std::move(m_);
   }
 
