@@ -116,10 +116,10 @@ class Checker {
           .at(c_.path().string())
           .found(fmt::format("'{}' {}", printable(name), shape_text(tensor->shape())))
           .expected(fmt::format("{}: {}", shape_text(shape), reasons(uses)));
-    if (!tensor->info().decodes)
+    if (!tensor->decodes())
       throw errorf("{}: the tensor holds no floating-point numbers", uses.front().role)
           .at(c_.path().string())
-          .found(fmt::format("'{}' of type {}", printable(name), tensor->info().name))
+          .found(fmt::format("'{}' of type {}", printable(name), tensor->type_name()))
           .expected("a floating-point or block type");
     check_parts(*tensor, uses, parts);
   }

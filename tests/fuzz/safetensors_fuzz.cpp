@@ -76,7 +76,7 @@ void read_tensors(std::span<const TensorReader> tensors) {
       reader.read_rows(0, reader.rows(), std::span(floats));
       reader.read_elements(0, reader.elements(), std::span(floats));
     } catch (const Error&) {
-      if (reader.info().decodes) __builtin_trap();
+      if (reader.decodes()) __builtin_trap();
     }
   }
 }
