@@ -53,7 +53,9 @@ class CheckpointReader {
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
   virtual std::string_view format_name() const = 0;  // for people: "GGUF"
-  virtual Naming naming() const = 0;
+  // Nothing where keys and tensors have no names to go by, as in a graph: then a family must know the checkpoint by
+  // what lies in it (Family::claims).
+  virtual std::optional<Naming> naming() const = 0;
 
   // The value under a key as the format spells it: bool, integer, double, text, a list of these, or where the format
   // nests them an object. Nothing where the key is absent; a JSON null where the file says null.

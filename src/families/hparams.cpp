@@ -32,6 +32,13 @@ constexpr ByNaming<const char*> kNamed{"'{}' of config.json", "'{}'"};
 // Where the model's numbers are one level deeper.
 constexpr Key kTextPart{"text_config", ""};
 
+Naming naming_of(const Checkpoint& checkpoint) {
+  if (const auto naming = checkpoint.naming()) return *naming;
+  throw errorf("the {} has no keys that say what its model is", checkpoint.format_name())
+      .at(checkpoint.path().string())
+      .hint("no family of this program knows the checkpoint by what lies in it");
+}
+
 std::optional<int64_t> to_integer(const Json& value, Naming naming) {
   if (value.is_number_integer()) {
     if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
@@ -91,7 +98,7 @@ std::vector<double> json_numbers(const Json& object, const char* key, const std:
 
 Hparams::Hparams(const Checkpoint& checkpoint)
     : checkpoint_(checkpoint),
-      naming_(checkpoint.naming()),
+      naming_(naming_of(checkpoint)),
       prefix_(ByNaming<std::string>("", checkpoint.architecture() + ".")[naming_]) {
   if (!spells(kTextPart)) return;
   if (const std::optional<Json> text = checkpoint.value(kTextPart[naming_]); text && text->is_object())
@@ -147,7 +154,7 @@ std::optional<uint64_t> Hparams::list_size(const Key& key) const {
 }
 
 int64_t Hparams::as_integer(const std::string& named, const Json& value) const {
-  const std::optional<int64_t> integer = to_integer(value, checkpoint_.naming());
+  const std::optional<int64_t> integer = to_integer(value, naming_);
   if (!integer) throw wrong_kind(named, shown(value), kInteger);
   return *integer;
 }
@@ -256,7 +263,7 @@ std::optional<std::vector<T>> Hparams::find_list(const Key& key, std::optional<s
 
 std::optional<std::vector<int64_t>> Hparams::find_layer_integers(const Key& key, size_t layers, int64_t least,
                                                                  int64_t most) const {
-  const auto convert = [&](const Json& value) { return to_integer(value, checkpoint_.naming()); };
+  const auto convert = [&](const Json& value) { return to_integer(value, naming_); };
   const auto list = find_list<int64_t>(key, layers, true, "a list of whole numbers", convert);
   for (const int64_t value : list.value_or(std::vector<int64_t>())) expect_in_range(key, value, least, most);
   return list;
@@ -272,7 +279,7 @@ std::optional<std::vector<std::string>> Hparams::find_layer_texts(const Key& key
 
 std::optional<std::vector<int64_t>> Hparams::find_integers(const Key& key, int64_t least,
                                                            int64_t most) const {
-  const auto convert = [&](const Json& value) { return to_integer(value, checkpoint_.naming()); };
+  const auto convert = [&](const Json& value) { return to_integer(value, naming_); };
   const auto list = find_list<int64_t>(key, std::nullopt, false, "a list of whole numbers", convert);
   for (const int64_t value : list.value_or(std::vector<int64_t>())) expect_in_range(key, value, least, most);
   return list;

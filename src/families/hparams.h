@@ -39,6 +39,7 @@ inline constexpr Key kTypes{"type_vocab_size", ""};
 // Whatever is not as it should be is an Error that names the key and the file.
 class Hparams {
  public:
+  // Error where the checkpoint has no naming.
   explicit Hparams(const Checkpoint& checkpoint);
 
   const Checkpoint& checkpoint() const { return checkpoint_; }

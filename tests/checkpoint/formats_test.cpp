@@ -31,7 +31,7 @@ class MemoryReader : public CheckpointReader {
  public:
   MemoryReader() : CheckpointReader(facts_of(), tensors_of()) {}
   std::string_view format_name() const override { return "memory"; }
-  Naming naming() const override { return Naming::hugging_face; }
+  std::optional<Naming> naming() const override { return Naming::hugging_face; }
   std::optional<Json> value(std::string_view key) const override {
     return key == "num_hidden_layers" ? std::optional<Json>(2) : std::nullopt;
   }
