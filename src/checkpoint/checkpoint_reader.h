@@ -30,7 +30,7 @@ struct TokenizerFile {
 
 // Where the words of a checkpoint come from.
 struct TokenizerSource {
-  std::filesystem::path load;  // what Tokenizer::load takes
+  std::filesystem::path load;  // the file that it is read from
   std::string main;  // the one of `files` that a bundle opens; empty: the checkpoint has no tokenizer
   std::vector<TokenizerFile> files;  // all that belongs to it
 };

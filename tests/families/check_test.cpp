@@ -34,7 +34,7 @@ struct Parts {
   }
 };
 
-// The MLP of layer e is expert e of two stacks: gate and up [2, in 8, out 24], side by side, and down [2, in 12, out 8].
+// The MLP of layer e is expert e of two stacks: gate and up side by side [2, in 8, out 24], and down [2, in 12, out 8].
 Parts experts() {
   Parts p;
   for (const char* name : {"gate_proj", "up_proj", "down_proj"})
