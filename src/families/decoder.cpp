@@ -213,19 +213,19 @@ class DecoderBuilder {
   void name_ends() {
     m_.embedding.tokens = {embedding_name(), 0, m_.vocab, m_.hidden};
     m_.final_norm = rms(name_(files_.final_norm) + ".weight", m_.hidden);
-    std::string own = files_.heads.front() + std::string(".weight");
-    bool there = false;
-    for (const char* name : files_.heads)
-      if (const std::string whole = name + std::string(".weight"); !there && c_.find(whole)) {
-        there = true;
-        own = whole;
-      }
+    const std::optional<std::string> own = find_head();
     VocabularyHead head;
     // Where no key says it, a head that is left out does.
-    head.tied = hp_.spells(kTied) ? hp_.find_flag(kTied).value_or(traits_.tied_by_default) : !there;
+    head.tied = hp_.spells(kTied) ? hp_.find_flag(kTied).value_or(traits_.tied_by_default) : !own;
     head.weight = m_.embedding.tokens;
-    if (!head.tied) head.weight.tensor = own;
+    if (!head.tied) head.weight.tensor = own.value_or(files_.heads.front() + std::string(".weight"));
     m_.head = std::move(head);
+  }
+
+  std::optional<std::string> find_head() const {
+    for (const char* name : files_.heads)
+      if (std::string whole = name + std::string(".weight"); c_.find(whole)) return whole;
+    return std::nullopt;
   }
 
   // Tables that are computed from the keys, rope factors (which the Model holds as numbers), a head that repeats the

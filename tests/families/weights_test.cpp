@@ -168,7 +168,8 @@ TEST_CASE("a description is held against the tensors it names, and every left-ov
                        Error);
 }
 
-TEST_CASE("of an encoder the values and the MLPs' ways back are sensitive; where a weight lies stays the same") {
+TEST_CASE(
+    "of an encoder the values and the MLPs' ways back are sensitive; where a weight lies stays the same") {
   const Model before = small_decoder(2, 1);
   Model model = before;
   mark_sensitive(model);
