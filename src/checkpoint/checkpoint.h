@@ -35,7 +35,7 @@ class Checkpoint {
   explicit Checkpoint(std::shared_ptr<const CheckpointReader> reader) : reader_(std::move(reader)) {}
 
   std::string_view format_name() const { return reader_->format_name(); }  // for people: "GGUF"
-  Naming naming() const { return reader_->naming(); }                      // of keys and tensors
+  std::optional<Naming> naming() const { return reader_->naming(); }       // of keys and tensors
   bool config_only() const { return reader_->facts().config_only; }
   const std::filesystem::path& path() const { return reader_->facts().path; }
   // The folder that the files lie in, with tokenizer.json and the rest of a Hugging Face model.

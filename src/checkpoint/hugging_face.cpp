@@ -99,14 +99,17 @@ std::optional<Json> HuggingFaceReader::companion(const std::string& file) const 
 }
 
 TokenizerSource HuggingFaceReader::tokenizer() const {
-  TokenizerSource source{.load = facts().folder, .main = "", .files = {}};
+  TokenizerSource source;
   for (const char* name : kTokenizerFiles) {
     const fs::path from = facts().folder / name;
     std::error_code why;
     if (!fs::exists(from, why)) continue;
     const uint64_t bytes = fs::file_size(from, why);
     source.files.push_back({.name = name, .from = from, .made = "", .bytes = why ? 0 : bytes});
-    if (source.main.empty() && std::string_view(name).starts_with("tokenizer.")) source.main = name;
+    if (source.main.empty() && std::string_view(name).starts_with("tokenizer.")) {
+      source.main = name;
+      source.load = from;
+    }
   }
   return source;
 }

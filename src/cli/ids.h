@@ -15,7 +15,7 @@ namespace anemone::cli {
 // Whole numbers from an .npy file of any shape. Error when there are none.
 std::vector<int32_t> read_ids(const std::filesystem::path& path);
 
-// The tokenizer of a bundle, a GGUF file or a model's folder.
+// The tokenizer of a bundle or of a checkpoint of any format, or one that stands alone.
 std::shared_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& source);
 
 // A file's text with what the model wants around it (BOS).

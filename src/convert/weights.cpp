@@ -196,7 +196,7 @@ const CheckpointWeights::Stored& CheckpointWeights::stored(const WeightRef& ref,
   const auto [it, fresh] = stored_.try_emplace(key);
   if (!fresh) return it->second;
   Rows rows(checkpoint_.tensor(ref.tensor), ref, factor, on_part);
-  if (precision_ == Precision::fp16 || ref.keep_half) {
+  if (precision_ == Precision::fp16 || ref.sensitive) {
     it->second.data = std::make_shared<HalfSource>(std::move(rows));
   } else {
     auto shared = std::make_shared<Int8Rows>(std::move(rows), precision_ == Precision::int8);
@@ -227,7 +227,7 @@ Value* CheckpointWeights::vector(Builder& b, const WeightRef& ref, Shape shape, 
 
 uint64_t CheckpointWeights::bytes(const WeightRef& ref, Precision precision) {
   const auto count = static_cast<uint64_t>(ref.rows()) * static_cast<uint64_t>(ref.columns);
-  if (precision == Precision::fp16 || ref.keep_half) return count * 2;
+  if (precision == Precision::fp16 || ref.sensitive) return count * 2;
   return count + (precision == Precision::int8 ? static_cast<uint64_t>(ref.rows()) * 2 : 2);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/byte_reader.h"
+#include "families/shared_keys.h"
 
 namespace anemone {
 namespace {
@@ -18,15 +19,6 @@ int64_t longest(const Hparams& hp, int64_t otherwise) {
     if (const auto at = file->find("max_seq_length"); at != file->end() && at->is_number_unsigned())
       context = std::min(context, std::max<int64_t>(1, at->get<int64_t>()));
   return context;
-}
-
-std::optional<int64_t> token(const Hparams& hp, const Key& key, int64_t vocab) {
-  try {  // some files say -1 for "none"
-    const auto ids = hp.find_token_ids(key, vocab);
-    return ids.empty() ? std::nullopt : std::optional(ids.front());
-  } catch (const Error&) {
-    return std::nullopt;
-  }
 }
 
 PooledHead gguf_pooling(const Hparams& hp) {
@@ -64,32 +56,8 @@ Pooling pooling_of(const Json& config, const std::string& file) {
   return *found;
 }
 
-}  // namespace
-
-Model begin_encoder(const Hparams& hp, int64_t default_context) {
-  const Checkpoint& c = hp.checkpoint();
-  Model m;
-  m.architecture = c.architecture();
-  m.name = c.source_name();
-  m.hidden = hp.integer(keys::kHidden, 2, 1 << 24);
-  m.context = longest(hp, default_context);
-  if (const auto said = hp.find_integer(keys::kVocab))
-    m.vocab = *said;
-  else if (const auto count = c.list_size("tokenizer.ggml.tokens");
-           count && *count >= 1 && *count < (1u << 31))
-    m.vocab = static_cast<int64_t>(*count);
-  else
-    throw hp.missing(keys::kVocab);
-  const int64_t layers = hp.integer(keys::kLayers, 1, 4096);
-  m.layers.resize(static_cast<size_t>(layers));
-  m.bos = token(hp, {"bos_token_id", "tokenizer.ggml.bos_token_id"}, m.vocab);
-  m.pad = token(hp, {"pad_token_id", "tokenizer.ggml.padding_token_id"}, m.vocab);
-  if (const auto eos = token(hp, {"eos_token_id", "tokenizer.ggml.eos_token_id"}, m.vocab)) m.eos = {*eos};
-  return m;
-}
-
-PooledHead pooled_head(const Hparams& hp) {
-  if (hp.is_gguf()) return gguf_pooling(hp);
+// From the modules of a sentence transformer.
+PooledHead sentence_pooling(const Hparams& hp) {
   PooledHead head;
   const auto modules = hp.checkpoint().companion("modules.json");
   if (!modules || !modules->is_array()) return head;
@@ -102,6 +70,29 @@ PooledHead pooled_head(const Hparams& hp) {
       head.pooling = pooling_of(*config, (hp.checkpoint().folder() / file).string());
   }
   return head;
+}
+
+}  // namespace
+
+Model begin_encoder(const Hparams& hp, const std::string& embedding, int64_t default_context) {
+  const Checkpoint& c = hp.checkpoint();
+  Model m;
+  m.architecture = c.architecture();
+  m.name = c.source_name();
+  m.hidden = hp.integer(keys::kHidden, 2, 1 << 24);
+  m.context = longest(hp, default_context);
+  m.vocab = vocabulary_size(hp, embedding);
+  m.embedding.tokens = {embedding, 0, m.vocab, m.hidden};
+  const int64_t layers = hp.integer(keys::kLayers, 1, 4096);
+  m.layers.resize(static_cast<size_t>(layers));
+  note_origins(hp, m);
+  read_special_tokens(hp, m, IdsOutside::are_passed_over);
+  return m;
+}
+
+PooledHead pooled_head(const Hparams& hp) {
+  constexpr ByNaming<PooledHead (*)(const Hparams&)> kReaders{sentence_pooling, gguf_pooling};
+  return kReaders[hp.naming()](hp);
 }
 
 std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor) {
@@ -126,24 +117,6 @@ std::vector<std::string> class_labels(const Hparams& hp, const std::string& tens
   return out;
 }
 
-Activation encoder_activation(const Hparams& hp, const Key& key) {
-  const std::string name = hp.find_text(key).value_or("gelu");
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
-  if (name == "silu" || name == "swish") return Activation::silu;
-  throw Error("the activation is not supported")
-      .at(hp.file())
-      .found(printable(name))
-      .expected("gelu, gelu_new, gelu_pytorch_tanh or silu");
-}
-
-std::string find_prefix(const Checkpoint& checkpoint, std::initializer_list<const char*> prefixes,
-                        const std::string& tensor) {
-  for (const char* prefix : prefixes)
-    if (checkpoint.find(prefix + tensor)) return prefix;
-  return *prefixes.begin();
-}
-
 Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
                    bool usual_bias) {
   const bool old = checkpoint.find(name + ".gamma") != nullptr;
@@ -155,13 +128,11 @@ Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_
   return norm;
 }
 
-void keep_sensitive_half(Model& model) {
+void mark_sensitive(Model& model) {
   for (Layer& layer : model.layers)
-    for (ResidualStep& step : layer.steps) {
-      if (auto* a = std::get_if<Attention>(&step.block)) a->v.weight.keep_half = true;
-      if (auto* mlp = std::get_if<PlainMlp>(&step.block)) mlp->down.weight.keep_half = true;
-      if (auto* mlp = std::get_if<GatedMlp>(&step.block)) mlp->down.weight.keep_half = true;
-    }
+    for (ResidualStep& step : layer.steps)
+      for (Projection* p : std::visit([](auto& block) { return block.sensitive(); }, step.block))
+        p->weight.sensitive = true;
 }
 
 Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,

@@ -14,8 +14,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -28,10 +31,13 @@
 
 namespace anemone {
 
-// A block is one file each in families/blocks/, lower/ and reference/, and one entry here.
+// A block is one file each in families/blocks/, lower/ and reference/, and one entry here. It has
+//     static constexpr bool kMixer            it brings tokens together; otherwise it is an MLP, which sees each alone
+//     int64_t width                           of an MLP: of what lies between its projections
+//     void each_weight(WeightVisitor&) const
+//     std::vector<Projection*> sensitive()    those that an encoder cannot round as far as the others
 using ModelBlock = std::variant<Attention, ShortConv, GatedMlp, PlainMlp>;
 
-// Mixers bring tokens together; MLPs see each by itself.
 bool is_mixer(const ModelBlock& block);
 
 // One residual step.
@@ -75,13 +81,12 @@ struct PooledHead {
   bool normalize = false;  // to length 1
 };
 
-// Classes for each token, or for the whole text when pooled: classifier(norm(activation(dense x))), what comes before
-// the classifier being optional.
+// Classes for each token, or for the whole text when pooled first: classifier(norm(activation(dense x))), what comes
+// before the classifier being optional.
 struct ClassHead {
   enum class Dense { none, tanh, gelu };
 
   std::optional<Pooling> pooling;  // none: each token by itself
-  bool pool_first = true;          // pool before `dense`, not behind it
   Dense activation = Dense::none;
   Projection dense;  // optional
   std::optional<Norm> norm;
@@ -90,6 +95,19 @@ struct ClassHead {
 };
 
 using Head = std::variant<VocabularyHead, PooledHead, ClassHead>;
+
+// The sizes that most weights are made of, as messages say them.
+namespace sizes {
+inline constexpr std::string_view kHidden = "hidden size {}";
+inline constexpr std::string_view kLayers = "{} layers";
+inline constexpr std::string_view kHeads = "{} heads";
+inline constexpr std::string_view kKeyHeads = "{} key heads";
+inline constexpr std::string_view kHeadSize = "head size {}";
+inline constexpr std::string_view kMlp = "MLP size {}";
+inline constexpr std::string_view kVocabulary = "vocabulary {}";
+inline constexpr std::string_view kPositions = "{} positions";
+inline constexpr std::string_view kTokenTypes = "{} token types";
+}  // namespace sizes
 
 struct Model {
   std::string family;        // "qwen3"
@@ -106,7 +124,11 @@ struct Model {
   std::optional<Norm> final_norm;
   Head head;
 
-  std::vector<std::string> unused;  // tensors of the checkpoint that the model does without
+  // Tensors of the checkpoint that the model does without; a * at either end of a name stands for anything.
+  std::vector<std::string> unused;
+  // Where the checkpoint says a size, by the size's text (namespace sizes): "'num_attention_heads' of config.json".
+  // For messages; a size may be missing here.
+  std::map<std::string, std::string, std::less<>> origins;
 
   std::optional<int64_t> bos;
   std::vector<int64_t> eos;  // every id that ends a text, the main one first

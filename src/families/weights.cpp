@@ -1,7 +1,6 @@
 #include "families/weights.h"
 
 #include "base/error.h"
-#include "families/hparams.h"
 
 namespace anemone {
 namespace {
@@ -25,11 +24,10 @@ void visit_step(const ResidualStep& step, WeightVisitor& v) {
 
 void visit_embedding(const Model& model, WeightVisitor& v) {
   const Embedding& e = model.embedding;
-  const Extent vocab{{{model.vocab, "vocabulary {}", &keys::kVocab}}};
+  const Extent vocab{{{model.vocab, sizes::kVocabulary}}};
   v.matrix("embedding", e.tokens, vocab, v.hidden());
-  v.matrix("position embedding", e.positions, {{{e.positions.rows(), "{} positions", &keys::kContext}}},
-           v.hidden());
-  v.matrix("type embedding", e.types, {{{e.types.rows(), "{} token types", &keys::kTypes}}}, v.hidden());
+  v.matrix("position embedding", e.positions, {{{e.positions.rows(), sizes::kPositions}}}, v.hidden());
+  v.matrix("type embedding", e.types, {{{e.types.rows(), sizes::kTokenTypes}}}, v.hidden());
   if (e.norm) v.norm("norm of the embedding", "bias of the embedding's norm", *e.norm, v.hidden());
 }
 
@@ -38,13 +36,13 @@ struct HeadWeights {
   WeightVisitor& v;
 
   void operator()(const VocabularyHead& head) const {
-    const Extent vocab{{{model.vocab, "vocabulary {}", &keys::kVocab}}};
+    const Extent vocab{{{model.vocab, sizes::kVocabulary}}};
     if (!head.tied) v.matrix("LM head", head.weight, vocab, v.hidden());
     v.vector("LM head's bias", head.bias, vocab);
   }
   void operator()(const PooledHead&) const {}
   void operator()(const ClassHead& head) const {
-    const Extent classes{{{head.classifier.weight.rows(), "{} classes", nullptr}}};
+    const Extent classes{{{head.classifier.weight.rows(), "{} classes"}}};
     v.projection("dense layer of the classifier", "bias of the classifier's dense layer", head.dense,
                  v.hidden(), v.hidden());
     if (head.norm) v.norm("norm of the classifier", "bias of the classifier's norm", *head.norm, v.hidden());
@@ -60,7 +58,7 @@ int64_t Extent::value() const {
   return product;
 }
 
-Extent WeightVisitor::hidden() const { return {{{model_.hidden, "hidden size {}", &keys::kHidden}}}; }
+Extent WeightVisitor::hidden() const { return {{{model_.hidden, sizes::kHidden}}}; }
 
 void WeightVisitor::matrix(std::string_view role, const WeightRef& ref, Extent rows, Extent columns) {
   if (ref) visit_({role, ref, std::move(rows), std::move(columns), layer_, true});

@@ -13,14 +13,12 @@
 
 namespace anemone {
 
-struct Key;
-
 // One dimension of a weight as a product of the model's sizes: "4 heads x head size 32".
 struct Extent {
   struct Factor {
     int64_t value = 0;
-    const char* text = "";     // "{} heads", "head size {}"
-    const Key* key = nullptr;  // under which the checkpoint says it; nullptr: nowhere
+    std::string_view
+        text;  // sizes::kHeads, or a block's own: "{} taps". Model::origins says where it comes from
   };
   std::vector<Factor> factors;
 

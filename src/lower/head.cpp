@@ -59,7 +59,7 @@ class TextHead {
   void operator()(Value* y, const PooledHead&) const { give(pooled(y), Role::Kind::pooled); }
 
   void operator()(Value* y, const ClassHead& head) const {
-    if (head.pooling && head.pool_first) y = pooled(y);
+    if (head.pooling) y = pooled(y);
     if (head.dense) {
       y = project(y, head.dense, "dense");
       if (head.activation == ClassHead::Dense::tanh) y = b_.op("tanh", {{"x", y}}, "dense_act");
@@ -67,7 +67,6 @@ class TextHead {
         y = b_.op("gelu", {{"x", y}, {"mode", Constant::text("EXACT")}}, "dense_act");
       if (head.norm) y = norm(y, *head.norm);
     }
-    if (head.pooling && !head.pool_first) y = pooled(y);
     give(project(y, head.classifier, "classes"), Role::Kind::classes);
   }
 

@@ -40,7 +40,7 @@ bool is_table(const WeightRef& ref, const Embedding& e) {
 WeightPrecision precision_of(const WeightPrecision& precision, const WeightRef& ref) {
   const bool int8 =
       precision.kind == WeightPrecision::Kind::int8 || precision.kind == WeightPrecision::Kind::int8_tensor;
-  return int8 && ref.keep_half ? WeightPrecision{.kind = WeightPrecision::Kind::fp16, .bits = 16} : precision;
+  return int8 && ref.sensitive ? WeightPrecision{.kind = WeightPrecision::Kind::fp16, .bits = 16} : precision;
 }
 
 // In a package's weight file.

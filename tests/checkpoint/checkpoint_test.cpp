@@ -151,7 +151,8 @@ TEST_CASE("any row range of any shape equals the whole, alone or on all cores, w
     CAPTURE(t.name());
     const auto count = static_cast<size_t>(t.rows() * t.row_elements());
     std::vector<float> whole(count);
-    decode_blocks_plain(t.type(), t.stored().data(), static_cast<int64_t>(count), whole.data());
+    decode_blocks_plain(t.blocks()->type, t.blocks()->bytes.data(), static_cast<int64_t>(count),
+                        whole.data());
     const std::vector<float> parallel = t.read_floats(pool);
     CHECK(same(parallel, std::span(whole)));
     std::vector<uint16_t> halves(count);

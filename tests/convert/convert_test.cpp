@@ -58,8 +58,8 @@ fs::path enlarged_demo(const TempFolder& folder, int power) {
     const bool writer = name.ends_with("attn_output.weight") || name.ends_with("ffn_down.weight") ||
                         name.starts_with("token_embd");
     if (!writer && name != "output_norm.weight") continue;
-    REQUIRE(tensor.info().name == (writer ? "Q8_0" : "F32"));
-    const auto stored = tensor.stored();
+    REQUIRE(tensor.type_name() == (writer ? "Q8_0" : "F32"));
+    const auto stored = tensor.blocks()->bytes;
     const size_t begin =
         bytes.find(std::string_view(reinterpret_cast<const char*>(stored.data()), stored.size()));
     REQUIRE(begin != std::string::npos);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "families/check.h"
+#include "families/encoder.h"
 #include "support/made_model.h"
 
 using namespace anemone;
@@ -165,4 +166,18 @@ TEST_CASE("a description is held against the tensors it names, and every left-ov
   std::get<ShortConv>(other.layers[0].steps[0].block).taps.columns = 4;
   CHECK_THROWS_WITH_AS(check_model(*made.checkpoint, other), doctest::Contains("[16, 3], expected [16, 4]"),
                        Error);
+}
+
+TEST_CASE(
+    "of an encoder the values and the MLPs' ways back are sensitive; where a weight lies stays the same") {
+  const Model before = small_decoder(2, 1);
+  Model model = before;
+  mark_sensitive(model);
+  Texts sensitive;
+  each_weight(model, [&](const WeightUse& w) {
+    if (w.ref.sensitive) sensitive.push_back(text(w));
+  });
+  CHECK(sensitive == Texts{"0 down weight [16, 24] matrix", "1 value weight [16, 16] matrix",
+                           "1 down weight [16, 24] matrix"});
+  CHECK(find_attention(model.layers[1])->v.weight == find_attention(before.layers[1])->v.weight);
 }

@@ -110,7 +110,7 @@ class GgufReader : public CheckpointReader {
       : CheckpointReader(facts_of(file, path), tensor_readers(file)), file_(std::move(file)) {}
 
   std::string_view format_name() const override { return "GGUF"; }
-  Naming naming() const override { return Naming::gguf; }
+  std::optional<Naming> naming() const override { return Naming::gguf; }
 
   std::optional<Json> value(std::string_view key) const override {
     const GgufValue* value = file_.find(key);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "families/blocks/norm.h"
 
@@ -19,12 +20,15 @@ struct RecurrentShape {
 };
 
 struct ShortConv {
+  static constexpr bool kMixer = true;
+
   int64_t width = 0, kernel = 0;
   Projection gate_in, gate_out, value, o;
   WeightRef taps;  // [width, kernel], the last one for the token itself
 
   RecurrentShape recurrent() const { return {kernel - 1, width}; }
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {}; }
 };
 
 }  // namespace anemone
