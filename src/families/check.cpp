@@ -75,7 +75,7 @@ class Checker {
     const auto at = m_.origins.find(size);
     return at == m_.origins.end() ? text : text + " (" + at->second + ")";
   }
-  std::string layers_text() const { return size_text(sizes::kLayers, std::ssize(m_.layers)); }
+  std::string layers_text() const { return size_text(size_names::kLayers, std::ssize(m_.layers)); }
 
   static bool are_vectors(const std::vector<Use>& uses) {
     return std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.elements.factors.empty(); });

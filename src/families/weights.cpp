@@ -24,10 +24,10 @@ void visit_step(const ResidualStep& step, WeightVisitor& v) {
 
 void visit_embedding(const Model& model, WeightVisitor& v) {
   const Embedding& e = model.embedding;
-  const Extent vocab{{{model.vocab, sizes::kVocabulary}}};
+  const Extent vocab{{{model.vocab, size_names::kVocabulary}}};
   v.matrix("embedding", e.tokens, vocab, v.hidden());
-  v.matrix("position embedding", e.positions, {{{e.positions.rows(), sizes::kPositions}}}, v.hidden());
-  v.matrix("type embedding", e.types, {{{e.types.rows(), sizes::kTokenTypes}}}, v.hidden());
+  v.matrix("position embedding", e.positions, {{{e.positions.rows(), size_names::kPositions}}}, v.hidden());
+  v.matrix("type embedding", e.types, {{{e.types.rows(), size_names::kTokenTypes}}}, v.hidden());
   if (e.norm) v.norm("norm of the embedding", "bias of the embedding's norm", *e.norm, v.hidden());
 }
 
@@ -36,7 +36,7 @@ struct HeadWeights {
   WeightVisitor& v;
 
   void operator()(const VocabularyHead& head) const {
-    const Extent vocab{{{model.vocab, sizes::kVocabulary}}};
+    const Extent vocab{{{model.vocab, size_names::kVocabulary}}};
     if (!head.tied) v.matrix("LM head", head.weight, vocab, v.hidden());
     v.vector("LM head's bias", head.bias, vocab);
   }
@@ -58,7 +58,7 @@ int64_t Extent::value() const {
   return product;
 }
 
-Extent WeightVisitor::hidden() const { return {{{model_.hidden, sizes::kHidden}}}; }
+Extent WeightVisitor::hidden() const { return {{{model_.hidden, size_names::kHidden}}}; }
 
 void WeightVisitor::matrix(std::string_view role, const WeightRef& ref, Extent rows, Extent columns) {
   if (ref) visit_({role, ref, std::move(rows), std::move(columns), layer_, true});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "families/model.h"
+#include "families/size_names.h"
 
 namespace anemone {
 
@@ -18,7 +19,7 @@ struct Extent {
   struct Factor {
     int64_t value = 0;
     std::string_view
-        text;  // sizes::kHeads, or a block's own: "{} taps". Model::origins says where it comes from
+        text;  // size_names::kHeads, or a block's own: "{} taps". Model::origins says where it comes from
   };
   std::vector<Factor> factors;
 
