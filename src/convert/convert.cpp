@@ -18,21 +18,14 @@
 #include "convert/rope_tables.h"
 #include "convert/stages.h"
 #include "families/family.h"
+#include "families/weights.h"
+#include "plan/precision.h"
 #include "text/tokenizer.h"
 
 namespace anemone {
 namespace {
 
 namespace fs = std::filesystem;
-
-const char* precision_name(Precision precision) {
-  switch (precision) {
-    case Precision::fp16: return "fp16";
-    case Precision::int8: return "int8";
-    case Precision::int8_tensor: return "int8-tensor";
-  }
-  return "";
-}
 
 class Converter {
  public:
@@ -99,21 +92,22 @@ class Converter {
   }
 
   void plan_tables() {
-    const auto plan = [&](const WeightRef& ref, const std::string& name, bool int8) -> EmbeddingTable {
-      EmbeddingTable table{name + ".bin", int8 ? "int8" : "fp16", int8 ? name + "_scales.bin" : "",
-                           ref.rows()};
-      tables_.push_back({&ref, table, static_cast<uint64_t>(ref.rows() * ref.columns) * (int8 ? 1 : 2)});
-      return table;
-    };
     BundleInfo& b = report_.info;
     const Embedding& e = model_.embedding;
-    if (options_.embedding_in_head)
-      b.tokens = {"", options_.precision == Precision::fp16 ? "fp16" : "int8", "", model_.vocab};
-    else
-      b.tokens = plan(e.tokens, "embedding", options_.embedding_int8);
-    if (e.positions) b.positions = plan(e.positions, "positions", false);
-    if (e.types) b.types = plan(e.types, "types", false);
     b.first_position = e.first_position;
+    each_weight(model_, [&](const WeightUse& w) {
+      if (w.place != WeightUse::Place::table) return;
+      const bool tokens = &w.ref == &e.tokens;
+      if (tokens && options_.embedding_in_head) {
+        b.tokens = {"", options_.precision == Precision::fp16 ? "fp16" : "int8", "", model_.vocab};
+        return;
+      }
+      const std::string name = tokens ? "embedding" : &w.ref == &e.positions ? "positions" : "types";
+      const bool int8 = tokens && options_.embedding_int8;
+      EmbeddingTable& table = tokens ? b.tokens : &w.ref == &e.positions ? b.positions : b.types;
+      table = {name + ".bin", int8 ? "int8" : "fp16", int8 ? name + "_scales.bin" : "", w.ref.rows()};
+      tables_.push_back({&w.ref, table, static_cast<uint64_t>(w.elements()) * (int8 ? 1 : 2)});
+    });
   }
 
   void sum_up() {
@@ -180,7 +174,8 @@ class Converter {
     b.head_dim = sizes.head_dim;
     b.vocab = model_.vocab;
     b.model_context = model_.context;
-    b.precision = options_.recipe ? options_.recipe->text() : precision_name(options_.precision);
+    b.precision =
+        options_.recipe ? options_.recipe->text() : precision_name(storage_form(options_.precision));
     if (request_.kind == BundleKind::generate) {
       b.kv = request_.kv == lower::KvKind::state    ? "state"
              : request_.kv == lower::KvKind::packed ? "packed"

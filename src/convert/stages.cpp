@@ -1,6 +1,7 @@
 #include "convert/stages.h"
 
 #include "base/error.h"
+#include "convert/stored_forms.h"
 #include "plan/shards.h"
 
 namespace anemone {
@@ -39,14 +40,11 @@ std::string layers_text(const StagePlan& p) {
   return fmt::format("layers {}-{}", p.first_layer, p.last_layer - 1);
 }
 
-}  // namespace
-
-std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& request,
-                                   const ConvertOptions& options) {
-  const auto bytes = [&](const WeightRef& ref) { return CheckpointWeights::bytes(ref, options.precision); };
-  const ShardPlan shards =
-      plan_shards(model, request.first_layer, request.last_layer, bytes,
-                  {.bytes = options.shard_bytes, .head_rows = options.head_rows, .whole = options.whole});
+std::vector<StagePlan> cut_stages(const Model& model, const ConvertRequest& request,
+                                  const ConvertOptions& options, const StoredForms& forms) {
+  const ShardPlan shards = plan_shards(
+      model, request.first_layer, request.last_layer, [&](const WeightRef& ref) { return forms.bytes(ref); },
+      {.bytes = options.shard_bytes, .head_rows = options.head_rows, .whole = options.whole});
   std::vector<StagePlan> out;
   for (const Shard& shard : shards.layers) {
     StagePlan p{.package = fmt::format("layers_{:02}", out.size()),
@@ -75,6 +73,37 @@ std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& req
                    .bytes = shard.bytes});
   }
   return out;
+}
+
+// Where a layer's matrices, or a row of the vocabulary, went; what belongs to no layer is behind the last one.
+std::string package_of(const std::vector<StagePlan>& stages, int64_t layer, int64_t row) {
+  std::string last;
+  for (const StagePlan& p : stages) {
+    if (row >= 0 ? row >= p.first_row && row < p.last_row
+                 : layer >= static_cast<int64_t>(p.first_layer) && layer < static_cast<int64_t>(p.last_layer))
+      return p.package;
+    if (p.has_layers()) last = p.package;
+  }
+  return last;
+}
+
+}  // namespace
+
+std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& request,
+                                   const ConvertOptions& options) {
+  StoredForms forms(model, request, options);
+  // Rules of a recipe may name packages, which there are only when the shards are cut: then they are cut again, until
+  // the names hold. A recipe whose rules chase each other gets the last cut.
+  constexpr int kMostCuts = 8;
+  std::vector<StagePlan> stages;
+  forms.place([&](int64_t, int64_t row) -> std::string {
+    return options.whole ? "whole" : row < 0 ? "layers_00" : "head_00";
+  });
+  for (int cut = 0; cut < kMostCuts; ++cut) {
+    stages = cut_stages(model, request, options, forms);
+    if (!forms.place([&](int64_t layer, int64_t row) { return package_of(stages, layer, row); })) break;
+  }
+  return stages;
 }
 
 Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& weights,
