@@ -75,6 +75,32 @@ std::vector<StagePlan> cut_stages(const Model& model, const ConvertRequest& requ
   return out;
 }
 
+// The functions of a stage, without their interfaces. A head alone has no length.
+std::vector<StageFunction> functions_of(const StagePlan& plan, const ConvertRequest& request) {
+  std::vector<StageFunction> out;
+  for (const int64_t context : plan.has_layers() ? request.contexts : std::vector<int64_t>{0})
+    for (const TokenCount& tokens : request.tokens) {
+      StageFunction f{.least_tokens = tokens.least, .most_tokens = tokens.most, .context = context};
+      f.name = plan.has_layers()            ? request.function_name(context, tokens)
+               : request.tokens.size() == 1 ? "main"
+                                            : fmt::format("t{}", tokens.most);
+      out.push_back(std::move(f));
+    }
+  return out;
+}
+
+// The only size that is not fixed is the number of tokens.
+void set_ranges(const Function& f, const TokenCount& tokens, Artifact& out) {
+  for (const auto& input : f.inputs) {
+    if (input->type.fixed()) continue;
+    std::vector<SizeRange>& ranges = out.ranges[input->name];
+    for (const Dim d : input->type.shape) {
+      const TokenCount size = d.known() ? TokenCount{d.size(), d.size()} : tokens;
+      ranges.push_back({static_cast<uint64_t>(size.least), size.most});
+    }
+  }
+}
+
 // Where a layer's matrices, or a row of the vocabulary, went; what belongs to no layer is behind the last one.
 std::string package_of(const std::vector<StagePlan>& stages, int64_t layer, int64_t row) {
   std::string last;
@@ -110,28 +136,36 @@ Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& 
                      const ConvertRequest& request, const ConvertOptions& options, double residual_scale) {
   Artifact out;
   out.name = plan.package;
-  out.stage.first_layer = static_cast<int64_t>(plan.first_layer);
-  out.stage.last_layer = static_cast<int64_t>(plan.last_layer);
-  // A head alone has no length.
-  const std::vector<int64_t> none = {0};
-  for (const int64_t context : plan.has_layers() ? request.contexts : none)
-    for (const TokenCount& tokens : request.tokens) {
-      StageFunction f{.least_tokens = tokens.least, .most_tokens = tokens.most, .context = context};
-      f.name = plan.has_layers()            ? request.function_name(context, tokens)
-               : request.tokens.size() == 1 ? "main"
-                                            : fmt::format("t{}", tokens.most);
-      const lower::HeadSpec head = head_spec(plan, options, tokens);
-      if (!plan.has_layers()) {
-        f.interface = lower::build_head(out.program, f.name, model, weights, head);
-      } else {
-        const auto layers = layers_spec(plan, request, options, context, tokens, residual_scale);
-        f.interface = plan.has_rows() ? lower::build_whole(out.program, f.name, model, weights, layers, head)
-                                      : lower::build_layers(out.program, f.name, model, weights, layers);
-      }
-      if (out.stage.taps.empty()) out.stage.taps = f.interface.taps;
-      f.interface.taps.clear();
-      out.stage.functions.push_back(std::move(f));
+  for (const StageFunction& f : functions_of(plan, request)) {
+    const TokenCount tokens{f.least_tokens, f.most_tokens};
+    const lower::HeadSpec head = head_spec(plan, options, tokens);
+    FunctionInterface& interface = out.interfaces[f.name];
+    if (!plan.has_layers()) {
+      interface = lower::build_head(out.program, f.name, model, weights, head);
+    } else {
+      const auto layers = layers_spec(plan, request, options, f.context, tokens, residual_scale);
+      interface = plan.has_rows() ? lower::build_whole(out.program, f.name, model, weights, layers, head)
+                                  : lower::build_layers(out.program, f.name, model, weights, layers);
     }
+    if (!tokens.fixed()) set_ranges(*out.program.functions.back(), tokens, out);
+  }
+  return out;
+}
+
+Stage stage_of(const StagePlan& plan, const ConvertRequest& request, const Artifact& artifact,
+               const std::string& package) {
+  Stage out;
+  out.package = package;
+  out.first_layer = static_cast<int64_t>(plan.first_layer);
+  out.last_layer = static_cast<int64_t>(plan.last_layer);
+  for (StageFunction& f : functions_of(plan, request)) {
+    const FunctionInterface& built = artifact.interfaces.at(f.name);
+    if (out.functions.empty()) out.taps = built.taps;
+    f.interface.inputs = built.inputs;
+    f.interface.outputs = built.outputs;
+    f.interface.states = built.states;
+    out.functions.push_back(std::move(f));
+  }
   return out;
 }
 
