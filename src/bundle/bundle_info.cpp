@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::pair<BundleKind, std::string_view> kKinds[] = {
     {BundleKind::generate, "generate"}, {BundleKind::embed, "embed"}, {BundleKind::classify, "classify"}};
+constexpr std::pair<StageKind, std::string_view> kStageKinds[] = {{StageKind::run, "run"}};
 constexpr std::pair<Reach::Kind, std::string_view> kReaches[] = {{Reach::Kind::causal, "causal"},
                                                                  {Reach::Kind::window, "window"},
                                                                  {Reach::Kind::full, "full"},
@@ -99,6 +100,7 @@ std::vector<Port> ports_from(const Json& j) {
 
 Json to_json(const Stage& s) {
   Json out = {{"package", s.package}};
+  if (s.kind != StageKind::run) out["kind"] = name_in(kStageKinds, s.kind);
   if (s.has_layers()) out["layers"] = {s.first_layer, s.last_layer};
   out["functions"] = Json::array();
   for (const StageFunction& f : s.functions) {
@@ -118,9 +120,21 @@ Json to_json(const Stage& s) {
   return out;
 }
 
+// Whoever does not know a kind cannot run the bundle: leaving the stage out would give wrong numbers.
+StageKind stage_kind(const std::string& text, const std::string& package) {
+  try {
+    return value_in(kStageKinds, text, "kind of stage");
+  } catch (Error& e) {
+    e.hint("the bundle was made by a newer anemone: use that one");
+    e.within(package);
+    throw;
+  }
+}
+
 Stage stage_from(const Json& j) {
   Stage s;
   s.package = j.at("package");
+  if (j.contains("kind")) s.kind = stage_kind(j.at("kind").get<std::string>(), s.package);
   if (j.contains("layers")) {
     s.first_layer = j.at("layers").at(0);
     s.last_layer = j.at("layers").at(1);
@@ -248,9 +262,9 @@ const Port* StageFunction::find_output(Role::Kind kind) const { return find_port
 
 bool Stage::has_head() const {
   for (const StageFunction& f : functions)
-    for (const Role::Kind kind :
+    for (const Role::Kind role :
          {Role::Kind::logits, Role::Kind::best, Role::Kind::pooled, Role::Kind::classes})
-      if (f.find_output(kind)) return true;
+      if (f.find_output(role)) return true;
   return false;
 }
 

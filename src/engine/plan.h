@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/buffer.h"
-#include "engine/function_info.h"
+#include "mil/function_info.h"
 #include "engine/state_bounds.h"
 
 namespace anemone {

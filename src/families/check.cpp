@@ -51,6 +51,7 @@ class Checker {
  private:
   void collect() {
     each_weight(m_, [&](const WeightUse& w) {
+      if (w.repeated) return;
       ANEMONE_CHECK(w.ref.rows() == w.rows.value());
       ANEMONE_CHECK(w.ref.columns == w.columns.value());
       std::vector<Use>& uses = uses_[w.ref.tensor];

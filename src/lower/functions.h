@@ -68,6 +68,8 @@ struct HeadSpec {
   Opset opset = Opset::ios18;
 };
 
+// Rows [first, last) of the vocabulary of a head's weight or bias: one piece of it.
+WeightRef head_rows(WeightRef ref, int64_t first, int64_t last);
 // State width: head_dim filled up to a multiple of 32.
 int64_t cache_width(const Attention& attention);
 // The masks that a model needs, in the order of their numbers: one for each reach of its attention.

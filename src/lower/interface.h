@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "families/weight_ref.h"
+
 namespace anemone {
 
 // Added to the scores that a token must not see: -inf would break softmax on the device.
@@ -66,9 +68,20 @@ struct Tap {
   double scale = 1;    // how much larger it stands in the program than in the model
 };
 
+// A weight of the model under the name that the function gives it. What is stored is (value + offset) * factor.
+struct NamedWeight {
+  std::string value;  // its name in the program
+  WeightRef ref;
+  int64_t layer = -1;  // -1: outside the layers
+  double offset = 0, factor = 1;
+};
+
 struct FunctionInterface {
   std::vector<Port> inputs, outputs, states;
   std::vector<Tap> taps;
+  // In the order of the body. bundle.json does not hold these: whoever compares weights has the model, and can build the
+  // function again over HollowWeights.
+  std::vector<NamedWeight> weights;
 };
 
 }  // namespace anemone

@@ -109,6 +109,17 @@ TEST_CASE("bundle.json is read back as it was written") {
   }
 }
 
+TEST_CASE("a stage is run where nothing else is said, and an unknown kind of stage is refused by name") {
+  const Broken bundle;
+  CHECK(bundle.error([](Json& j) { j["stages"][0]["kind"] = "run"; }) == "");
+  CHECK_FALSE(
+      Json::parse(slurp(model().write({.context = {16}}) / kBundleFile))["stages"][0].contains("kind"));
+  const std::string error = bundle.error([](Json& j) { j["stages"][1]["kind"] = "route"; });
+  CHECK(error.find("unknown kind of stage 'route'") != std::string::npos);
+  CHECK(error.find("newer anemone") != std::string::npos);
+  CHECK(bundle.error([](Json& j) { j["stages"][1]["kind"] = 3; }) != "");
+}
+
 TEST_CASE("a bundle.json without roles that a host needs is refused") {
   // Stage 0: the convolution; stage 1: attention; stage 2: the head. Function 1 takes four tokens.
   check_faults(
