@@ -14,6 +14,7 @@ using Kind = Role::Kind;
 
 constexpr int64_t kMostWidth = 1 << 24, kMostRows = (int64_t{1} << 31) - 1, kMostLayers = 1 << 16,
                   kMostPositions = 1 << 24;
+constexpr size_t kMostSlots = 256;
 
 void expect_between(const char* what, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
@@ -126,6 +127,13 @@ class FunctionCheck {
                            role.kind == Kind::new_recurrent;
     if (of_layers == role.layers.empty())
       throw Error(of_layers ? "does not say which layers it is for" : "is for no layer, but names some");
+    if (role.kind == Kind::recurrent || role.kind == Kind::new_recurrent) {
+      if (role.layers.size() > 1) throw errorf("is for {} layers, not for one", role.layers.size());
+      if (role.index >= kMostSlots)
+        throw errorf("is for slot {}, and a layer has at most {}", role.index, kMostSlots);
+    }
+    if (role.kind == Kind::advance && role.index > static_cast<size_t>(kMostPositions))
+      throw errorf("is for states of {} columns", role.index);
     for (const int64_t layer : role.layers)
       if (layer < stage_.first_layer || layer >= stage_.last_layer)
         throw errorf("is for layer {}, and the stage has layers {} to {}", layer, stage_.first_layer,
@@ -157,12 +165,12 @@ class FunctionCheck {
       need_input(Kind::advance, "a recurrent state must be told how many tokens are real");
   }
 
-  // Every port of one role has a port of the other for the same layers.
+  // Every port of one role has a port of the other for the same layers and slot.
   static void check_pairs(const std::vector<Port>& ports, Kind kind, const std::vector<Port>& others,
                           Kind other) {
     for (const Port& port : ports)
       if (port.role.kind == kind && std::none_of(others.begin(), others.end(), [&](const Port& p) {
-            return p.role.kind == other && p.role.layers == port.role.layers;
+            return p.role.kind == other && p.role.layers == port.role.layers && p.role.index == port.role.index;
           }))
         throw errorf("'{}' has the role '{}', and nothing has the role '{}' for its layers", port.name,
                      role_name(kind), role_name(other));

@@ -29,9 +29,9 @@ struct Role {
     values,
     new_keys,  // rows for the cache that the host keeps: [1, kv_heads, T, head_dim]
     new_values,
-    recurrent,      // what `layers` remember of all tokens so far
+    recurrent,      // state `index` (its slot) of those that a layer keeps of all tokens so far: [1, 1, R, width]
     new_recurrent,  // the same after this call, where the host keeps it
-    advance,  // [1, 1, R, R + T]: which of the old columns and the new tokens a recurrent state of R columns keeps
+    advance,  // [1, 1, R, R + T]: which of the old columns and the new tokens states of R = `index` columns keep
     logits,  // rows [first, last) of the vocabulary: [1, rows, T, 1]
     best,    // of rows [first, last): the largest logit, and where it is
     best_high,
@@ -42,7 +42,7 @@ struct Role {
   };
 
   Kind kind = Kind::stream;
-  size_t index = 0;             // of a rope or a mask
+  size_t index = 0;             // of a rope, a mask or a slot; columns of a recurrent state
   std::vector<int64_t> layers;  // of a cache or a recurrent state
   int64_t first = 0, last = 0;  // rows of the vocabulary
 

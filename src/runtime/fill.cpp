@@ -149,9 +149,12 @@ void fill_input(const TensorView& view, const Role& role, const Pass& pass, cons
     case Role::Kind::write:
       expect_shape(view, role, {1, 1, shape.size() == 4 ? shape[2] : 0, pass.width});
       return fill_write(view, pass);
-    case Role::Kind::advance:
-      expect_shape(view, role, {1, 1, last - pass.width, last});
+    case Role::Kind::advance: {
+      // Bundles that were written before there could be several do not say for how many columns it is.
+      const int64_t columns = role.index ? static_cast<int64_t>(role.index) : last - pass.width;
+      expect_shape(view, role, {1, 1, columns, columns + pass.width});
       return fill_advance(view, pass);
+    }
     case Role::Kind::pool:
       expect_shape(view, role, {1, 1, pass.width, 1});
       return fill_pool(view, pass, info);

@@ -13,7 +13,8 @@
 //     attn_out_i          [R, hidden]       what attention gives, before a norm behind it and before it is added
 //     mlp_out_i           [R, hidden]       the same of the MLP
 //     q_i, k_i, v_i       [R, heads, head_dim]  q and k normalised and rotated (halves against each other), not scaled
-//     recurrent_i         [R, state]        what a recurrent layer remembers after each token, as its state holds it
+//     recurrent_i         [R, state]        what a recurrent layer remembers after each token, as its state holds it;
+//                                           several states one behind the other, in the order of their slots
 //     final_norm          [R, hidden]       what goes into the head
 // Other arrays are left alone. Fewer rows than tokens are fine where R is given: only those are compared.
 #pragma once

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "package/package.h"
@@ -36,6 +37,20 @@ std::span<const float> Caches::row(const LayerCache& layer, const std::vector<fl
                                    int64_t position) const {
   return std::span(side).subspan(static_cast<size_t>((head * context + position) * layer.width),
                                  static_cast<size_t>(layer.width));
+}
+
+// What a port of this role holds of the layer.
+std::span<float> LayerCache::memory(const Role& role) {
+  if (role.kind == Role::Kind::keys) return k;
+  if (role.kind == Role::Kind::values) return v;
+  const auto slot = slots.find(role.index);
+  ANEMONE_CHECK(slot != slots.end());
+  const auto next = std::next(slot);
+  const size_t end = next == slots.end() ? recurrent.size() : next->second;
+  return std::span(recurrent).subspan(slot->second, end - slot->second);
+}
+std::span<const float> LayerCache::memory(const Role& role) const {
+  return const_cast<LayerCache*>(this)->memory(role);
 }
 
 Stepper::Stepper(const std::filesystem::path& path, const StepperOptions& options)
@@ -88,15 +103,19 @@ Caches Stepper::empty_caches(const CallShape& shape) const {
         if (is_cache(port.role)) {
           layer.kv_heads = dims.at(1);
           layer.width = dims.at(3);
+          (port.role.kind == Role::Kind::keys ? layer.k : layer.v).assign(static_cast<size_t>(size), 0.0f);
+        } else {
+          layer.slots[port.role.index] = static_cast<size_t>(size);
         }
-        (port.role.kind == Role::Kind::keys     ? layer.k
-         : port.role.kind == Role::Kind::values ? layer.v
-                                                : layer.recurrent)
-            .assign(static_cast<size_t>(size), 0.0f);
       }
     };
     for (const Port& port : f.interface.states) note(port, signature.states);
     for (const Port& port : f.interface.inputs) note(port, signature.inputs);
+  }
+  for (LayerCache& layer : out.layers) {
+    size_t end = 0;
+    for (auto& [slot, size] : layer.slots) end += std::exchange(size, end);
+    layer.recurrent.assign(end, 0.0f);
   }
   return out;
 }
@@ -190,18 +209,12 @@ Array Stepper::rotation(const RopeTable& rope, bool cosine, const Pass& pass) co
   return out;
 }
 
-// What layer `index` of the role's list remembers.
-std::span<float> Stepper::remembered(const Role& role, size_t index, Caches& caches) const {
-  LayerCache& layer = caches.layers.at(static_cast<size_t>(role.layers[index] - first_layer_));
-  return role.kind == Role::Kind::keys     ? layer.k
-         : role.kind == Role::Kind::values ? layer.v
-                                           : layer.recurrent;
+// Layer `index` of the role's list.
+LayerCache& Stepper::layer_of(const Role& role, size_t index, Caches& caches) const {
+  return caches.layers.at(static_cast<size_t>(role.layers.at(index) - first_layer_));
 }
-std::span<const float> Stepper::remembered(const Role& role, size_t index, const Caches& caches) const {
-  const LayerCache& layer = caches.layers.at(static_cast<size_t>(role.layers[index] - first_layer_));
-  return role.kind == Role::Kind::keys     ? layer.k
-         : role.kind == Role::Kind::values ? layer.v
-                                           : layer.recurrent;
+const LayerCache& Stepper::layer_of(const Role& role, size_t index, const Caches& caches) const {
+  return caches.layers.at(static_cast<size_t>(role.layers.at(index) - first_layer_));
 }
 
 Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass& pass, const Array& stream,
@@ -230,7 +243,7 @@ Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass&
     case Role::Kind::values:
     case Role::Kind::recurrent: {
       Array array(DType::fp32, tensor.shape);
-      const std::span<const float> from = remembered(role, 0, caches);
+      const std::span<const float> from = layer_of(role, 0, caches).memory(role);
       std::copy(from.begin(), from.end(), array.values<float>().begin());
       return array;
     }
@@ -246,7 +259,7 @@ void Stepper::set_states(size_t index, const StageFunction& function, Caches& ca
     Array array(DType::fp32, tensor_info(p.signature().states, port.name).shape);
     auto to = array.values<float>().begin();
     for (size_t i = 0; i < port.role.layers.size(); ++i) {
-      const std::span<const float> from = remembered(port.role, i, std::as_const(caches));
+      const std::span<const float> from = layer_of(port.role, i, std::as_const(caches)).memory(port.role);
       to = std::copy(from.begin(), from.end(), to);
     }
     state->set(port.name, array);
@@ -258,7 +271,7 @@ void Stepper::get_states(size_t index, const StageFunction& function, Caches& ca
     const Array array = caches.states[index]->get(port.name);
     auto from = array.values<float>().begin();
     for (size_t i = 0; i < port.role.layers.size(); ++i) {
-      const std::span<float> to = remembered(port.role, i, caches);
+      const std::span<float> to = layer_of(port.role, i, caches).memory(port.role);
       std::copy_n(from, to.size(), to.begin());
       from += static_cast<ptrdiff_t>(to.size());
     }
@@ -271,13 +284,14 @@ void Stepper::keep_outputs(const StageFunction& function, const Prediction& resu
   for (const Port& port : function.interface.outputs) {
     const bool keys = port.role.kind == Role::Kind::new_keys;
     if (port.role.kind == Role::Kind::new_recurrent) {
-      const std::span<float> to =
-          remembered({.kind = Role::Kind::recurrent, .layers = port.role.layers}, 0, caches);
+      Role kept = port.role;
+      kept.kind = Role::Kind::recurrent;
+      const std::span<float> to = layer_of(kept, 0, caches).memory(kept);
       std::copy_n(result.at(port.name).values<float>().begin(), to.size(), to.begin());
     }
     if (!keys && port.role.kind != Role::Kind::new_values) continue;
     const Array& rows = result.at(port.name);
-    LayerCache& layer = caches.layers.at(static_cast<size_t>(port.role.layers.at(0) - first_layer_));
+    LayerCache& layer = layer_of(port.role, 0, caches);
     const int64_t dim = rows.shape()[3];
     for (int64_t h = 0; h < layer.kv_heads; ++h)
       for (int64_t t = 0; t < pass.tokens; ++t) {

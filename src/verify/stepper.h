@@ -46,7 +46,12 @@ struct CallShape {
 struct LayerCache {
   int64_t kv_heads = 0, width = 0;
   std::vector<float> k, v;       // [kv_heads, context, width] each
-  std::vector<float> recurrent;  // of a recurrent layer, as its state holds it
+  // Of a recurrent layer: its states as they hold it, one behind the other in the order of their slots.
+  std::vector<float> recurrent;
+  std::map<size_t, size_t> slots;  // where the state of each slot begins there
+
+  std::span<float> memory(const Role& role);
+  std::span<const float> memory(const Role& role) const;
 };
 // A text's cache, open to be read and changed between calls. It belongs to one tier.
 struct Caches {
@@ -108,8 +113,8 @@ class Stepper {
   Array mask_for(const Reach& reach, const Pass& pass) const;
   Array pool_for(const Pass& pass) const;
   Array rotation(const RopeTable& rope, bool cosine, const Pass& pass) const;
-  std::span<float> remembered(const Role& role, size_t index, Caches& caches) const;
-  std::span<const float> remembered(const Role& role, size_t index, const Caches& caches) const;
+  LayerCache& layer_of(const Role& role, size_t index, Caches& caches) const;
+  const LayerCache& layer_of(const Role& role, size_t index, const Caches& caches) const;
   Prediction run_stage(size_t stage, const Pass& pass, Array& stream, Caches& caches, StepResult& out) const;
   void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,
                     Caches& caches) const;
