@@ -78,7 +78,7 @@ class Loop {
     const int32_t next = pick(prompt.subspan(static_cast<size_t>(known)));
     session_.watch([&](int64_t, int64_t) { return !options_.keep_going || options_.keep_going(); });
     if (options_.on_prefill) options_.on_prefill(total, total);
-    exact_ = session_.position();
+    all_exact();
     return next;
   }
 
@@ -108,7 +108,7 @@ class Loop {
       if (!options_.slide) return ends(StopReason::context);
       const int64_t first = std::min(options_.slide_first, session_.capacity() / 2);
       session_.slide(first, (session_.capacity() - first) / 2);
-      exact_ = session_.position();
+      all_exact();
       ++out_.stats.slides;
     }
     ++out_.stats.calls;
@@ -128,7 +128,7 @@ class Loop {
     std::vector<int32_t> fed = {token};
     fed.insert(fed.end(), draft.begin(), draft.end());
     const std::vector<float> logits = session_.forward(fed);
-    if (draft.empty() && exact_ == base) ++exact_;
+    if (draft.empty() && exact_ == base) all_exact();
     out_.stats.drafted += static_cast<int64_t>(draft.size());
     const auto vocab = static_cast<size_t>(session_.bundle()->info().vocab);
     for (size_t i = 0; i < fed.size(); ++i) {
@@ -150,6 +150,13 @@ class Loop {
     return true;
   }
 
+  // Everything so far was computed as without speculation. Pinned, because going back to here must not compute rows
+  // before it again, in calls of several tokens.
+  void all_exact() {
+    exact_ = session_.position();
+    session_.pin();
+  }
+
   // The cache holds rows from calls of several tokens, and the choice is close: computes those rows again one by
   // one, as decoding without speculation does. No row is computed twice this way, so it costs at most what
   // that would have cost.
@@ -158,7 +165,7 @@ class Loop {
     session_.rewind(exact_);
     std::vector<float> logits;
     for (const int32_t id : tokens) logits = session_.forward(std::span(&id, 1), true);
-    exact_ = end;
+    all_exact();
     out_.stats.replayed += static_cast<int64_t>(tokens.size());
     return sampler_.best(logits, ids_);
   }

@@ -61,6 +61,9 @@ class Session {
   // Forgets all tokens from `position` on. What comes next is as in a session that never saw them. A recurrent state
   // cannot be cut back: it is taken from the nearest snapshot before, and the tokens since then are computed again.
   void rewind(int64_t position);
+  // From now on rewind() to the present position computes nothing again, however many calls come after it. One position
+  // at a time: the last pin counts, until a rewind goes behind it.
+  void pin() { pinned_ = position_; }
   // How many of these tokens are the session's past already, in the same order from the start.
   int64_t common_prefix(std::span<const int32_t> ids) const;
   // Makes room: keeps the first `first` tokens and the last `recent` and forgets the rest. The kept keys carry
@@ -109,6 +112,7 @@ class Session {
   void keep_outputs(size_t stage, const StageFunction& function, const Call& call, const Chunk& chunk);
   void move_to_tier(int64_t context);
   void take_snapshot();
+  void thin_snapshots();
   void restore(const Snapshot& snapshot);
   void forget_recurrent();
 
@@ -122,6 +126,7 @@ class Session {
   std::vector<std::vector<Kept>> kept_;         // by stage, where the host keeps caches
   std::vector<const Call*> head_calls_;         // of the pass that runs: stages that hold layers and head
   std::vector<Snapshot> snapshots_;             // ascending; only with recurrent states
+  int64_t pinned_ = -1;                         // whose snapshot is kept
   std::optional<NumericFault> fault_;
 };
 

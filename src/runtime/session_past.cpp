@@ -152,6 +152,7 @@ Session Session::fork() const {
   out.ids_ = ids_;
   out.kept_ = kept_;
   out.snapshots_ = snapshots_;
+  out.pinned_ = pinned_;
   out.fault_ = fault_;
   for (size_t s = 0; s < states_.size(); ++s)
     if (states_[s]) out.states_[s] = states_[s]->clone();
@@ -170,12 +171,23 @@ void Session::take_snapshot() {
         snapshot.stages[s].push_back({port.role, states_[s]->get(port.name)});
   }
   snapshots_.push_back(std::move(snapshot));
-  // Of the older ones, the first of each stretch stays.
+  thin_snapshots();
+}
+
+// Of the older ones, the first of each stretch stays, and the pinned one.
+void Session::thin_snapshots() {
   if (snapshots_.size() <= kRecentSnapshots) return;
-  const auto old = snapshots_.end() - static_cast<ptrdiff_t>(kRecentSnapshots) - 1;
-  if (old != snapshots_.begin() &&
-      (old - 1)->position / kSnapshotDistance == old->position / kSnapshotDistance)
-    snapshots_.erase(old);
+  const auto recent = snapshots_.end() - static_cast<ptrdiff_t>(kRecentSnapshots);
+  auto kept = snapshots_.begin();
+  int64_t stretch = -1;
+  for (auto old = snapshots_.begin(); old != recent; ++old) {
+    const bool first = old->position / kSnapshotDistance != stretch;
+    stretch = old->position / kSnapshotDistance;
+    if (!first && old->position != pinned_) continue;
+    if (kept != old) *kept = std::move(*old);
+    ++kept;
+  }
+  snapshots_.erase(kept, recent);
 }
 
 void Session::restore(const Snapshot& snapshot) {
@@ -205,6 +217,7 @@ void Session::rewind(int64_t position) {
   if (position < 0 || position > position_)
     throw errorf("cannot rewind to {}", position).expected(fmt::format("0 to {}", position_));
   if (position == position_) return;
+  if (position < pinned_) pinned_ = -1;
   std::vector<int32_t> again;  // tokens to compute once more, for what recurrent layers remember of them
   int64_t from = position;
   const bool recurrent = bundle_->info().recurrent();

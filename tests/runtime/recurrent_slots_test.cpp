@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "lower/ops.h"
-#include "lower/recurrent.h"
 #include "runtime/session.h"
+#include "support/hand_bundle.h"
 #include "support/made_model.h"
 #include "verify/stepper.h"
 
@@ -15,7 +15,7 @@ using lower::KvKind;
 
 namespace {
 
-constexpr int64_t kWide = 8, kContext = 64;  // kWide: hidden and vocabulary alike
+constexpr int64_t kEight = 8;  // hidden and vocabulary alike
 const std::vector<int32_t> kIds = {3, 1, 4, 1, 5, 2, 6, 5, 3, 5, 0, 7, 2, 2, 6};
 
 // What the embedding holds: eighths, so that every sum below is exact in half.
@@ -24,75 +24,32 @@ float x_of(int32_t id, int64_t c) { return static_cast<float>((id * 5 + c * 3) %
 std::vector<float> expected(std::span<const int32_t> ids) {
   std::vector<float> out;
   for (size_t t = 0; t < ids.size(); ++t)
-    for (int64_t c = 0; c < kWide; ++c)
+    for (int64_t c = 0; c < kEight; ++c)
       out.push_back(x_of(ids[t], c) + (t >= 2 ? x_of(ids[t - 2], c) : 0) +
                     (t >= 3 ? 2 * x_of(ids[t - 3], c) : 0));
   return out;
 }
 
-Value* turned(Builder& b, Value* x, const char* name) {
-  return b.op("transpose", {{"x", x}, {"perm", Constant::ints({0, 3, 2, 1})}}, name);
-}
-
 // `fresh` delayed by the columns of a slot.
-Value* delayed(Builder& b, lower::RecurrentStates& states, size_t slot, Value* fresh, int64_t tokens) {
+Value* delayed(Builder& b, HandFunction& f, size_t slot, Value* fresh) {
   const std::string at = fmt::format("slot{}_", slot);
-  Value* all = b.op("concat",
-                    {{"values", std::vector<Value*>{states.read(b, 0, slot), fresh}},
-                     {"axis", Constant::integer(2)},
-                     {"interleave", Constant::boolean(false)}},
-                    at + "columns");
-  states.write(b, 0, slot, states.last_columns(b, 0, slot, all));
-  return lower::slice_axis(b, all, 2, 0, tokens, at + "delayed");
-}
-
-StageFunction build(Program& program, int64_t tokens, KvKind kv) {
-  StageFunction out{.name = fmt::format("t{}", tokens),
-                    .least_tokens = tokens,
-                    .most_tokens = tokens,
-                    .context = kContext};
-  Function& f = add_function(program, out.name, Opset::ios18);
-  Value* x = add_input(f, "x", Type::tensor(DType::fp16, {1, kWide, tokens, 1}));
-  out.interface.inputs.push_back({"x", {.kind = Role::Kind::stream}});
-  lower::RecurrentStates states;
-  const std::vector<RecurrentShape> slots = {{.columns = 2, .width = kWide}, {.columns = 3, .width = kWide}};
-  states.declare(f, 0, slots, {.last = 1, .context = kContext, .tokens = {tokens, tokens}, .kv = kv},
-                 out.interface);
-  Builder b(f);
-  Value* fresh = turned(b, x, "fresh");
-  Value* one = delayed(b, states, 0, fresh, tokens);
-  Value* two = delayed(b, states, 1, lower::scale(b, fresh, 2, "doubled"), tokens);
-  Value* past = turned(b, lower::add(b, one, two, "past"), "past_turned");
-  b.output(lower::add(b, x, past, "logits_0"));
-  out.interface.outputs.push_back({"logits_0", {.kind = Role::Kind::logits, .first = 0, .last = kWide}});
-  states.end(b, out.interface);
-  return out;
+  Value* all = joined(b, {f.states.read(b, 0, slot), fresh}, 2, at + "columns");
+  f.states.write(b, 0, slot, f.states.last_columns(b, 0, slot, all));
+  return lower::slice_axis(b, all, 2, 0, f.tokens, at + "delayed");
 }
 
 std::filesystem::path write(const TempFolder& folder, KvKind kv, const std::vector<int64_t>& tokens) {
-  const std::filesystem::path path = folder / "bundle";
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  ThreadPool pool(1);
-  BundleWriter writer(path, pool);
-  Artifact artifact{.name = "layers_00"};
-  artifact.stage.last_layer = 1;
-  for (const int64_t count : tokens) artifact.stage.functions.push_back(build(artifact.program, count, kv));
-  writer.add(artifact);
-  std::string table;
-  for (int32_t id = 0; id < kWide; ++id)
-    for (int64_t c = 0; c < kWide; ++c) {
-      const uint16_t bits = half_from_float(x_of(id, c));
-      table.append(reinterpret_cast<const char*>(&bits), sizeof bits);
-    }
-  spill(path / "embedding.bin", table);
-  BundleInfo info;
-  info.hidden = info.vocab = kWide;
-  info.layers = 1;
-  info.tokens = {"embedding.bin", "fp16", "", kWide};
-  info.stages.push_back(std::move(artifact.stage));
-  writer.finish(info);
-  return path;
+  HandBundle hand{.hidden = kEight, .tokens = tokens, .kv = kv};
+  hand.slots = {{.columns = 2, .width = kEight}, {.columns = 3, .width = kEight}};
+  hand.embedding = x_of;
+  hand.build = [](Builder& b, HandFunction& f) {
+    Value* fresh = turned(b, f.x, "fresh");
+    Value* one = delayed(b, f, 0, fresh);
+    Value* two = delayed(b, f, 1, lower::scale(b, fresh, 2, "doubled"));
+    Value* past = turned(b, lower::add(b, one, two, "past"), "past_turned");
+    return lower::add(b, f.x, past, "logits_0");
+  };
+  return hand.write(folder);
 }
 
 }  // namespace
@@ -112,7 +69,7 @@ TEST_CASE("two recurrent states of a layer are told apart by their slots") {
         session.rewind(position);
         const std::vector<float> all = expected(kIds);
         CHECK(session.forward(std::span(kIds).subspan(static_cast<size_t>(position))) ==
-              std::vector<float>(all.begin() + position * kWide, all.end()));
+              std::vector<float>(all.begin() + position * kEight, all.end()));
       }
       // The verifier's own way to run it.
       Stepper stepper(path, {.threads = 1, .backend = cpu_backend});
@@ -129,9 +86,9 @@ TEST_CASE("two recurrent states of a layer are told apart by their slots") {
       // What it remembers: the last two tokens, then the last three doubled.
       std::vector<float> memory;
       for (const size_t t : {13, 14})
-        for (int64_t c = 0; c < kWide; ++c) memory.push_back(x_of(kIds[t], c));
+        for (int64_t c = 0; c < kEight; ++c) memory.push_back(x_of(kIds[t], c));
       for (const size_t t : {12, 13, 14})
-        for (int64_t c = 0; c < kWide; ++c) memory.push_back(2 * x_of(kIds[t], c));
+        for (int64_t c = 0; c < kEight; ++c) memory.push_back(2 * x_of(kIds[t], c));
       CHECK(caches.layers[0].recurrent == memory);
     }
 }
