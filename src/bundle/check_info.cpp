@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/shape.h"
 #include "package/package.h"
 
 namespace anemone {
@@ -236,6 +237,28 @@ void check_rows(const BundleInfo& info) {
         .expected(fmt::format("outputs of the role '{}' for all of them", role_name(kind)));
 }
 
+// A bundle that sees a text whole gives the stream and its result in the last stage, and remembers nothing.
+void check_text(const BundleInfo& info) {
+  const bool classifies = info.kind == BundleKind::classify;
+  if (classifies && info.labels.empty())
+    throw errorf("the bundle classifies, and its classes have no labels")
+        .expected("'labels' in 'result', a name for each class");
+  for (const Stage& stage : info.stages)
+    for (const StageFunction& f : stage.functions)
+      for (const auto* ports : {&f.interface.inputs, &f.interface.states})
+        for (const Port& port : *ports)
+          if (is_cache(port.role.kind) || port.role.kind == Kind::recurrent)
+            throw errorf("'{}' of function '{}' has the role '{}', and a bundle of the kind '{}' has no memory",
+                         port.name, f.name, role_name(port.role.kind), kind_name(info.kind));
+  const Stage& last = info.stages.back();
+  for (const StageFunction& f : last.functions)
+    for (const Kind kind : {Kind::stream, classifies ? Kind::classes : Kind::pooled})
+      if (!f.find_output(kind))
+        throw errorf("no output of function '{}' of '{}' has the role '{}'", f.name, last.package,
+                     role_name(kind))
+            .expected(fmt::format("one in the last stage of a bundle of the kind '{}'", kind_name(info.kind)));
+}
+
 void check_ropes(const BundleInfo& info) {
   for (const RopeTable& rope : info.ropes) {
     expect_finite("attention factor of a rope", rope.attention_factor);
@@ -300,7 +323,32 @@ void check_info(const BundleInfo& info) {
       }
     }
   }
-  if (info.kind == BundleKind::generate) check_rows(info);
+  if (info.kind == BundleKind::generate)
+    check_rows(info);
+  else
+    check_text(info);
+}
+
+void check_output(const std::vector<int64_t>& shape, const Port& port, const BundleInfo& info,
+                  int64_t width) {
+  const Role& role = port.role;
+  std::vector<int64_t> expected;
+  switch (role.kind) {
+    case Kind::stream: expected = {1, info.hidden, width, 1}; break;
+    case Kind::logits: expected = {1, role.last - role.first, width, 1}; break;
+    case Kind::best:
+    case Kind::best_high:
+    case Kind::best_low: expected = {1, 1, width, 1}; break;
+    case Kind::pooled: expected = {1, info.hidden, 1, 1}; break;
+    case Kind::classes:
+      expected = {1, static_cast<int64_t>(info.labels.size()), info.pooling ? 1 : width, 1};
+      break;
+    default: return;
+  }
+  if (shape != expected)
+    throw errorf("the output '{}' has another shape than bundle.json says", port.name)
+        .found(shape_text(shape))
+        .expected(shape_text(expected));
 }
 
 void check_ports(const Stage& stage, const Package& package) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/shape.h"
+#include "bundle/check_info.h"
 
 namespace anemone {
 namespace {
@@ -20,25 +20,6 @@ InputShapes shapes_for(const Signature& signature, int64_t width) {
   return out;
 }
 
-// An output has the size that bundle.json says: nothing is read beside it.
-void check_output(const TensorView& view, const Port& port, const BundleInfo& info, int64_t width) {
-  const Role& role = port.role;
-  std::vector<int64_t> expected;
-  switch (role.kind) {
-    case Role::Kind::stream: expected = {1, info.hidden, width, 1}; break;
-    case Role::Kind::logits: expected = {1, role.last - role.first, width, 1}; break;
-    case Role::Kind::best:
-    case Role::Kind::best_high:
-    case Role::Kind::best_low: expected = {1, 1, width, 1}; break;
-    case Role::Kind::pooled: expected = {1, info.hidden, 1, 1}; break;
-    default: return;  // of what the host keeps, whoever keeps it looks
-  }
-  if (view.shape != expected)
-    throw errorf("the output '{}' has another shape than bundle.json says", port.name)
-        .found(shape_text(view.shape))
-        .expected(shape_text(expected));
-}
-
 }  // namespace
 
 Call& StagePass::stage(size_t stage, const StageFunction& function, State* state,
@@ -49,7 +30,7 @@ Call& StagePass::stage(size_t stage, const StageFunction& function, State* state
   for (const Port& port : function.interface.inputs) give(call, port, kept);
   call.run(state);
   for (const Port& port : function.interface.outputs)
-    check_output(call.output(port.name), port, bundle_.info(), pass_.width);
+    check_output(call.output(port.name).shape, port, bundle_.info(), pass_.width);
   if (call.fault() && !fault_) fault_ = call.fault();
   if (const Port* out = function.find_output(Role::Kind::stream)) stream_ = call.output(out->name);
   bundle_.saw(stage, function.name, call, pass_.tokens());

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/shape.h"
+#include "bundle/check_info.h"
 #include "package/package.h"
 
 namespace anemone {
@@ -24,6 +26,13 @@ const Port* find_port(const std::vector<Port>& ports, Role::Kind kind, int64_t f
   for (const Port& port : ports)
     if (port.role.kind == kind && port.role.first == first) return &port;
   return nullptr;
+}
+
+// What the host keeps has room for what the function gives.
+void expect_size(const Port& port, const Array& array, bool fits) {
+  if (!fits)
+    throw errorf("the output '{}' does not fit what the host keeps", port.name)
+        .found(shape_text(array.shape()));
 }
 
 }  // namespace
@@ -287,12 +296,17 @@ void Stepper::keep_outputs(const StageFunction& function, const Prediction& resu
       Role kept = port.role;
       kept.kind = Role::Kind::recurrent;
       const std::span<float> to = layer_of(kept, 0, caches).memory(kept);
+      expect_size(port, result.at(port.name), result.at(port.name).values<float>().size() == to.size());
       std::copy_n(result.at(port.name).values<float>().begin(), to.size(), to.begin());
     }
     if (!keys && port.role.kind != Role::Kind::new_values) continue;
     const Array& rows = result.at(port.name);
     LayerCache& layer = layer_of(port.role, 0, caches);
-    const int64_t dim = rows.shape()[3];
+    const std::vector<int64_t>& s = rows.shape();
+    expect_size(port, rows,
+                s.size() == 4 && s[0] == 1 && s[1] == layer.kv_heads && s[2] == pass.width &&
+                    s[3] <= layer.width);
+    const int64_t dim = s[3];
     for (int64_t h = 0; h < layer.kv_heads; ++h)
       for (int64_t t = 0; t < pass.tokens; ++t) {
         const std::span<float> row = caches.row(layer, keys ? layer.k : layer.v, h, pass.position + t);
@@ -314,6 +328,8 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
   if (stateful && (caches.changed || !caches.states[index])) set_states(index, f, caches);
   Prediction result = p.predict(inputs, caches.states[index].get());
   if (stateful) get_states(index, f, caches);
+  for (const Port& port : f.interface.outputs)
+    check_output(result.at(port.name).shape(), port, info(), pass.width);
   if (result.fault && !out.fault) out.fault = result.fault;
   keep_outputs(f, result, pass, caches);
   take_inner(index, f.name, result, pass, out);

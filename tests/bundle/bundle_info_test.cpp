@@ -270,7 +270,7 @@ TEST_CASE("a bundle.json that names what its packages do not have is refused") {
        {"file size", [](Json& j) { j["files"][0]["bytes"] = 1; }, "another size than when it was written"},
        {"tokens that the package does not take", [](Json& j) { function(j, 0, 1)["tokens"] = {8, 8}; },
         "another shape"},
-       {"kind", [](Json& j) { j["kind"] = "embed"; }, "gives a vector for a text"},
+       {"kind", [](Json& j) { j["kind"] = "embed"; }, "a bundle of the kind 'embed' has no memory"},
        {"unknown kind", [](Json& j) { j["kind"] = "paint"; }, "unknown kind of bundle 'paint'"},
        {"version", [](Json& j) { j["version"] = 3; }, "expected 1 or 2"},
        {"format", [](Json& j) { j["format"] = "zip"; }, "is not a bundle's description"},
