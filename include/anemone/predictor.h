@@ -29,8 +29,7 @@ enum class Arithmetic { fp32, fp16 };
 
 struct PredictOptions {
   Arithmetic arithmetic = Arithmetic::fp32;
-  int threads = 0;                // 0: one per core
-  std::vector<std::string> taps;  // values inside the program to return beside the outputs
+  int threads = 0;  // 0: one per core
 };
 
 // In fp16 arithmetic: the first operation whose result left half's range (or became NaN) though its inputs
@@ -109,9 +108,11 @@ class Predictor {
   virtual Prediction predict(const std::map<std::string, Array>& inputs, State* state = nullptr) const;
 };
 
-// On the CPU engine. `function` empty: the package's default one.
+// On the CPU engine. `function` empty: the package's default one. `taps`: values inside the function that its calls give
+// beside the outputs.
 std::unique_ptr<Predictor> make_predictor(std::shared_ptr<const Package> package,
                                           const std::string& function = "",
-                                          const PredictOptions& options = {});
+                                          const PredictOptions& options = {},
+                                          const std::vector<std::string>& taps = {});
 
 }  // namespace anemone

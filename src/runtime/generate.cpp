@@ -17,11 +17,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A call of several tokens adds its sums in another order than calls of one. How far apart two logits must be,
-// as a part of the largest, for the choice between them to be the same either way. Differences of one logit
-// that were seen, 1 against 4 tokens a call: 2^-19 in fp32, 2^-7 in fp16 arithmetic (SmolLM2-135M).
-double close_call(Arithmetic arithmetic) { return arithmetic == Arithmetic::fp16 ? 0x1p-5 : 0x1p-12; }
-
 // One answer in the making.
 class Loop {
  public:
@@ -32,7 +27,7 @@ class Loop {
         sampler_(options.sampling),
         stop_text_(options.stops),
         ids_(prompt.begin(), prompt.end()),
-        close_call_(close_call(session.bundle()->backend().arithmetic())) {
+        close_call_(session.bundle()->backend().close_call()) {
     if (tokenizer) stream_.emplace(tokenizer, true);
     const auto& own = session.bundle()->info().eos;
     ends_.assign(own.begin(), own.end());

@@ -58,16 +58,14 @@ struct Golden {
 };
 
 struct CaptureOptions {
-  int64_t steps = 0;                         // tokens to choose greedily after the prompt
-  bool layers = false;                       // the values inside as well
-  int64_t positions = 0;                     // as in ReferenceOptions; 0: those that are used
-  Arithmetic arithmetic = Arithmetic::fp32;  // of a bundle
-  int threads = 0;                           // of a bundle
+  int64_t steps = 0;      // tokens to choose greedily after the prompt
+  bool layers = false;    // the values inside as well
+  int64_t positions = 0;  // as in ReferenceOptions; 0: those that are used
 };
 
 Golden capture(const Reference& reference, std::span<const int32_t> prompt, const CaptureOptions& options);
 // Error for a bundle that gives only the best token.
-Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> prompt,
-               const CaptureOptions& options);
+Golden capture(const std::filesystem::path& bundle, std::shared_ptr<const Backend> backend,
+               std::span<const int32_t> prompt, const CaptureOptions& options);
 
 }  // namespace anemone

@@ -9,6 +9,7 @@
 #include "base/shape.h"
 #include "bundle/check_info.h"
 #include "package/package.h"
+#include "predict/taps.h"
 
 namespace anemone {
 namespace {
@@ -62,10 +63,9 @@ std::span<const float> LayerCache::memory(const Role& role) const {
   return const_cast<LayerCache*>(this)->memory(role);
 }
 
-Stepper::Stepper(const std::filesystem::path& path, const StepperOptions& options)
-    : options_(options),
-      backend_(options.backend({.arithmetic = options.arithmetic, .threads = options.threads})) {
-  bundle_ = Bundle::open(path, backend_);
+Stepper::Stepper(const std::filesystem::path& path, std::shared_ptr<const Backend> backend,
+                 const StepperOptions& options)
+    : bundle_(Bundle::open(path, std::move(backend))), options_(options) {
   const Stage* first = nullptr;
   int64_t last = 0;
   for (const Stage& stage : info().stages) {
@@ -153,7 +153,8 @@ const Predictor& Stepper::predictor(size_t stage, const std::string& function) c
   if (!slot) {
     std::vector<std::string> taps;
     for (const Tap& tap : taps_of(stage, function)) taps.push_back(tap.value);
-    slot = backend_->open(open_package(path() / info().stages[stage].package), function, taps);
+    slot =
+        open_tapped(bundle_->backend(), open_package(path() / info().stages[stage].package), function, taps);
   }
   return *slot;
 }
@@ -303,9 +304,9 @@ void Stepper::keep_outputs(const StageFunction& function, const Prediction& resu
     const Array& rows = result.at(port.name);
     LayerCache& layer = layer_of(port.role, 0, caches);
     const std::vector<int64_t>& s = rows.shape();
-    expect_size(port, rows,
-                s.size() == 4 && s[0] == 1 && s[1] == layer.kv_heads && s[2] == pass.width &&
-                    s[3] <= layer.width);
+    expect_size(
+        port, rows,
+        s.size() == 4 && s[0] == 1 && s[1] == layer.kv_heads && s[2] == pass.width && s[3] <= layer.width);
     const int64_t dim = s[3];
     for (int64_t h = 0; h < layer.kv_heads; ++h)
       for (int64_t t = 0; t < pass.tokens; ++t) {

@@ -33,7 +33,7 @@ std::vector<float> expected(std::span<const int32_t> ids) {
 // `fresh` delayed by the columns of a slot.
 Value* delayed(Builder& b, HandFunction& f, size_t slot, Value* fresh) {
   const std::string at = fmt::format("slot{}_", slot);
-  Value* all = joined(b, {f.states.read(b, 0, slot), fresh}, 2, at + "columns");
+  Value* all = f.join(b, {f.states.read(b, 0, slot), fresh}, 2, at + "columns");
   f.states.write(b, 0, slot, f.states.last_columns(b, 0, slot, all));
   return lower::slice_axis(b, all, 2, 0, f.tokens, at + "delayed");
 }
@@ -43,10 +43,10 @@ std::filesystem::path write(const TempFolder& folder, KvKind kv, const std::vect
   hand.slots = {{.columns = 2, .width = kEight}, {.columns = 3, .width = kEight}};
   hand.embedding = x_of;
   hand.build = [](Builder& b, HandFunction& f) {
-    Value* fresh = turned(b, f.x, "fresh");
+    Value* fresh = f.turn(b, f.x, "fresh");
     Value* one = delayed(b, f, 0, fresh);
     Value* two = delayed(b, f, 1, lower::scale(b, fresh, 2, "doubled"));
-    Value* past = turned(b, lower::add(b, one, two, "past"), "past_turned");
+    Value* past = f.turn(b, lower::add(b, one, two, "past"), "past_turned");
     return lower::add(b, f.x, past, "logits_0");
   };
   return hand.write(folder);
@@ -72,7 +72,7 @@ TEST_CASE("two recurrent states of a layer are told apart by their slots") {
               std::vector<float>(all.begin() + position * kEight, all.end()));
       }
       // The verifier's own way to run it.
-      Stepper stepper(path, {.threads = 1, .backend = cpu_backend});
+      const Stepper stepper(path, cpu_backend({.threads = 1}));
       const CallShape& shape = stepper.shapes().back();
       Caches caches = stepper.empty_caches(shape);
       std::vector<float> stepped;
@@ -119,7 +119,8 @@ TEST_CASE("layers with kernels of different lengths: every form says what the re
   for (int32_t i = 0; i < 40; ++i) ids.push_back((i * i * 7 + 3 * i + 5) % static_cast<int32_t>(kVocab));
   const std::vector<float> reference = made.reference().logits(ids);
   for (const KvKind kv : {KvKind::state, KvKind::packed, KvKind::io})
-    for (const bool shards : {false, true})  // both convolutions in one package, and in two that share no `advance`
+    for (const bool shards :
+         {false, true})  // both convolutions in one package, and in two that share no `advance`
       for (const std::vector<int64_t>& context : std::vector<std::vector<int64_t>>{{64}, {8, 64}}) {
         CAPTURE(static_cast<int>(kv));
         CAPTURE(shards);

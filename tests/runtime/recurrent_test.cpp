@@ -249,7 +249,7 @@ TEST_CASE("recurrent: a close choice far behind the last exact row is as without
   hand.slots = {{.columns = 1, .width = 8}};
   hand.embedding = [](int32_t id, int64_t c) { return c == 5 ? 0.125f : id == c ? 1.0f : 0.0f; };
   hand.build = [](Builder& b, HandFunction& f) {
-    Value* fresh = turned(b, f.x, "fresh");
+    Value* fresh = f.turn(b, f.x, "fresh");
     if (f.tokens > 1) fresh = lower::add(b, fresh, lower::scale(b, fresh, 0x1p-13, "wrong"), "fresh_wrong");
     Value* old = f.states.read(b, 0, 0);
     Value* sums = b.op("cumsum",
@@ -259,15 +259,15 @@ TEST_CASE("recurrent: a close choice far behind the last exact row is as without
                         {"reverse", Constant::boolean(false)}},
                        "sums");
     sums = lower::add(b, sums, old, "sums_so_far");
-    f.states.write(b, 0, 0, f.states.last_columns(b, 0, 0, joined(b, {old, sums}, 2, "columns")));
-    Value* count = lower::slice_axis(b, turned(b, sums, "sums_turned"), 1, 5, 6, "count");
+    f.states.write(b, 0, 0, f.states.last_columns(b, 0, 0, f.join(b, {old, sums}, 2, "columns")));
+    Value* count = lower::slice_axis(b, f.turn(b, sums, "sums_turned"), 1, 5, 6, "count");
     Value* circle = lower::add(b, lower::scale(b, f.x, 16, "circle_16"),
                                lower::scale(b, f.x, 0x1p-13, "circle_more"), "circle");
     Value* first = lower::add(b, lower::slice_axis(b, circle, 1, 3, 4, "from_3"),
                               lower::slice_axis(b, circle, 1, 4, 5, "from_4"), "to_0");
     Value* others = lower::slice_axis(b, circle, 1, 0, 3, "to_1_2_3");
     Value* none = lower::scale(b, lower::slice_axis(b, f.x, 1, 5, 8, "rest"), 0.5, "to_none");
-    return joined(b, {first, others, count, none}, 1, "logits_0");
+    return f.join(b, {first, others, count, none}, 1, "logits_0");
   };
   const TempFolder folder;
   for (const KvKind kv : {KvKind::state, KvKind::io}) {

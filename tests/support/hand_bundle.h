@@ -24,6 +24,18 @@ struct HandFunction {
   int64_t tokens = 1;
   Value* x = nullptr;              // [1, hidden, tokens, 1]
   lower::RecurrentStates& states;  // of layer 0
+
+  // [1, C, T, 1] and [1, 1, T, C], one from the other.
+  static Value* turn(Builder& b, Value* x, const std::string& name) {
+    return b.op("transpose", {{"x", x}, {"perm", Constant::ints({0, 3, 2, 1})}}, name);
+  }
+  static Value* join(Builder& b, std::vector<Value*> values, int axis, const std::string& name) {
+    return b.op("concat",
+                {{"values", std::move(values)},
+                 {"axis", Constant::integer(axis)},
+                 {"interleave", Constant::boolean(false)}},
+                name);
+  }
 };
 
 struct HandBundle {
@@ -75,24 +87,10 @@ struct HandBundle {
     HandFunction hand{.tokens = count, .x = x, .states = states};
     Value* logits = build(b, hand);
     b.output(logits);
-    out.interface.outputs.push_back(
-        {logits->name, {.kind = Role::Kind::logits, .first = 0, .last = hidden}});
+    out.interface.outputs.push_back({logits->name, {.kind = Role::Kind::logits, .first = 0, .last = hidden}});
     states.end(b, out.interface);
     return out;
   }
 };
-
-// [1, C, T, 1] and [1, 1, T, C], one from the other.
-inline Value* turned(Builder& b, Value* x, const std::string& name) {
-  return b.op("transpose", {{"x", x}, {"perm", Constant::ints({0, 3, 2, 1})}}, name);
-}
-
-inline Value* joined(Builder& b, std::vector<Value*> values, int axis, const std::string& name) {
-  return b.op("concat",
-              {{"values", std::move(values)},
-               {"axis", Constant::integer(axis)},
-               {"interleave", Constant::boolean(false)}},
-              name);
-}
 
 }  // namespace anemone::test
