@@ -232,12 +232,6 @@ BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
   return b;
 }
 
-const Port* find_port(const std::vector<Port>& ports, Role::Kind kind) {
-  for (const Port& port : ports)
-    if (port.role.kind == kind) return &port;
-  return nullptr;
-}
-
 Json common_json(const BundleInfo& b) {
   Json j = {{"format", "anemone-bundle"},
             {"version", kBundleVersion},

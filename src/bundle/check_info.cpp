@@ -34,8 +34,6 @@ void check_table(const EmbeddingTable& table, const char* what) {
     throw errorf("the {} is int8 and has no file of scales", what);
 }
 
-bool is_cache(Kind kind) { return kind == Kind::keys || kind == Kind::values; }
-
 // Where a role may stand.
 enum class Side { input, state, output };
 
@@ -85,12 +83,8 @@ class FunctionCheck {
   }
 
  private:
-  bool keeps(Kind kind) const { return find(f_.interface.states, kind) || find(f_.interface.inputs, kind); }
-
-  static const Port* find(const std::vector<Port>& ports, Kind kind) {
-    const auto it =
-        std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.role.kind == kind; });
-    return it == ports.end() ? nullptr : &*it;
+  bool keeps(Kind kind) const {
+    return find_port(f_.interface.states, kind) || find_port(f_.interface.inputs, kind);
   }
 
   void need_input(Kind kind, const char* why) const {
@@ -170,9 +164,7 @@ class FunctionCheck {
   static void check_pairs(const std::vector<Port>& ports, Kind kind, const std::vector<Port>& others,
                           Kind other) {
     for (const Port& port : ports)
-      if (port.role.kind == kind && std::none_of(others.begin(), others.end(), [&](const Port& p) {
-            return p.role.kind == other && p.role.layers == port.role.layers && p.role.index == port.role.index;
-          }))
+      if (port.role.kind == kind && !find_port(others, port.role.as(other)))
         throw errorf("'{}' has the role '{}', and nothing has the role '{}' for its layers", port.name,
                      role_name(kind), role_name(other));
   }
@@ -180,15 +172,12 @@ class FunctionCheck {
   void check_result() const {
     const std::vector<Port>& outputs = f_.interface.outputs;
     if (outputs.empty()) throw errorf("no output has a role");
-    if (stage_.has_layers() && !stage_.has_head() && !find(outputs, Kind::stream))
+    if (stage_.has_layers() && !stage_.has_head() && !find_port(outputs, Kind::stream))
       throw errorf("no output has the role 'stream'").hint("the next stage goes on from it");
     for (const Port& port : outputs)
       if (port.role.kind == Kind::best)
         for (const Kind part : {Kind::best_high, Kind::best_low})
-          if (std::none_of(outputs.begin(), outputs.end(), [&](const Port& p) {
-                return p.role.kind == part && p.role.first == port.role.first &&
-                       p.role.last == port.role.last;
-              }))
+          if (!find_port(outputs, port.role.as(part)))
             throw errorf("'{}' has the role 'best', and nothing has the role '{}' for its rows", port.name,
                          role_name(part));
   }
@@ -248,15 +237,17 @@ void check_text(const BundleInfo& info) {
       for (const auto* ports : {&f.interface.inputs, &f.interface.states})
         for (const Port& port : *ports)
           if (is_cache(port.role.kind) || port.role.kind == Kind::recurrent)
-            throw errorf("'{}' of function '{}' has the role '{}', and a bundle of the kind '{}' has no memory",
-                         port.name, f.name, role_name(port.role.kind), kind_name(info.kind));
+            throw errorf(
+                "'{}' of function '{}' has the role '{}', and a bundle of the kind '{}' has no memory",
+                port.name, f.name, role_name(port.role.kind), kind_name(info.kind));
   const Stage& last = info.stages.back();
   for (const StageFunction& f : last.functions)
     for (const Kind kind : {Kind::stream, classifies ? Kind::classes : Kind::pooled})
       if (!f.find_output(kind))
         throw errorf("no output of function '{}' of '{}' has the role '{}'", f.name, last.package,
                      role_name(kind))
-            .expected(fmt::format("one in the last stage of a bundle of the kind '{}'", kind_name(info.kind)));
+            .expected(
+                fmt::format("one in the last stage of a bundle of the kind '{}'", kind_name(info.kind)));
 }
 
 void check_ropes(const BundleInfo& info) {

@@ -14,19 +14,12 @@
 namespace anemone {
 namespace {
 
-bool is_cache(const Role& role) { return role.kind == Role::Kind::keys || role.kind == Role::Kind::values; }
-bool is_memory(const Role& role) { return is_cache(role) || role.kind == Role::Kind::recurrent; }
+bool is_memory(const Role& role) { return is_cache(role.kind) || role.kind == Role::Kind::recurrent; }
 
 const TensorInfo& tensor_info(const std::vector<TensorInfo>& all, const std::string& name) {
   for (const TensorInfo& info : all)
     if (info.name == name) return info;
   throw errorf("bundle.json names '{}', which the package does not have", name);
-}
-
-const Port* find_port(const std::vector<Port>& ports, Role::Kind kind, int64_t first) {
-  for (const Port& port : ports)
-    if (port.role.kind == kind && port.role.first == first) return &port;
-  return nullptr;
 }
 
 // What the host keeps has room for what the function gives.
@@ -109,7 +102,7 @@ Caches Stepper::empty_caches(const CallShape& shape) const {
         LayerCache& layer = out.layers.at(static_cast<size_t>(port.role.layers[i] - first_layer_));
         int64_t size = 1;
         for (size_t d = 1; d < dims.size(); ++d) size *= dims[d];
-        if (is_cache(port.role)) {
+        if (is_cache(port.role.kind)) {
           layer.kv_heads = dims.at(1);
           layer.width = dims.at(3);
           (port.role.kind == Role::Kind::keys ? layer.k : layer.v).assign(static_cast<size_t>(size), 0.0f);
@@ -294,8 +287,7 @@ void Stepper::keep_outputs(const StageFunction& function, const Prediction& resu
   for (const Port& port : function.interface.outputs) {
     const bool keys = port.role.kind == Role::Kind::new_keys;
     if (port.role.kind == Role::Kind::new_recurrent) {
-      Role kept = port.role;
-      kept.kind = Role::Kind::recurrent;
+      const Role kept = port.role.as(Role::Kind::recurrent);
       const std::span<float> to = layer_of(kept, 0, caches).memory(kept);
       expect_size(port, result.at(port.name), result.at(port.name).values<float>().size() == to.size());
       std::copy_n(result.at(port.name).values<float>().begin(), to.size(), to.begin());
@@ -428,8 +420,8 @@ void Stepper::take_best(const StageFunction& function, const Prediction& result,
   const auto& outputs = function.interface.outputs;
   for (const Port& port : outputs) {
     if (port.role.kind != Role::Kind::best) continue;
-    const Port* high = find_port(outputs, Role::Kind::best_high, port.role.first);
-    const Port* low = find_port(outputs, Role::Kind::best_low, port.role.first);
+    const Port* high = find_port(outputs, port.role.as(Role::Kind::best_high));
+    const Port* low = find_port(outputs, port.role.as(Role::Kind::best_low));
     if (!high || !low)
       throw errorf("'{}' has no numbers that say where it is", port.name).at(path().string());
     for (int64_t t = 0; t < pass.tokens; ++t) {
