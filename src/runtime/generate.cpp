@@ -80,7 +80,7 @@ class Loop {
   // Feeds tokens as decoding without speculation does; the one that comes after them.
   int32_t pick(std::span<const int32_t> fresh) {
     if (session_.bundle()->info().argmax) return static_cast<int32_t>(session_.forward_best(fresh));
-    return sampler_.pick(session_.forward(fresh, true), ids_);
+    return sampler_.pick(session_.forward_view(fresh, true), ids_);
   }
 
   // Takes a token into the answer; false when that ends it.
@@ -122,7 +122,7 @@ class Loop {
     const int64_t base = session_.position();
     std::vector<int32_t> fed = {token};
     fed.insert(fed.end(), draft.begin(), draft.end());
-    const std::vector<float> logits = session_.forward(fed);
+    const std::vector<float> logits = session_.forward(fed);  // its own: a replay makes others
     if (draft.empty() && exact_ == base) all_exact();
     out_.stats.drafted += static_cast<int64_t>(draft.size());
     const auto vocab = static_cast<size_t>(session_.bundle()->info().vocab);
@@ -158,8 +158,8 @@ class Loop {
   Sampler::Best replay(int64_t end) {
     const std::vector<int32_t> tokens(session_.ids().begin() + exact_, session_.ids().begin() + end);
     session_.rewind(exact_);
-    std::vector<float> logits;
-    for (const int32_t id : tokens) logits = session_.forward(std::span(&id, 1), true);
+    std::span<const float> logits;
+    for (const int32_t id : tokens) logits = session_.forward_view(std::span(&id, 1), true);
     all_exact();
     out_.stats.replayed += static_cast<int64_t>(tokens.size());
     return sampler_.best(logits, ids_);
