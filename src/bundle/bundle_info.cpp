@@ -63,11 +63,29 @@ RopeTable rope_from(const Json& j) {
   return r;
 }
 
+// Under which key a role's index stands; null: it has none.
+const char* index_key(Role::Kind kind) {
+  switch (kind) {
+    case Role::Kind::cos:
+    case Role::Kind::sin: return "rope";
+    case Role::Kind::mask: return "mask";
+    case Role::Kind::recurrent:
+    case Role::Kind::new_recurrent: return "slot";
+    case Role::Kind::advance: return "columns";
+    default: return nullptr;
+  }
+}
+
+// Left out where it is 0. Bundles that were written before there could be several have no such key, and mean 0.
+bool may_lack_index(Role::Kind kind) {
+  return kind == Role::Kind::recurrent || kind == Role::Kind::new_recurrent || kind == Role::Kind::advance;
+}
+
 Json to_json(const Port& port) {
   Json out = {{"name", port.name}, {"role", role_name(port.role.kind)}};
   const Role& role = port.role;
-  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin) out["rope"] = role.index;
-  if (role.kind == Role::Kind::mask) out["mask"] = role.index;
+  const char* key = index_key(role.kind);
+  if (key && (role.index || !may_lack_index(role.kind))) out[key] = role.index;
   if (!role.layers.empty()) out["layers"] = role.layers;
   if (role.last > role.first) out["rows"] = {role.first, role.last};
   return out;
@@ -76,8 +94,7 @@ Json to_json(const Port& port) {
 Port port_from(const Json& j) {
   Port port{j.at("name"), {.kind = role_from_name(j.at("role").get<std::string>())}};
   Role& role = port.role;
-  if (j.contains("rope")) role.index = j.at("rope");
-  if (j.contains("mask")) role.index = j.at("mask");
+  if (const char* key = index_key(role.kind); key && j.contains(key)) role.index = j.at(key);
   if (j.contains("layers")) role.layers = j.at("layers").get<std::vector<int64_t>>();
   if (j.contains("rows")) {
     role.first = j.at("rows").at(0);
@@ -227,12 +244,6 @@ BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
   if (j.contains("result")) read_result(j.at("result"), b);
   for (const Json& s : j.at("stages")) b.stages.push_back(stage_from(s));
   return b;
-}
-
-const Port* find_port(const std::vector<Port>& ports, Role::Kind kind) {
-  for (const Port& port : ports)
-    if (port.role.kind == kind) return &port;
-  return nullptr;
 }
 
 Json common_json(const BundleInfo& b) {

@@ -45,7 +45,7 @@ Choice choose(std::span<const float> logits, const BundleInfo& info) {
   Choice out;
   out.all = probabilities(logits);
   const auto best = static_cast<size_t>(std::max_element(out.all.begin(), out.all.end()) - out.all.begin());
-  out.label = best < info.labels.size() ? info.labels[best] : fmt::format("LABEL_{}", best);
+  out.label = info.labels.at(best);
   out.probability = out.all[best];
   return out;
 }
@@ -55,7 +55,7 @@ double rounded(double p) { return std::round(p * 1e6) / 1e6; }
 Json scores_json(const Choice& choice, const BundleInfo& info) {
   Json out;
   for (size_t i = 0; i < choice.all.size(); ++i)
-    out[i < info.labels.size() ? info.labels[i] : fmt::format("LABEL_{}", i)] = rounded(choice.all[i]);
+    out[info.labels.at(i)] = rounded(choice.all[i]);
   return out;
 }
 

@@ -24,7 +24,8 @@ namespace {
 std::string text(const Port& port) {
   const Role& role = port.role;
   std::string out(role_name(role.kind));
-  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin || role.kind == Role::Kind::mask)
+  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin || role.kind == Role::Kind::mask ||
+      role.kind == Role::Kind::advance)
     out += fmt::format(" {}", role.index);
   if (!role.layers.empty()) out += fmt::format(" {}", fmt::join(role.layers, ","));
   if (role.last) out += fmt::format(" {}-{}", role.first, role.last);
@@ -148,7 +149,7 @@ TEST_CASE("a recurrent layer has a state; a call of several tokens is told which
                                             "recurrent 0 = state_0", "recurrent 2 = state_2"});
   check_names(one);
   const Built several = build(model, {.context = 16, .tokens = {4, 4}});
-  CHECK(text(several.interface.inputs).back() == "advance = advance");
+  CHECK(text(several.interface.inputs).back() == "advance 2 = advance");
   const Function& f = *several.program.functions[0];
   for (const auto& input : f.inputs) {
     if (input->name == "advance") CHECK(input->type.dims() == std::vector<int64_t>{1, 1, 2, 2 + 4});
