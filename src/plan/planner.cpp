@@ -71,10 +71,9 @@ uint64_t recurrent_bytes(const Layer& layer) {
   for (const ResidualStep& step : layer.steps)
     std::visit(
         [&](const auto& block) {
-          if constexpr (requires { block.recurrent(); }) {
-            const RecurrentShape shape = block.recurrent();
-            total += static_cast<uint64_t>(shape.columns) * static_cast<uint64_t>(shape.width) * 2;
-          }
+          if constexpr (requires { block.recurrent(); })
+            for (const RecurrentShape& shape : block.recurrent())
+              total += static_cast<uint64_t>(shape.columns) * static_cast<uint64_t>(shape.width) * 2;
         },
         step.block);
   return total;

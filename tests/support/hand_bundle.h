@@ -52,11 +52,16 @@ struct HandBundle {
     std::filesystem::create_directories(path);
     ThreadPool pool(1);
     BundleWriter writer(path, pool);
-    Artifact artifact{.name = "layers_00"};
-    artifact.stage.last_layer = 1;
-    for (const int64_t count : tokens)
-      artifact.stage.functions.push_back(build_function(artifact.program, count));
-    writer.add(artifact);
+    Artifact artifact;
+    artifact.name = "layers_00";
+    Stage stage;
+    stage.package = writer.file_name(artifact.name);
+    stage.last_layer = 1;
+    for (const int64_t count : tokens) {
+      stage.functions.push_back(build_function(artifact.program, count));
+      artifact.interfaces[stage.functions.back().name] = stage.functions.back().interface;
+    }
+    writer.add(std::move(artifact));
     std::string table;
     for (int32_t id = 0; id < hidden; ++id)
       for (int64_t c = 0; c < hidden; ++c) {
@@ -68,7 +73,7 @@ struct HandBundle {
     info.hidden = info.vocab = hidden;
     info.layers = 1;
     info.tokens = {"embedding.bin", "fp16", "", hidden};
-    info.stages.push_back(std::move(artifact.stage));
+    info.stages.push_back(std::move(stage));
     writer.finish(info);
     return path;
   }
