@@ -72,8 +72,8 @@ class Call {
   // of that name. It is read where it lies if its type and strides fit the backend, else run() converts it;
   // it is never written to. Every run() needs the elements to be there until it returns.
   virtual void lend(const std::string& name, const TensorView& view) = 0;
-  // Takes an input from what the last run of another call gave. A backend that knows its own calls can pass on more than
-  // a view of the elements: a buffer that the device reads and writes.
+  // Takes an input from what the last run of another call gave. A backend that knows its own calls can pass on more
+  // than a view of the elements: a buffer that the device reads and writes.
   virtual void chain(const std::string& name, Call& from, const std::string& output) {
     lend(name, from.output(output));
   }
@@ -89,8 +89,8 @@ class Call {
   virtual std::vector<std::string> labels(const std::string& name) const = 0;
   virtual const std::optional<NumericFault>& fault() const = 0;  // of the last run
 
-  // Nothing of the last run is needed any more. Memory that other calls can use may go back until the next run, for which
-  // every input is filled or lent anew. Must not fail.
+  // Nothing of the last run is needed any more. Memory that other calls can use may go back until the next run, for
+  // which every input is filled or lent anew. Must not fail.
   virtual void rest() {}
 
   // What could not be read where it lay, since the call was made.
@@ -117,8 +117,8 @@ class Predictor {
   virtual Prediction predict(const std::map<std::string, Array>& inputs, State* state = nullptr) const;
 };
 
-// On the CPU engine. `function` empty: the package's default one. `taps`: values inside the function that its calls give
-// beside the outputs.
+// On the CPU engine. `function` empty: the package's default one. `taps`: values inside the function that its calls
+// give beside the outputs.
 std::unique_ptr<Predictor> make_predictor(std::shared_ptr<const Package> package,
                                           const std::string& function = "",
                                           const PredictOptions& options = {},

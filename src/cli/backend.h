@@ -1,4 +1,5 @@
-// BackendFlags: what runs packages, as the flags of a verb say it. Nobody else in cli/ makes a backend or reads --arith.
+// BackendFlags: what runs packages, as the flags of a verb say it. Nobody else in cli/ makes a backend or reads
+// --arith.
 //     BackendFlags backend;
 //     backend.declare(options);
 //     Bundle::open(path, backend.open(common));

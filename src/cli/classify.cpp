@@ -54,8 +54,7 @@ double rounded(double p) { return std::round(p * 1e6) / 1e6; }
 
 Json scores_json(const Choice& choice, const BundleInfo& info) {
   Json out;
-  for (size_t i = 0; i < choice.all.size(); ++i)
-    out[info.labels.at(i)] = rounded(choice.all[i]);
+  for (size_t i = 0; i < choice.all.size(); ++i) out[info.labels.at(i)] = rounded(choice.all[i]);
   return out;
 }
 

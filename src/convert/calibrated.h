@@ -16,8 +16,8 @@ namespace anemone {
 // Makes the output of a bundle that can run.
 using CompressPlain = std::function<CompressReport(const std::filesystem::path& plain)>;
 
-// `options.recipe`: what `compress` will do, or the most that it will leave: shards are cut for that. The report is that
-// of the plain bundle, with what `compress` says in `compressed`.
+// `options.recipe`: what `compress` will do, or the most that it will leave: shards are cut for that. The report is
+// that of the plain bundle, with what `compress` says in `compressed`.
 ConvertReport convert_calibrated(const std::filesystem::path& source, const std::filesystem::path& bundle,
                                  ConvertOptions options, const CompressPlain& compress);
 

@@ -57,8 +57,8 @@ class CheckpointRows {
   float factor_;
 };
 
-// Integers and scales of one weight. A scale per row is found when its row is quantised, so the checkpoint is read once;
-// one for the whole weight needs a pass of its own. Safe from any thread after prepare().
+// Integers and scales of one weight. A scale per row is found when its row is quantised, so the checkpoint is read
+// once; one for the whole weight needs a pass of its own. Safe from any thread after prepare().
 class Int8Rows {
  public:
   struct Scales {

@@ -28,8 +28,8 @@ struct Extent {
 };
 
 struct WeightUse {
-  // Where a bundle keeps it: in a table that the host reads; in packages of layers, before all layers, in one of them, or
-  // behind all of them; in packages of a vocabulary's head.
+  // Where a bundle keeps it: in a table that the host reads; in packages of layers, before all layers, in one of
+  // them, or behind all of them; in packages of a vocabulary's head.
   enum class Place { table, front, layer, back, head };
 
   std::string_view role;  // "query weight"

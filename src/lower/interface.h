@@ -92,8 +92,8 @@ struct NamedWeight {
 struct FunctionInterface {
   std::vector<Port> inputs, outputs, states;
   std::vector<Tap> taps;
-  // In the order of the body. bundle.json does not hold these: whoever compares weights has the model, and can build the
-  // function again over HollowWeights.
+  // In the order of the body. bundle.json does not hold these: whoever compares weights has the model, and can build
+  // the function again over HollowWeights.
   std::vector<NamedWeight> weights;
 };
 

@@ -24,8 +24,8 @@ void RecurrentStates::declare(Function& f, size_t layer, std::span<const Recurre
     const RecurrentShape& shape = slots[slot];
     if (spec.tokens.most > 1 && !advance_.contains(shape.columns)) {
       const std::string name = advance_.empty() ? "advance" : fmt::format("advance_{}", shape.columns);
-      advance_[shape.columns] = add_input(
-          f, name, Type::tensor(kHalf, {1, 1, shape.columns, shape.columns + spec.tokens.most}));
+      advance_[shape.columns] =
+          add_input(f, name, Type::tensor(kHalf, {1, 1, shape.columns, shape.columns + spec.tokens.most}));
       interface.inputs.push_back(
           {name, {.kind = Role::Kind::advance, .index = static_cast<size_t>(shape.columns)}});
     }

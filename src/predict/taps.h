@@ -11,8 +11,8 @@
 
 namespace anemone {
 
-// A copy of the package in which these values are outputs of the function, behind its own. The weights are shared. Error
-// for a name that is no value of the function's own block, and for one that cannot be an output.
+// A copy of the package in which these values are outputs of the function, behind its own. The weights are shared.
+// Error for a name that is no value of the function's own block, and for one that cannot be an output.
 std::shared_ptr<const Package> with_taps(const Package& package, const std::string& function,
                                          const std::vector<std::string>& taps);
 

@@ -1,5 +1,5 @@
-// Bundles that version 1 of bundle.json describes still open and run. Their packages are those of today but for the names
-// of values that goldens know; names and description are written here by hand, as that version wrote them.
+// Bundles that version 1 of bundle.json describes still open and run. Their packages are those of today but for the
+// names of values that goldens know; names and description are written here by hand, as that version wrote them.
 #include "bundle/version1.h"
 
 #include <doctest/doctest.h>

@@ -239,11 +239,12 @@ TEST_CASE("recurrent: a pinned position is gone back to without computing anythi
   }
 }
 
-// Tokens 0 to 3 follow each other in a circle: their logit is 16 + 2^-13. A state adds up an eighth a token, and the sum
-// is the logit of token 4: after 128 tokens it is 16, so the circle wins by 2^-13, and after 129 it is ahead. Calls of
-// four tokens are wrong on purpose, as other sums would make them: they add 2^-13 of the eighth too much. The six tokens
-// of the prompt come in such calls, and that alone does not turn the balance. The next ones come one by one, since there
-// is nothing to draft from before the circle closes; were they computed again in such calls, it would.
+// Tokens 0 to 3 follow each other in a circle: their logit is 16 + 2^-13. A state adds up an eighth a token, and the
+// sum is the logit of token 4: after 128 tokens it is 16, so the circle wins by 2^-13, and after 129 it is ahead.
+// Calls of four tokens are wrong on purpose, as other sums would make them: they add 2^-13 of the eighth too much.
+// The six tokens of the prompt come in such calls, and that alone does not turn the balance. The next ones come one
+// by one, since there is nothing to draft from before the circle closes; were they computed again in such calls, it
+// would.
 TEST_CASE("recurrent: a close choice far behind the last exact row is as without speculation") {
   HandBundle hand{.context = 160, .tokens = {1, 4}};
   hand.slots = {{.columns = 1, .width = 8}};
