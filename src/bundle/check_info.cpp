@@ -5,8 +5,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/shape.h"
-#include "package/package.h"
 
 namespace anemone {
 namespace {
@@ -267,22 +265,6 @@ void check_ropes(const BundleInfo& info) {
   }
 }
 
-// Names of one side of a function: those of the package and those of bundle.json are the same.
-void compare_names(const std::vector<TensorInfo>& declared, const std::vector<Port>& ports, const char* side,
-                   bool all) {
-  std::set<std::string> left;
-  for (const TensorInfo& info : declared)
-    if (!info.optional) left.insert(info.name);
-  for (const Port& port : ports) {
-    const bool there = std::any_of(declared.begin(), declared.end(),
-                                   [&](const TensorInfo& info) { return info.name == port.name; });
-    if (!there) throw errorf("the package has no {} '{}'", side, port.name);
-    left.erase(port.name);
-  }
-  if (all && !left.empty())
-    throw errorf("nothing says what the {} '{}' of the package is", side, *left.begin());
-}
-
 }  // namespace
 
 void check_info(const BundleInfo& info) {
@@ -318,45 +300,6 @@ void check_info(const BundleInfo& info) {
     check_rows(info);
   else
     check_text(info);
-}
-
-void check_output(const std::vector<int64_t>& shape, const Port& port, const BundleInfo& info,
-                  int64_t width) {
-  const Role& role = port.role;
-  std::vector<int64_t> expected;
-  switch (role.kind) {
-    case Kind::stream: expected = {1, info.hidden, width, 1}; break;
-    case Kind::logits: expected = {1, role.last - role.first, width, 1}; break;
-    case Kind::best:
-    case Kind::best_high:
-    case Kind::best_low: expected = {1, 1, width, 1}; break;
-    case Kind::pooled: expected = {1, info.hidden, 1, 1}; break;
-    case Kind::classes:
-      expected = {1, static_cast<int64_t>(info.labels.size()), info.pooling ? 1 : width, 1};
-      break;
-    default: return;
-  }
-  if (shape != expected)
-    throw errorf("the output '{}' has another shape than bundle.json says", port.name)
-        .found(shape_text(shape))
-        .expected(shape_text(expected));
-}
-
-void check_ports(const Stage& stage, const Package& package) {
-  const std::vector<Signature> all = signatures(package);
-  for (const StageFunction& f : stage.functions) {
-    const auto signature =
-        std::find_if(all.begin(), all.end(), [&](const Signature& s) { return s.function == f.name; });
-    if (signature == all.end()) throw errorf("the package '{}' has no function '{}'", stage.package, f.name);
-    try {
-      compare_names(signature->inputs, f.interface.inputs, "input", true);
-      compare_names(signature->states, f.interface.states, "state", true);
-      compare_names(signature->outputs, f.interface.outputs, "output", false);
-    } catch (Error& e) {
-      e.within(fmt::format("function '{}' of '{}'", f.name, stage.package));
-      throw;
-    }
-  }
 }
 
 }  // namespace anemone

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "bundle/check_info.h"
+#include "bundle/check_ports.h"
 
 namespace anemone {
 

@@ -210,7 +210,9 @@ Rung check_stateful(Climber& c) {
   Rung rung;
   int64_t rows = 0, chunked_runs = 0;
   std::string sizes;
-  const bool keys_known = c.truth.find("k", 0) != nullptr;
+  bool keys_known = false;
+  for (int64_t i = 0; i < c.bundle->info().layers; ++i)
+    keys_known = keys_known || c.truth.find("k", i) || c.truth.find("recurrent", i);
   for (const Arithmetic a : c.options.arithmetics) {
     const Stepper stepper = c.stepper(a, false);
     CacheCheck check(c, stepper, a);

@@ -27,7 +27,7 @@ struct Climber {
   Golden truth;
   int64_t tokens = 0;   // of the truth that are looked at
   int64_t context = 0;  // of the tier in use
-  int least_bits = 16;  // of the packages' weights
+  int least_bits = 16;  // of the packages' weights and the tables
   int64_t first_layer = 0;
   mutable bool cancelled = false;
   VerifyReport report;

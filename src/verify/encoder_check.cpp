@@ -12,6 +12,15 @@ namespace {
 
 using Rows = std::vector<float>;
 
+// "label 2 is 'B-LOC' instead of 'I-ORG'"
+std::string first_difference(const std::vector<std::string>& got, const std::vector<std::string>& expected) {
+  if (got.size() != expected.size())
+    return fmt::format("there are {} instead of {}", got.size(), expected.size());
+  const auto at =
+      static_cast<size_t>(std::mismatch(got.begin(), got.end(), expected.begin()).first - got.begin());
+  return fmt::format("label {} is '{}' instead of '{}'", at, got[at], expected[at]);
+}
+
 // What the reference says of a text; `classes` where the model has some.
 struct TextTruth {
   Rows hidden, pooled, classes;
@@ -147,6 +156,13 @@ Rung check_encoder_layers(Climber& c) {
 
 Rung check_encoder_runtime(Climber& c) {
   Rung rung;
+  const auto* classes = std::get_if<ClassHead>(&c.model.head);
+  if (classes && classes->labels != c.bundle->info().labels) {
+    rung.verdict = Verdict::failed;
+    rung.summary = fmt::format("the labels are not the model's: {}",
+                               first_difference(c.bundle->info().labels, classes->labels));
+    return rung;
+  }
   struct Text {
     std::vector<int32_t> ids;
     int64_t width;

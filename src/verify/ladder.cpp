@@ -20,8 +20,12 @@ constexpr int64_t kDefaultPrompt = 48;
 
 constexpr const char* kNames[] = {"weights", "reference", "stateless", "stateful", "runtime", "text"};
 
+// Of the packages' weights and the tables.
 int least_bits(const Bundle& bundle) {
+  const BundleInfo& info = bundle.info();
   int bits = 16;
+  for (const EmbeddingTable* table : {&info.tokens, &info.positions, &info.types})
+    if (table->dtype == "int8") bits = 8;
   for (const Stage& stage : bundle.info().stages) {
     const auto package = open_package(bundle.path() / stage.package);
     for (const auto& function : package->program.functions)

@@ -25,6 +25,13 @@ constexpr Part kParts[] = {
     {"layer_out", "the residual stream", true},
 };
 
+// A layer whose mixer is no attention has no queries.
+std::string meaning_of(const Climber& c, const Part& part, int64_t layer) {
+  const bool other_mixer = std::string_view(part.name) == "attn_out" && c.truth.find("layer_out", layer) &&
+                           !c.truth.find("q", layer) && c.truth.find("recurrent", layer);
+  return other_mixer ? "what the layer's convolution gives" : part.meaning;
+}
+
 // The last ordinary token of the prompt, not the first one where there is a choice.
 int64_t token_to_look_at(const Climber& c) {
   const BundleInfo& info = c.bundle->info();
@@ -223,8 +230,9 @@ std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_
     LayerFigures layer;
     layer.layer = c.first_layer + i;
     for (const Part& part : kParts) {
-      const auto f = look({part.name, i}, part.stream ? c.stream_bar(a) : c.piece_bar(a),
-                          fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, part.meaning));
+      const auto f =
+          look({part.name, i}, part.stream ? c.stream_bar(a) : c.piece_bar(a),
+               fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(c, part, i)));
       if (f) layer.parts.emplace(part.name, *f);
     }
     out.push_back(std::move(layer));

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/shape.h"
-#include "bundle/check_info.h"
+#include "bundle/check_ports.h"
 #include "package/package.h"
 #include "predict/taps.h"
 

@@ -270,7 +270,7 @@ TEST_CASE("an embedding or classifying bundle without what it is for is refused,
       {"no labels", tokens, [](Json& j) { j["result"].erase("labels"); }, "classes have no labels"},
       {"empty labels", tokens, [](Json& j) { j["result"]["labels"] = Json::array(); }, "have no labels"},
       {"a label less", tokens, [](Json& j) { j["result"]["labels"].erase(0); },
-       "the output 'classes' has another shape than bundle.json says; found [1, 3, 8, 1], expected [1, 2, 8, "
+       "'classes' has another shape than bundle.json says; found [1, 3, 8, 1], expected [1, 2, 8, "
        "1]"},
       {"one column said, many given", tokens, [](Json& j) { j["result"]["pooling"] = "mean"; },
        "found [1, 3, 8, 1], expected [1, 3, 1, 1]"},
