@@ -118,13 +118,11 @@ std::vector<std::string> class_labels(const Hparams& hp, const std::string& tens
 }
 
 Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
-                   bool usual_bias) {
+                   bool has_bias) {
   const bool old = checkpoint.find(name + ".gamma") != nullptr;
-  const std::string bias = name + (old ? ".beta" : ".bias");
   Norm norm{
       .kind = Norm::Kind::layer, .gain = {name + (old ? ".gamma" : ".weight"), 0, width, 1}, .eps = eps};
-  if (checkpoint.config_only() ? usual_bias : checkpoint.find(bias) != nullptr)
-    norm.bias = {bias, 0, width, 1};
+  if (has_bias) norm.bias = {name + (old ? ".beta" : ".bias"), 0, width, 1};
   return norm;
 }
 
@@ -135,11 +133,9 @@ void mark_sensitive(Model& model) {
         p->weight.sensitive = true;
 }
 
-Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,
-                     bool usual_bias) {
+Projection linear_of(const std::string& name, int64_t rows, int64_t columns, bool has_bias) {
   Projection p{.weight = {name + ".weight", 0, rows, columns}};
-  if (checkpoint.config_only() ? usual_bias : checkpoint.find(name + ".bias") != nullptr)
-    p.bias = {name + ".bias", 0, rows, 1};
+  if (has_bias) p.bias = {name + ".bias", 0, rows, 1};
   return p;
 }
 

@@ -21,18 +21,17 @@ PooledHead pooled_head(const Hparams& hp);
 // The labels of a classifier, by class: "id2label", or LABEL_0 … for as many rows as `tensor` has.
 std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor);
 
-// A norm with mean: "<name>.weight" and, where it is there, "<name>.bias"; old files say gamma and beta. `usual_bias`:
-// whether the family has one, for a configuration alone.
+// A norm with mean: "<name>.weight" and, if the model has biases there, "<name>.bias"; old files say gamma and beta. A
+// bias that the model has and the file lacks is an error of the checks, and so is one that only the file has.
 Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
-                   bool usual_bias);
+                   bool has_bias);
 
 // Marks the matrices that int8 harms most: values and the MLP's way back. Their outliers meet the largest
 // activations; int8 of all matrices takes MiniLM's vectors to a cosine of 0.9985 with transformers' on ordinary
 // sentences and 0.996 on the shortest ones; with these two in fp16 it is 0.9995 or more on all of 100.
 void mark_sensitive(Model& model);
 
-// "<name>.weight" and "<name>.bias", the latter where it is there or, of a configuration alone, usual.
-Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,
-                     bool usual_bias);
+// "<name>.weight" and, if the model has biases there, "<name>.bias".
+Projection linear_of(const std::string& name, int64_t rows, int64_t columns, bool has_bias);
 
 }  // namespace anemone

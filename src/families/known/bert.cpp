@@ -132,10 +132,10 @@ class BertBuilder {
     a.head_dim = m_.hidden / heads_;
     a.scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
     a.reach = {Reach::Kind::full, 0};
-    a.q = linear_of(c_, name_(i, n_.q), m_.hidden, m_.hidden, true);
-    a.k = linear_of(c_, name_(i, n_.k), m_.hidden, m_.hidden, true);
-    a.v = linear_of(c_, name_(i, n_.v), m_.hidden, m_.hidden, true);
-    a.o = linear_of(c_, name_(i, n_.o), m_.hidden, m_.hidden, true);
+    a.q = linear_of(name_(i, n_.q), m_.hidden, m_.hidden, true);
+    a.k = linear_of(name_(i, n_.k), m_.hidden, m_.hidden, true);
+    a.v = linear_of(name_(i, n_.v), m_.hidden, m_.hidden, true);
+    a.o = linear_of(name_(i, n_.o), m_.hidden, m_.hidden, true);
     ResidualStep step;
     step.block = std::move(a);
     step.norm_sum = layer_norm_of(c_, name_(i, n_.attention_norm), m_.hidden, eps_, true);
@@ -146,8 +146,8 @@ class BertBuilder {
     PlainMlp mlp;
     mlp.width = width_;
     mlp.activation = activation_;
-    mlp.up = linear_of(c_, name_(i, n_.up), width_, m_.hidden, true);
-    mlp.down = linear_of(c_, name_(i, n_.down), m_.hidden, width_, true);
+    mlp.up = linear_of(name_(i, n_.up), width_, m_.hidden, true);
+    mlp.down = linear_of(name_(i, n_.down), m_.hidden, width_, true);
     ResidualStep step;
     step.block = std::move(mlp);
     step.norm_sum = layer_norm_of(c_, name_(i, n_.mlp_norm), m_.hidden, eps_, true);
@@ -163,7 +163,7 @@ class BertBuilder {
       ClassHead head = classifier(roberta_ ? "classifier.out_proj" : "classifier");
       head.pooling = Pooling::first;
       head.activation = ClassHead::Dense::tanh;
-      head.dense = linear_of(c_, roberta_ ? "classifier.dense" : pooler, m_.hidden, m_.hidden, true);
+      head.dense = linear_of(roberta_ ? "classifier.dense" : pooler, m_.hidden, m_.hidden, true);
       m_.head = std::move(head);
       return;
     } else {
@@ -176,7 +176,7 @@ class BertBuilder {
   ClassHead classifier(const std::string& tensor) const {
     ClassHead head;
     head.labels = class_labels(hp_, tensor + ".weight");
-    head.classifier = linear_of(c_, tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
+    head.classifier = linear_of(tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     return head;
   }
 
