@@ -1,6 +1,6 @@
 // What the families of encoders share: sizes, the head that the files ask for, token ids.
 //     Model m = begin_encoder(hp, "embeddings.word_embeddings.weight", 512);        // its layers are empty
-//     m.head = pooled_head(hp);                                                     // as modules.json says
+//     m.head = pooled_head(hp, m.hidden);                                           // as modules.json says
 #pragma once
 
 #include <string>
@@ -14,12 +14,15 @@ namespace anemone {
 // Names, hidden size, vocabulary, context, special tokens, the embedding's tensor `embedding`, and empty layers.
 Model begin_encoder(const Hparams& hp, const std::string& embedding, int64_t default_context);
 
-// Mean or the first token, normalised or not: from the modules of a sentence transformer, or GGUF's pooling type; the
-// plain mean where nothing is said. Error for a pooling that is neither.
-PooledHead pooled_head(const Hparams& hp);
+// Mean or the first token, normalised or not: from the files of a sentence transformer (families/sentence.h), or GGUF's
+// pooling type; the plain mean where nothing is said. Error for whatever a bundle cannot do.
+PooledHead pooled_head(const Hparams& hp, int64_t hidden);
 
 // The labels of a classifier, by class: "id2label", or LABEL_0 … for as many rows as `tensor` has.
 std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor);
+
+// By "problem_type"; where it is not said a single class is yes or no, and of several one is right.
+ClassScores class_scores(const Hparams& hp, size_t classes);
 
 // A norm with mean: "<name>.weight" and, if the model has biases there, "<name>.bias"; old files say gamma and beta. A
 // bias that the model has and the file lacks is an error of the checks, and so is one that only the file has.

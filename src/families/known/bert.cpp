@@ -81,7 +81,10 @@ class BertBuilder {
   Model build() {
     const std::string type = hp_.find_text({"position_embedding_type", ""}).value_or("absolute");
     if (type != "absolute")
-      throw Error("relative positions are not supported").at(hp_.file()).found(printable(type));
+      throw errorf("{} is not supported", hp_.named({"position_embedding_type", ""}))
+          .at(hp_.file())
+          .found(printable(type))
+          .expected("absolute");
     m_ = begin_encoder(hp_, name_(n_.parts.embedding) + ".weight", 512);
     read_sizes();
     name_embedding();
@@ -167,7 +170,7 @@ class BertBuilder {
       m_.head = std::move(head);
       return;
     } else {
-      m_.head = pooled_head(hp_);
+      m_.head = pooled_head(hp_, m_.hidden);
     }
     m_.unused.push_back(pooler + ".weight");
     m_.unused.push_back(pooler + ".bias");
@@ -176,6 +179,7 @@ class BertBuilder {
   ClassHead classifier(const std::string& tensor) const {
     ClassHead head;
     head.labels = class_labels(hp_, tensor + ".weight");
+    head.scores = class_scores(hp_, head.labels.size());
     head.classifier = linear_of(tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     return head;
   }

@@ -164,11 +164,12 @@ class ModernBertBuilder {
     const std::string& architecture = c_.architecture();
     const bool text = architecture.ends_with("ForSequenceClassification");
     if (!text && !architecture.ends_with("ForTokenClassification")) {
-      m_.head = pooled_head(hp_);
+      m_.head = pooled_head(hp_, m_.hidden);
       return;
     }
     ClassHead head;
     head.labels = class_labels(hp_, "classifier.weight");
+    head.scores = class_scores(hp_, head.labels.size());
     head.dense = linear_of("head.dense", m_.hidden, m_.hidden, classifier_bias_);
     head.activation = ClassHead::Dense::gelu;
     const std::string said = hp_.find_text({"classifier_activation", ""}).value_or("gelu");
