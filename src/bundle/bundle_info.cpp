@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::pair<BundleKind, std::string_view> kKinds[] = {
     {BundleKind::generate, "generate"}, {BundleKind::embed, "embed"}, {BundleKind::classify, "classify"}};
+constexpr std::pair<StageKind, std::string_view> kStageKinds[] = {{StageKind::run, "run"}};
 constexpr std::pair<Reach::Kind, std::string_view> kReaches[] = {{Reach::Kind::causal, "causal"},
                                                                  {Reach::Kind::window, "window"},
                                                                  {Reach::Kind::full, "full"},
@@ -64,11 +65,29 @@ RopeTable rope_from(const Json& j) {
   return r;
 }
 
+// Under which key a role's index stands; null: it has none.
+const char* index_key(Role::Kind kind) {
+  switch (kind) {
+    case Role::Kind::cos:
+    case Role::Kind::sin: return "rope";
+    case Role::Kind::mask: return "mask";
+    case Role::Kind::recurrent:
+    case Role::Kind::new_recurrent: return "slot";
+    case Role::Kind::advance: return "columns";
+    default: return nullptr;
+  }
+}
+
+// Left out where it is 0. Bundles that were written before there could be several have no such key, and mean 0.
+bool may_lack_index(Role::Kind kind) {
+  return kind == Role::Kind::recurrent || kind == Role::Kind::new_recurrent || kind == Role::Kind::advance;
+}
+
 Json to_json(const Port& port) {
   Json out = {{"name", port.name}, {"role", role_name(port.role.kind)}};
   const Role& role = port.role;
-  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin) out["rope"] = role.index;
-  if (role.kind == Role::Kind::mask) out["mask"] = role.index;
+  const char* key = index_key(role.kind);
+  if (key && (role.index || !may_lack_index(role.kind))) out[key] = role.index;
   if (!role.layers.empty()) out["layers"] = role.layers;
   if (role.last > role.first) out["rows"] = {role.first, role.last};
   return out;
@@ -77,8 +96,7 @@ Json to_json(const Port& port) {
 Port port_from(const Json& j) {
   Port port{j.at("name"), {.kind = role_from_name(j.at("role").get<std::string>())}};
   Role& role = port.role;
-  if (j.contains("rope")) role.index = j.at("rope");
-  if (j.contains("mask")) role.index = j.at("mask");
+  if (const char* key = index_key(role.kind); key && j.contains(key)) role.index = j.at(key);
   if (j.contains("layers")) role.layers = j.at("layers").get<std::vector<int64_t>>();
   if (j.contains("rows")) {
     role.first = j.at("rows").at(0);
@@ -101,6 +119,7 @@ std::vector<Port> ports_from(const Json& j) {
 
 Json to_json(const Stage& s) {
   Json out = {{"package", s.package}};
+  if (s.kind != StageKind::run) out["kind"] = name_in(kStageKinds, s.kind);
   if (s.has_layers()) out["layers"] = {s.first_layer, s.last_layer};
   out["functions"] = Json::array();
   for (const StageFunction& f : s.functions) {
@@ -120,9 +139,21 @@ Json to_json(const Stage& s) {
   return out;
 }
 
+// Whoever does not know a kind cannot run the bundle: leaving the stage out would give wrong numbers.
+StageKind stage_kind(const std::string& text, const std::string& package) {
+  try {
+    return value_in(kStageKinds, text, "kind of stage");
+  } catch (Error& e) {
+    e.hint("the bundle was made by a newer anemone: use that one");
+    e.within(package);
+    throw;
+  }
+}
+
 Stage stage_from(const Json& j) {
   Stage s;
   s.package = j.at("package");
+  if (j.contains("kind")) s.kind = stage_kind(j.at("kind").get<std::string>(), s.package);
   if (j.contains("layers")) {
     s.first_layer = j.at("layers").at(0);
     s.last_layer = j.at("layers").at(1);
@@ -221,12 +252,6 @@ BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
   return b;
 }
 
-const Port* find_port(const std::vector<Port>& ports, Role::Kind kind) {
-  for (const Port& port : ports)
-    if (port.role.kind == kind) return &port;
-  return nullptr;
-}
-
 Json common_json(const BundleInfo& b) {
   Json j = {{"format", "anemone-bundle"},
             {"version", kBundleVersion},
@@ -254,9 +279,9 @@ const Port* StageFunction::find_output(Role::Kind kind) const { return find_port
 
 bool Stage::has_head() const {
   for (const StageFunction& f : functions)
-    for (const Role::Kind kind :
+    for (const Role::Kind role :
          {Role::Kind::logits, Role::Kind::best, Role::Kind::pooled, Role::Kind::classes})
-      if (f.find_output(kind)) return true;
+      if (f.find_output(role)) return true;
   return false;
 }
 

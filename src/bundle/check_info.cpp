@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/shape.h"
 #include "package/package.h"
 
 namespace anemone {
@@ -14,6 +15,7 @@ using Kind = Role::Kind;
 
 constexpr int64_t kMostWidth = 1 << 24, kMostRows = (int64_t{1} << 31) - 1, kMostLayers = 1 << 16,
                   kMostPositions = 1 << 24;
+constexpr size_t kMostSlots = 256;
 
 void expect_between(const char* what, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
@@ -31,8 +33,6 @@ void check_table(const EmbeddingTable& table, const char* what) {
   if (table && table.dtype == "int8" && table.scales.empty())
     throw errorf("the {} is int8 and has no file of scales", what);
 }
-
-bool is_cache(Kind kind) { return kind == Kind::keys || kind == Kind::values; }
 
 // Where a role may stand.
 enum class Side { input, state, output };
@@ -83,12 +83,8 @@ class FunctionCheck {
   }
 
  private:
-  bool keeps(Kind kind) const { return find(f_.interface.states, kind) || find(f_.interface.inputs, kind); }
-
-  static const Port* find(const std::vector<Port>& ports, Kind kind) {
-    const auto it =
-        std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.role.kind == kind; });
-    return it == ports.end() ? nullptr : &*it;
+  bool keeps(Kind kind) const {
+    return find_port(f_.interface.states, kind) || find_port(f_.interface.inputs, kind);
   }
 
   void need_input(Kind kind, const char* why) const {
@@ -126,6 +122,13 @@ class FunctionCheck {
                            role.kind == Kind::new_recurrent;
     if (of_layers == role.layers.empty())
       throw Error(of_layers ? "does not say which layers it is for" : "is for no layer, but names some");
+    if (role.kind == Kind::recurrent || role.kind == Kind::new_recurrent) {
+      if (role.layers.size() > 1) throw errorf("is for {} layers, not for one", role.layers.size());
+      if (role.index >= kMostSlots)
+        throw errorf("is for slot {}, and a layer has at most {}", role.index, kMostSlots);
+    }
+    if (role.kind == Kind::advance && role.index > static_cast<size_t>(kMostPositions))
+      throw errorf("is for states of {} columns", role.index);
     for (const int64_t layer : role.layers)
       if (layer < stage_.first_layer || layer >= stage_.last_layer)
         throw errorf("is for layer {}, and the stage has layers {} to {}", layer, stage_.first_layer,
@@ -157,13 +160,11 @@ class FunctionCheck {
       need_input(Kind::advance, "a recurrent state must be told how many tokens are real");
   }
 
-  // Every port of one role has a port of the other for the same layers.
+  // Every port of one role has a port of the other for the same layers and slot.
   static void check_pairs(const std::vector<Port>& ports, Kind kind, const std::vector<Port>& others,
                           Kind other) {
     for (const Port& port : ports)
-      if (port.role.kind == kind && std::none_of(others.begin(), others.end(), [&](const Port& p) {
-            return p.role.kind == other && p.role.layers == port.role.layers;
-          }))
+      if (port.role.kind == kind && !find_port(others, port.role.as(other)))
         throw errorf("'{}' has the role '{}', and nothing has the role '{}' for its layers", port.name,
                      role_name(kind), role_name(other));
   }
@@ -171,15 +172,12 @@ class FunctionCheck {
   void check_result() const {
     const std::vector<Port>& outputs = f_.interface.outputs;
     if (outputs.empty()) throw errorf("no output has a role");
-    if (stage_.has_layers() && !stage_.has_head() && !find(outputs, Kind::stream))
+    if (stage_.has_layers() && !stage_.has_head() && !find_port(outputs, Kind::stream))
       throw errorf("no output has the role 'stream'").hint("the next stage goes on from it");
     for (const Port& port : outputs)
       if (port.role.kind == Kind::best)
         for (const Kind part : {Kind::best_high, Kind::best_low})
-          if (std::none_of(outputs.begin(), outputs.end(), [&](const Port& p) {
-                return p.role.kind == part && p.role.first == port.role.first &&
-                       p.role.last == port.role.last;
-              }))
+          if (!find_port(outputs, port.role.as(part)))
             throw errorf("'{}' has the role 'best', and nothing has the role '{}' for its rows", port.name,
                          role_name(part));
   }
@@ -226,6 +224,30 @@ void check_rows(const BundleInfo& info) {
   if (next != info.vocab)
     throw errorf("the heads give {} of the {} rows of the vocabulary", next, info.vocab)
         .expected(fmt::format("outputs of the role '{}' for all of them", role_name(kind)));
+}
+
+// A bundle that sees a text whole gives the stream and its result in the last stage, and remembers nothing.
+void check_text(const BundleInfo& info) {
+  const bool classifies = info.kind == BundleKind::classify;
+  if (classifies && info.labels.empty())
+    throw errorf("the bundle classifies, and its classes have no labels")
+        .expected("'labels' in 'result', a name for each class");
+  for (const Stage& stage : info.stages)
+    for (const StageFunction& f : stage.functions)
+      for (const auto* ports : {&f.interface.inputs, &f.interface.states})
+        for (const Port& port : *ports)
+          if (is_cache(port.role.kind) || port.role.kind == Kind::recurrent)
+            throw errorf(
+                "'{}' of function '{}' has the role '{}', and a bundle of the kind '{}' has no memory",
+                port.name, f.name, role_name(port.role.kind), kind_name(info.kind));
+  const Stage& last = info.stages.back();
+  for (const StageFunction& f : last.functions)
+    for (const Kind kind : {Kind::stream, classifies ? Kind::classes : Kind::pooled})
+      if (!f.find_output(kind))
+        throw errorf("no output of function '{}' of '{}' has the role '{}'", f.name, last.package,
+                     role_name(kind))
+            .expected(
+                fmt::format("one in the last stage of a bundle of the kind '{}'", kind_name(info.kind)));
 }
 
 void check_ropes(const BundleInfo& info) {
@@ -292,7 +314,32 @@ void check_info(const BundleInfo& info) {
       }
     }
   }
-  if (info.kind == BundleKind::generate) check_rows(info);
+  if (info.kind == BundleKind::generate)
+    check_rows(info);
+  else
+    check_text(info);
+}
+
+void check_output(const std::vector<int64_t>& shape, const Port& port, const BundleInfo& info,
+                  int64_t width) {
+  const Role& role = port.role;
+  std::vector<int64_t> expected;
+  switch (role.kind) {
+    case Kind::stream: expected = {1, info.hidden, width, 1}; break;
+    case Kind::logits: expected = {1, role.last - role.first, width, 1}; break;
+    case Kind::best:
+    case Kind::best_high:
+    case Kind::best_low: expected = {1, 1, width, 1}; break;
+    case Kind::pooled: expected = {1, info.hidden, 1, 1}; break;
+    case Kind::classes:
+      expected = {1, static_cast<int64_t>(info.labels.size()), info.pooling ? 1 : width, 1};
+      break;
+    default: return;
+  }
+  if (shape != expected)
+    throw errorf("the output '{}' has another shape than bundle.json says", port.name)
+        .found(shape_text(shape))
+        .expected(shape_text(expected));
 }
 
 void check_ports(const Stage& stage, const Package& package) {

@@ -11,5 +11,8 @@ namespace anemone {
 
 void check_info(const BundleInfo& info);
 void check_ports(const Stage& stage, const Package& package);
+// Error unless an output of a call of `width` columns has the size that bundle.json says: nothing is read beside it. Of
+// what the host keeps (new_keys …), whoever keeps it looks.
+void check_output(const std::vector<int64_t>& shape, const Port& port, const BundleInfo& info, int64_t width);
 
 }  // namespace anemone

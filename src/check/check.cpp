@@ -289,7 +289,8 @@ CheckReport check(const fs::path& path, const CheckOptions& options) {
   const BundleInfo info = BundleInfo::read(path);
   for (const std::string& name : info.packages()) {
     report.packages.push_back(load(open_package(path / name)));
-    report.packages.back().values = KnownValues(info, name);
+    PackageReport& last = report.packages.back();
+    last.values = KnownValues(info, name, *last.program);
   }
   run(report, &info, options);
   return report;

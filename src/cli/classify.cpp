@@ -34,10 +34,6 @@ std::vector<double> scores_of(std::span<const float> logits, ClassScores way) {
   return out;
 }
 
-std::string label_of(const BundleInfo& info, size_t index) {
-  return index < info.labels.size() ? info.labels[index] : fmt::format("LABEL_{}", index);
-}
-
 struct Scores {
   std::vector<double> all;
   size_t best = 0;
@@ -54,19 +50,19 @@ double rounded(double p) { return std::round(p * 1e6) / 1e6; }
 // Values have no best one.
 void add_scores(const Scores& scores, const BundleInfo& info, Json& out) {
   if (info.scores != ClassScores::plain) {
-    out["label"] = label_of(info, scores.best);
+    out["label"] = info.labels.at(scores.best);
     out["probability"] = rounded(scores.all[scores.best]);
   }
-  for (size_t i = 0; i < scores.all.size(); ++i) out["scores"][label_of(info, i)] = rounded(scores.all[i]);
+  for (size_t i = 0; i < scores.all.size(); ++i) out["scores"][info.labels.at(i)] = rounded(scores.all[i]);
 }
 
 // "joy          0.9876", or every value of a regression.
 std::string scores_line(const Scores& scores, const BundleInfo& info) {
   if (info.scores != ClassScores::plain)
-    return fmt::format("{:<12} {:.4f}", label_of(info, scores.best), scores.all[scores.best]);
+    return fmt::format("{:<12} {:.4f}", info.labels.at(scores.best), scores.all[scores.best]);
   std::string out;
   for (size_t i = 0; i < scores.all.size(); ++i)
-    out += fmt::format("{}{:<12} {:.4f}", i ? "  " : "", label_of(info, i), scores.all[i]);
+    out += fmt::format("{}{:<12} {:.4f}", i ? "  " : "", info.labels.at(i), scores.all[i]);
   return out;
 }
 

@@ -14,11 +14,11 @@
 #include "base/npy.h"
 #include "base/shape.h"
 #include "bundle/bundle_info.h"
+#include "cli/backend.h"
 #include "cli/format.h"
 #include "cli/ids.h"
 #include "cli/version.h"
 #include "convert/search.h"
-#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 #include "verify/perplexity.h"
 
@@ -279,6 +279,7 @@ void CompressFlags::check_text_flags(const Recipe& r) const {
 
 CompressBundleOptions CompressFlags::options_of(const std::string& input, const Common& common) const {
   CompressBundleOptions out;
+  out.backend = BackendFlags{}.make();
   out.compress.recipe = recipe_of();
   check_text_flags(out.compress.recipe);
   out.compress.threads = common.threads;
@@ -318,7 +319,7 @@ CompressReport CompressFlags::run_search(const std::string& input, const std::st
   s.ids = options.calibration;
   s.max_loss = share(max_ppl_loss.empty() ? "2%" : max_ppl_loss);
   s.perplexity = [&](const std::filesystem::path& bundle, std::span<const int32_t> ids) {
-    return perplexity(Bundle::open(bundle, cpu_backend({.threads = common.threads})), ids, {}).value();
+    return perplexity(Bundle::open(bundle, BackendFlags{}.open(common)), ids, {}).value();
   };
   s.compress = options;
   if (!common.quiet && !common.json)

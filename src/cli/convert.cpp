@@ -14,11 +14,11 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "base/staged.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
 #include "cli/format.h"
 #include "cli/version.h"
+#include "convert/calibrated.h"
 #include "convert/convert.h"
 #include "convert/request.h"
 #include "families/family.h"
@@ -192,21 +192,6 @@ void print_notes(const ConvertReport& report, const Common& common) {
   for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
 }
 
-// Activations come from running the whole model, and what runs is a bundle. So it is written first as it is, beside the
-// output, and compressed from there.
-int run_calibrated(const Args& args, const ConvertOptions& options, const Common& common) {
-  if (std::filesystem::exists(args.output) && !args.overwrite)
-    throw Error("is there already").at(args.output).hint("give another name, or --overwrite");
-  check_output(args.model, args.output, args.overwrite, {kBundleFile});
-  if (args.compress.search) expect_perplexity(kind_of(describe(Checkpoint::open(args.model))), args.model);
-  const StagedOutput place(args.output + ".fp16", true);  // never committed, so removed
-  const ConvertReport converted = convert(args.model, place.path(), options);
-  print_report(args.compress.run(place.path().string(), args.output, args.overwrite, common), args.output,
-               common);
-  print_notes(converted, common);
-  return 0;
-}
-
 int run_convert(const Args& args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
   ConvertOptions options = options_of(args, common);
@@ -214,12 +199,14 @@ int run_convert(const Args& args, const Common& common) {
     if (args.precision.empty()) options.precision = Precision::fp16;  // the best there is to compress
     options.recipe = args.compress.recipe_of();
     args.compress.check_text_flags(*options.recipe);
-    if (args.compress.run_model()) {
-      options.recipe.reset();
-      return run_calibrated(args, options, common);
-    }
+    if (args.compress.search) expect_perplexity(kind_of(describe(Checkpoint::open(args.model))), args.model);
   }
-  const ConvertReport report = convert(args.model, args.output, options);
+  const auto compress = [&](const std::filesystem::path& plain) {
+    return args.compress.run(plain.string(), args.output, args.overwrite, common);
+  };
+  const ConvertReport report = args.compress.any() && args.compress.run_model()
+                                   ? convert_calibrated(args.model, args.output, options, compress)
+                                   : convert(args.model, args.output, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (report.compressed)
     print_report(*report.compressed, args.output, common);

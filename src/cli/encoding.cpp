@@ -10,7 +10,6 @@
 #include "base/shape.h"
 #include "cli/generation.h"
 #include "cli/ids.h"
-#include "engine/cpu_backend.h"
 
 namespace anemone::cli {
 namespace {
@@ -59,8 +58,8 @@ void read_tables(const EncodingFlags& flags, EncodingInput& out) {
 
 // A text as an argument is the same as one from a file, which editors end with a line break.
 std::string without_last_break(std::string text) {
-  if (text.ends_with('\n')) text.pop_back();
-  if (text.ends_with('\r')) text.pop_back();
+  for (const std::string_view end : {"\r\n", "\n"})
+    if (text.ends_with(end)) return text.substr(0, text.size() - end.size());
   return text;
 }
 
@@ -87,14 +86,6 @@ size_t tokens_behind(const Tokenizer& tokenizer) {
   return at == whole.end() ? 0 : static_cast<size_t>(whole.end() - at) - plain.size();
 }
 
-// Small calls hardly gain from a second core, so texts run beside each other, each on one core.
-PredictOptions predict_options(const EncodingFlags& flags, size_t workers, const Common& common) {
-  PredictOptions out;
-  out.arithmetic = flags.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-  out.threads = workers > 1 ? 1 : common.threads;
-  return out;
-}
-
 }  // namespace
 
 void EncodingFlags::declare(Options& o) {
@@ -107,7 +98,7 @@ void EncodingFlags::declare(Options& o) {
   o.text("--mask", "FILE", mask, "with --ids: 1 for a token, 0 for padding at the end, .npy");
   o.text("--types", "FILE", types, "with --ids: token types, .npy (all 0)");
   o.flag("--truncate", truncate, "cut texts that are too long for the bundle");
-  o.text("--arith", "MODE", arith, "fp32 (default) or fp16", {"fp32", "fp16"});
+  backend.declare(o);
 }
 
 EncodingInput EncodingFlags::read(const std::string& bundle) const {
@@ -142,7 +133,9 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   const size_t workers = std::min(cores, input.ids.size());
   options.truncate = flags.truncate;
   options.keep_last = input.keep_last;
-  const Encoder encoder(Bundle::open(bundle, cpu_backend(predict_options(flags, workers, common))), options);
+  // Small calls hardly gain from a second core, so texts run beside each other, each on one core.
+  const auto backend = flags.backend.open(workers > 1 ? 1 : common.threads);
+  const Encoder encoder(Bundle::open(bundle, backend), options);
   std::vector<EncoderText> texts;
   for (size_t i = 0; i < input.ids.size(); ++i)
     texts.push_back(
@@ -158,9 +151,7 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   if (cut)
     fmt::print(stderr, "note: {} text{} cut at {} tokens\n", cut, cut == 1 ? " was" : "s were",
                encoder.longest());
-  if (fault)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
-               fault->op);
+  print_fault(fault, common);
 }
 
 double short_number(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "runtime/encoder.h"
 #include "text/tokenizer.h"
@@ -28,7 +29,8 @@ struct EncodingInput {
 
 struct EncodingFlags {
   std::vector<std::string> texts, files;
-  std::string ids, types, mask, prefix, arith = "fp32";
+  std::string ids, types, mask, prefix;
+  BackendFlags backend;
   bool lines = false, truncate = false;
 
   void declare(Options& o);

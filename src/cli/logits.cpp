@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/npy.h"
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
-#include "engine/cpu_backend.h"
 #include "families/family.h"
 #include "reference/reference.h"
 #include "runtime/encoder.h"
@@ -17,7 +17,8 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string source, ids, output, arith = "fp32", function;
+  std::string source, ids, output, function;
+  BackendFlags backend;
   int64_t chunk = 0;
 };
 
@@ -37,10 +38,7 @@ void expect_one_text(const Args& args, const TokenTable& ids) {
 }
 
 Logits of_bundle(const Args& args, const TokenTable& ids, const Common& common) {
-  PredictOptions options;
-  options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-  options.threads = common.threads;
-  const auto bundle = Bundle::open(args.source, cpu_backend(options));
+  const auto bundle = Bundle::open(args.source, args.backend.open(common));
   const BundleInfo& info = bundle->info();
   expect_kind(info, args.source, {BundleKind::generate, BundleKind::classify});
   Logits out;
@@ -63,15 +61,14 @@ Logits of_bundle(const Args& args, const TokenTable& ids, const Common& common) 
     out = {session.forward(ids.values), info.vocab};
     fault = session.fault();
   }
-  if (fault && !common.quiet)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
-               fault->op);
+  print_fault(fault, common);
   return out;
 }
 
 Logits of_model(const Args& args, const TokenTable& ids, const Common& common) {
-  if (args.arith == "fp16" || args.chunk || !args.function.empty())
-    throw errorf("--arith fp16, --chunk and --function are for bundles").at(args.source);
+  args.backend.expect_bundle(args.source);
+  if (args.chunk || !args.function.empty())
+    throw errorf("--chunk and --function are for bundles").at(args.source);
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(args.source));
   const Reference reference(checkpoint, describe(*checkpoint), common.threads);
   const Model& model = reference.model();
@@ -127,7 +124,7 @@ extern const Command kLogits{
       o.required_text("-o,--output", "FILE", args->output,
                       "where to write [tokens, vocabulary or classes] in fp32, .npy");
       o.integer("--chunk", "N", args->chunk, "most tokens at once");
-      o.text("--arith", "MODE", args->arith, "fp32 (default) or fp16", {"fp32", "fp16"});
+      args->backend.declare(o);
       o.text("--function", "NAME", args->function, "use only this function of the bundle");
       return [args](const Common& common) { return run_logits(*args, common); };
     }};

@@ -15,8 +15,6 @@ namespace {
 
 constexpr int64_t kChunk = 1 << 14;  // elements decoded at once: they stay in the first cache
 
-// Adding and taking away 1.5 * 2^23 rounds to an integer, without a call.
-constexpr float kMagic = 12582912.0f;
 constexpr int kShrinks = 9;       // ranges that are tried beside the full one,
 constexpr double kShrink = 0.04;  // each that much narrower
 
@@ -95,7 +93,7 @@ class IntegerFit {
   float nearest(int64_t row, int64_t column, float value, uint8_t& code) const {
     const Step& step = step_at(row, column);
     const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
-    const float q = (std::min(most, std::max(least, value / step.scale)) + kMagic) - kMagic;
+    const float q = nearest_step(value / step.scale, least, most);
     code = static_cast<uint8_t>(static_cast<int32_t>(q) + step.zero);
     return values_.half() ? round_to_half(step.scale * q) : step.scale * q;
   }
@@ -142,20 +140,13 @@ class IntegerFit {
                     uint8_t* out) {
     if (zero == 0 && least == -127 && most == 127)
       return quantize_int8(v, count, inverse, reinterpret_cast<int8_t*>(out));
-    for (int64_t i = 0; i < count; ++i) {
-      const float rounded = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
-      out[i] = static_cast<uint8_t>(static_cast<int32_t>(rounded) + zero);
-    }
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<uint8_t>(static_cast<int32_t>(nearest_step(v[i] * inverse, least, most)) + zero);
   }
 
-  // A scale as it is stored: integers are made with that, so that rounding it costs nothing. A block of zeros
-  // gets the scale 1: nothing is divided by zero.
-  float stored_scale(double scale) const {
-    const bool half = values_.half();
-    auto out = static_cast<float>(scale);
-    if (half) out = round_to_half(out);
-    if (out == 0 || std::isinf(1.0f / out)) out = scale > 0 ? (half ? 0x1p-24f : 0x1p-126f) : 1.0f;
-    return out;
+  Step make_step(double scale, int zero) const {
+    const auto most = static_cast<float>(std::max(high_ - zero, zero - low_));
+    return {stored_scale(static_cast<float>(scale), most, values_.half()), zero};
   }
 
   // The steps to choose from: the range of the values first.
@@ -166,9 +157,9 @@ class IntegerFit {
     if (form_.symmetric) {
       const int zero = dtype_is_signed(form_.dtype) ? 0 : high_ / 2;
       if (!searches()) return {{int8_scale(std::max(r.high, -r.low), values_.half()), zero}};
-      out.push_back({stored_scale(span / (high_ - low_)), zero});
+      out.push_back(make_step(span / (high_ - low_), zero));
       for (int k = 1; k <= kShrinks; ++k)
-        out.push_back({stored_scale(span * (1 - kShrink * k) / (high_ - low_)), zero});
+        out.push_back(make_step(span * (1 - kShrink * k) / (high_ - low_), zero));
       return out;
     }
     const double zero = span > 0 ? (low_ * high - high_ * low) / span : 0;
@@ -184,10 +175,10 @@ class IntegerFit {
   }
 
   void add(std::vector<Step>& out, double scale, double zero) const {
-    const Step step{stored_scale(scale), std::clamp(static_cast<int>(zero), low_, high_)};
+    const Step made = make_step(scale, std::clamp(static_cast<int>(zero), low_, high_));
     for (const Step& other : out)
-      if (other.scale == step.scale && other.zero == step.zero) return;
-    out.push_back(step);
+      if (other.scale == made.scale && other.zero == made.zero) return;
+    out.push_back(made);
   }
 
   // With 16 levels, cutting the largest values off pays: their loss is less than what finer steps give all
@@ -210,15 +201,13 @@ class IntegerFit {
     float sum = 0;
     if (weights) {
       for (int64_t i = 0; i < count; ++i) {
-        const float q = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
-        const float d = v[i] - step.scale * q;
+        const float d = v[i] - step.scale * nearest_step(v[i] * inverse, least, most);
         sum += weights[i] * d * d;
       }
       return static_cast<double>(sum);
     }
     for (int64_t i = 0; i < count; ++i) {
-      const float q = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
-      const float d = v[i] - step.scale * q;
+      const float d = v[i] - step.scale * nearest_step(v[i] * inverse, least, most);
       sum += d * d;
     }
     return static_cast<double>(sum);

@@ -27,6 +27,8 @@ struct ConvertOptions {
   Precision precision = Precision::int8;
   // What becomes of each weight, as compress_bundle() would do it to a bundle of that precision.
   std::optional<Recipe> recipe;
+  // What compress_bundle() will do to the bundle later: shards are cut for that. Empty: for what is written.
+  std::optional<Recipe> shards_for;
   bool whole = false;  // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;

@@ -51,6 +51,7 @@ class Checker {
  private:
   void collect() {
     each_weight(m_, [&](const WeightUse& w) {
+      if (w.repeated) return;
       ANEMONE_CHECK(w.ref.rows() == w.rows.value());
       ANEMONE_CHECK(w.ref.columns == w.columns.value());
       std::vector<Use>& uses = uses_[w.ref.tensor];
@@ -75,7 +76,7 @@ class Checker {
     const auto at = m_.origins.find(size);
     return at == m_.origins.end() ? text : text + " (" + at->second + ")";
   }
-  std::string layers_text() const { return size_text(sizes::kLayers, std::ssize(m_.layers)); }
+  std::string layers_text() const { return size_text(size_names::kLayers, std::ssize(m_.layers)); }
 
   static bool are_vectors(const std::vector<Use>& uses) {
     return std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.elements.factors.empty(); });

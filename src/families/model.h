@@ -18,7 +18,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -100,19 +99,6 @@ struct ClassHead {
 
 using Head = std::variant<VocabularyHead, PooledHead, ClassHead>;
 
-// The sizes that most weights are made of, as messages say them.
-namespace sizes {
-inline constexpr std::string_view kHidden = "hidden size {}";
-inline constexpr std::string_view kLayers = "{} layers";
-inline constexpr std::string_view kHeads = "{} heads";
-inline constexpr std::string_view kKeyHeads = "{} key heads";
-inline constexpr std::string_view kHeadSize = "head size {}";
-inline constexpr std::string_view kMlp = "MLP size {}";
-inline constexpr std::string_view kVocabulary = "vocabulary {}";
-inline constexpr std::string_view kPositions = "{} positions";
-inline constexpr std::string_view kTokenTypes = "{} token types";
-}  // namespace sizes
-
 struct Model {
   std::string family;        // "qwen3"
   std::string architecture;  // as the checkpoint calls it
@@ -130,7 +116,7 @@ struct Model {
 
   // Tensors of the checkpoint that the model does without; a * at either end of a name stands for anything.
   std::vector<std::string> unused;
-  // Where the checkpoint says a size, by the size's text (namespace sizes): "'num_attention_heads' of config.json".
+  // Where the checkpoint says a size, by the size's text (size_names.h): "'num_attention_heads' of config.json".
   // For messages; a size may be missing here.
   std::map<std::string, std::string, std::less<>> origins;
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/byte_reader.h"
+#include "families/size_names.h"
 
 namespace anemone {
 namespace {
@@ -101,18 +102,18 @@ Activation read_activation(const Hparams& hp, const Key& key, Activation otherwi
 
 void note_origins(const Hparams& hp, Model& model) {
   const std::pair<std::string_view, const Key&> known[] = {
-      {sizes::kHidden, keys::kHidden},     {sizes::kLayers, keys::kLayers},
-      {sizes::kHeads, keys::kHeads},       {sizes::kKeyHeads, keys::kKvHeads},
-      {sizes::kMlp, keys::kIntermediate},  {sizes::kVocabulary, keys::kVocab},
-      {sizes::kPositions, keys::kContext}, {sizes::kTokenTypes, keys::kTypes},
-      {sizes::kHeadSize, keys::kHeadDim},
+      {size_names::kHidden, keys::kHidden},     {size_names::kLayers, keys::kLayers},
+      {size_names::kHeads, keys::kHeads},       {size_names::kKeyHeads, keys::kKvHeads},
+      {size_names::kMlp, keys::kIntermediate},  {size_names::kVocabulary, keys::kVocab},
+      {size_names::kPositions, keys::kContext}, {size_names::kTokenTypes, keys::kTypes},
+      {size_names::kHeadSize, keys::kHeadDim},
   };
   for (const auto& [size, key] : known)
     if (hp.spells(key)) model.origins[std::string(size)] = hp.named(key);
   if (!hp.says(keys::kVocab) && hp.spells(kTokens))
-    model.origins[std::string(sizes::kVocabulary)] = hp.named(kTokens);
+    model.origins[std::string(size_names::kVocabulary)] = hp.named(kTokens);
   if (!hp.says(keys::kHeadDim))
-    model.origins[std::string(sizes::kHeadSize)] = hp.named(keys::kHeadDim) + " is not there";
+    model.origins[std::string(size_names::kHeadSize)] = hp.named(keys::kHeadDim) + " is not there";
 }
 
 }  // namespace anemone

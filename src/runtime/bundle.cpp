@@ -6,6 +6,7 @@
 #include "bundle/check_info.h"
 #include "bundle/files.h"
 #include "package/blob.h"
+#include "predict/taps.h"
 
 namespace anemone {
 namespace {
@@ -54,8 +55,8 @@ const Predictor& Bundle::predictor(size_t stage, const std::string& function) co
   std::lock_guard lock(mutex_);
   auto& slot = predictors_[{stage, function}];
   if (!slot)
-    slot = backend_->open(packages_[stage], function,
-                          watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>());
+    slot = open_tapped(*backend_, packages_[stage], function,
+                       watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>());
   return *slot;
 }
 

@@ -29,7 +29,4 @@ struct Pass {
 void fill_input(const TensorView& view, const Role& role, const Pass& pass, const BundleInfo& info,
                 const EmbeddingReader& embedding);
 
-// Element `column` of axis 2 of a view [1, C, T, 1], as C floats.
-void read_column(const TensorView& view, int64_t column, std::span<float> out);
-
 }  // namespace anemone

@@ -212,7 +212,7 @@ Rung check_stateful(Climber& c) {
   std::string sizes;
   const bool keys_known = c.truth.find("k", 0) != nullptr;
   for (const Arithmetic a : c.options.arithmetics) {
-    const Stepper stepper(c.path, c.stepper_options(a, false));
+    const Stepper stepper = c.stepper(a, false);
     CacheCheck check(c, stepper, a);
     const auto fail = [&](const std::string& problem) {
       rung.verdict = Verdict::failed;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "families/model.h"
+#include "predict/arithmetic.h"
 #include "reference/reference.h"
 #include "text/tokenizer.h"
 #include "verify/ladder.h"
@@ -36,12 +37,11 @@ struct Climber {
   double stream_bar(Arithmetic arithmetic) const;
   double piece_bar(Arithmetic arithmetic) const;
   void say(const std::string& what) const;
-  StepperOptions stepper_options(Arithmetic arithmetic, bool taps) const;
+  // A stepper over the bundle for the tokens of the truth.
+  Stepper stepper(Arithmetic arithmetic, bool taps) const;
   // What a row of logits is held to; empty when it is fine.
   std::string logit_problem(const FigureRow& row) const;
 };
-
-const char* arithmetic_name(Arithmetic arithmetic);
 
 // Logits of several positions as one row of figures.
 class LogitTally {

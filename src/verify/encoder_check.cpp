@@ -121,7 +121,7 @@ Rung check_encoder_layers(Climber& c) {
   const TextTruth truth = truth_of(*c.reference, c.truth.ids);
   for (const Arithmetic a : c.options.arithmetics) {
     c.say(fmt::format("a text, layer by layer, {} arithmetic", arithmetic_name(a)));
-    const Stepper stepper(c.path, c.stepper_options(a, true));
+    const Stepper stepper = c.stepper(a, true);
     const CallShape& shape = stepper.shape_for(c.tokens);
     layers = stepper.layers();
     Caches none = stepper.empty_caches(shape);

@@ -202,14 +202,12 @@ Golden capture(const Reference& reference, std::span<const int32_t> prompt, cons
   return out;
 }
 
-Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> prompt,
-               const CaptureOptions& options) {
+Golden capture(const std::filesystem::path& bundle, std::shared_ptr<const Backend> backend,
+               std::span<const int32_t> prompt, const CaptureOptions& options) {
   if (prompt.empty()) throw errorf("there are no tokens");
   const int64_t total = static_cast<int64_t>(prompt.size()) + options.steps;
-  Stepper stepper(bundle, {.arithmetic = options.arithmetic,
-                           .threads = options.threads,
-                           .positions = options.positions ? options.positions : total,
-                           .taps = options.layers});
+  const Stepper stepper(bundle, std::move(backend),
+                        {.positions = options.positions ? options.positions : total, .taps = options.layers});
   const BundleInfo& info = stepper.info();
   expect_kind(info, bundle, {BundleKind::generate});
   if (info.argmax)

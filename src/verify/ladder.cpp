@@ -142,10 +142,6 @@ std::string_view verdict_name(Verdict verdict) {
   return "";
 }
 
-const char* arithmetic_name(Arithmetic arithmetic) {
-  return arithmetic == Arithmetic::fp16 ? "fp16" : "fp32";
-}
-
 double LayerMagnitude::half_headroom() const {
   return value.value > 0 ? static_cast<double>(kHalfMax) / value.value : INFINITY;
 }
@@ -178,12 +174,10 @@ void Climber::say(const std::string& what) const {
   throw errorf("cancelled");
 }
 
-StepperOptions Climber::stepper_options(Arithmetic arithmetic, bool taps) const {
-  return {.arithmetic = arithmetic,
-          .threads = options.threads,
-          .positions = tokens,
-          .taps = taps,
-          .backend = options.backend};
+Stepper Climber::stepper(Arithmetic arithmetic, bool taps) const {
+  return {path,
+          options.backend({.arithmetic = arithmetic, .threads = options.threads}),
+          {.positions = tokens, .taps = taps}};
 }
 
 std::string Climber::logit_problem(const FigureRow& row) const {
@@ -232,6 +226,7 @@ FigureRow LogitTally::row() const {
 }
 
 VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& options) {
+  ANEMONE_CHECK(options.backend);
   if (options.source.empty() == options.golden.empty())
     throw errorf("give a source or a golden, one of the two");
   if (options.steps < 1) throw errorf("--steps must be at least 1");

@@ -1,6 +1,6 @@
 // The ladder: proves a bundle against what it was made from, rung by rung, and stops with a reason at the first
 // one that breaks.
-//     VerifyReport r = verify("bundle", {.source = "model.gguf"});
+//     VerifyReport r = verify("bundle", {.source = "model.gguf", .backend = cpu_backend});
 //     std::cout << report_text(r);                           // verify/report.h
 //   1 weights    every tensor against its source
 //   2 reference  the truth itself is finite: the checkpoint by the fp32 reference, or a golden
@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu_backend.h"
+#include "predict/backend.h"
 #include "reference/ranges.h"
 #include "verify/figures.h"
 #include "verify/golden.h"
@@ -52,7 +52,7 @@ struct VerifyOptions {
   double min_cosine = kMinCosine;
   std::vector<Arithmetic> arithmetics = {Arithmetic::fp32, Arithmetic::fp16};
   int threads = 0;
-  MakeBackend backend = cpu_backend;  // what runs the packages
+  MakeBackend backend;  // what runs the packages
   // What is being done, for people; false cancels (an Error).
   std::function<bool(const std::string& what)> progress;
 };

@@ -241,7 +241,7 @@ Rung check_stateless(Climber& c) {
   bool inside = false, known = false;
   for (const Arithmetic a : c.options.arithmetics) {
     c.say(fmt::format("one token, layer by layer, {} arithmetic", arithmetic_name(a)));
-    const Stepper stepper(c.path, c.stepper_options(a, true));
+    const Stepper stepper = c.stepper(a, true);
     const CallShape& shape = stepper.shape_for(c.tokens);
     layers = stepper.layers();
     Caches caches = stepper.empty_caches(shape);

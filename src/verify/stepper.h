@@ -1,6 +1,6 @@
 // Stepper: runs a bundle's packages one call at a time, with the cache laid open: what a call finds there, what
 // it leaves, and the values inside the shards.
-//     Stepper stepper("bundle", {.taps = true});
+//     Stepper stepper("bundle", backend, {.taps = true});
 //     CallShape shape = stepper.shape_for(64);
 //     Caches caches = stepper.empty_caches(shape);
 //     StepResult r = stepper.step(shape, ids, 0, caches);       // r.logits, r.inner[{"layer_out", 3}], …
@@ -19,18 +19,14 @@
 #include <vector>
 
 #include "anemone/predictor.h"
-#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 #include "verify/inner_name.h"
 
 namespace anemone {
 
 struct StepperOptions {
-  Arithmetic arithmetic = Arithmetic::fp32;
-  int threads = 0;
   int64_t positions = 0;  // in use in all, for longrope; 0: the bundle's longest context
   bool taps = false;      // fetch the values inside
-  MakeBackend backend = cpu_backend;
 };
 
 // One way to call the layers: so many tokens over a cache of that length, in all stages alike.
@@ -46,8 +42,13 @@ struct CallShape {
 // What one layer remembers.
 struct LayerCache {
   int64_t kv_heads = 0, width = 0;
-  std::vector<float> k, v;       // [kv_heads, context, width] each
-  std::vector<float> recurrent;  // of a recurrent layer, as its state holds it
+  std::vector<float> k, v;  // [kv_heads, context, width] each
+  // Of a recurrent layer: its states as they hold it, one behind the other in the order of their slots.
+  std::vector<float> recurrent;
+  std::map<size_t, size_t> slots;  // where the state of each slot begins there
+
+  std::span<float> memory(const Role& role);
+  std::span<const float> memory(const Role& role) const;
 };
 // A text's cache, open to be read and changed between calls. It belongs to one tier.
 struct Caches {
@@ -80,7 +81,8 @@ struct StepResult {
 
 class Stepper {
  public:
-  Stepper(const std::filesystem::path& bundle, const StepperOptions& options);
+  Stepper(const std::filesystem::path& bundle, std::shared_ptr<const Backend> backend,
+          const StepperOptions& options = {});
 
   const BundleInfo& info() const { return bundle_->info(); }
   const std::filesystem::path& path() const { return bundle_->path(); }
@@ -112,8 +114,8 @@ class Stepper {
   Array mask_for(const Reach& reach, const Pass& pass) const;
   Array pool_for(const Pass& pass) const;
   Array rotation(const RopeTable& rope, bool cosine, const Pass& pass) const;
-  std::span<float> remembered(const Role& role, size_t index, Caches& caches) const;
-  std::span<const float> remembered(const Role& role, size_t index, const Caches& caches) const;
+  LayerCache& layer_of(const Role& role, size_t index, Caches& caches) const;
+  const LayerCache& layer_of(const Role& role, size_t index, const Caches& caches) const;
   Prediction run_stage(size_t stage, const Pass& pass, Array& stream, Caches& caches, StepResult& out) const;
   void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,
                     Caches& caches) const;
@@ -132,7 +134,6 @@ class Stepper {
 
   std::shared_ptr<const Bundle> bundle_;
   StepperOptions options_;
-  std::shared_ptr<const Backend> backend_;
   std::vector<CallShape> shapes_;
   int64_t first_layer_ = 0, layers_ = 0;
   mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;

@@ -91,7 +91,8 @@ class DocHost {
 
   static const Json& same_role(const Json& ports, const Json& as) {
     for (const Json& port : ports)
-      if (port["role"] == as["role"] && port.value("layers", Json()) == as.value("layers", Json()))
+      if (port["role"] == as["role"] && port.value("layers", Json()) == as.value("layers", Json()) &&
+          port.value("slot", 0) == as.value("slot", 0))
         return port;
     throw Error("no state has this role").found(as["role"].get<std::string>());
   }
@@ -122,7 +123,7 @@ class DocHost {
   }
 
   static std::string key(size_t stage, const std::string& role, const Json& port) {
-    return std::to_string(stage) + role + port["layers"].dump();
+    return std::to_string(stage) + role + port["layers"].dump() + std::to_string(port.value("slot", 0));
   }
 
   void keep(Array& cache, const std::string& role, const Array& rows) const {

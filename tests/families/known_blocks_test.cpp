@@ -97,8 +97,8 @@ TEST_CASE("LFM2: short convolutions in the layers that say so, attention with he
     REQUIRE(conv);
     CHECK(conv->width == 8);
     CHECK(conv->kernel == 3);
-    CHECK(conv->recurrent().columns == 2);
-    CHECK(conv->recurrent().width == 8);
+    CHECK(conv->recurrent().at(0).columns == 2);
+    CHECK(conv->recurrent().at(0).width == 8);
     // B, C, x: the inner gate, the outer gate, what is gated.
     CHECK(conv->gate_in.weight.row_begin == 0);
     CHECK(conv->gate_out.weight.row_begin == 8);
