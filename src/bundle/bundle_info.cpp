@@ -25,6 +25,8 @@ constexpr std::pair<Reach::Kind, std::string_view> kReaches[] = {{Reach::Kind::c
                                                                  {Reach::Kind::band, "band"}};
 constexpr std::pair<Pooling, std::string_view> kPoolings[] = {{Pooling::mean, "mean"},
                                                               {Pooling::first, "first"}};
+constexpr std::pair<ClassScores, std::string_view> kScores[] = {
+    {ClassScores::softmax, "softmax"}, {ClassScores::sigmoid, "sigmoid"}, {ClassScores::plain, "plain"}};
 
 template <class T, size_t N>
 std::string_view name_in(const std::pair<T, std::string_view> (&table)[N], T value) {
@@ -221,6 +223,10 @@ void read_result(const Json& j, BundleInfo& b) {
   if (j.contains("pooling")) b.pooling = value_in(kPoolings, j.at("pooling").get<std::string>(), "pooling");
   b.normalize = j.value("normalize", false);
   if (j.contains("labels")) b.labels = j.at("labels").get<std::vector<std::string>>();
+  if (j.contains("scores"))
+    b.scores = value_in(kScores, j.at("scores").get<std::string>(), "way of scores");
+  else if (b.labels.size() == 1)  // of bundles that do not say it
+    b.scores = ClassScores::sigmoid;
 }
 
 BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
@@ -348,7 +354,10 @@ std::string BundleInfo::json() const {
   }
   if (pooling) j["result"]["pooling"] = name_in(kPoolings, *pooling);
   if (normalize) j["result"]["normalize"] = true;
-  if (!labels.empty()) j["result"]["labels"] = labels;
+  if (!labels.empty()) {
+    j["result"]["labels"] = labels;
+    j["result"]["scores"] = name_in(kScores, scores);
+  }
   j["tokens"] = {{"eos", eos}};
   if (bos) j["tokens"]["bos"] = *bos;
   if (pad) j["tokens"]["pad"] = *pad;
@@ -377,7 +386,10 @@ BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {
     if (e.where().empty()) e.at(path.string());
     throw;
   } catch (const nlohmann::json::exception& e) {
-    throw Error("is not a bundle's description").at(path.string()).found(e.what());
+    const std::string_view problem = e.what();  // behind a number of the library's own: "[json.exception.…] "
+    throw Error("is not a bundle's description")
+        .at(path.string())
+        .found(std::string(problem.substr(problem.find("] ") + 2)));
   }
 }
 

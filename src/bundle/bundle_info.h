@@ -107,9 +107,10 @@ struct BundleInfo {
 
   std::vector<RopeTable> ropes;
   std::vector<Reach> masks;
-  std::optional<Pooling> pooling;   // how pooled vectors are made
-  bool normalize = false;           // pooled vectors are brought to length 1
-  std::vector<std::string> labels;  // of the classes
+  std::optional<Pooling> pooling;             // how pooled vectors are made
+  bool normalize = false;                     // pooled vectors are brought to length 1
+  std::vector<std::string> labels;            // of the classes
+  ClassScores scores = ClassScores::softmax;  // what their logits become
   std::optional<int64_t> bos;
   std::vector<int64_t> eos;
   std::optional<int64_t> pad;

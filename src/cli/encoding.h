@@ -23,6 +23,7 @@ struct EncodingInput {
   std::vector<std::string> texts;                // empty: ids were given
   std::vector<std::vector<int32_t>> ids, types;  // by text; types: empty, or of every text
   std::vector<int64_t> shape;                    // of the ids that were given: [tokens] or [texts, tokens]
+  std::vector<std::string> places;               // by text: where it was found, for messages
   size_t keep_last = 0;                          // tokens that the tokenizer puts behind a text
 };
 

@@ -180,7 +180,7 @@ class Converter {
       b.kv = request_.kv == lower::KvKind::state    ? "state"
              : request_.kv == lower::KvKind::packed ? "packed"
                                                     : "io";
-      b.kv_write = options_.kv_write == lower::KvWrite::mask ? "mask" : "slice";
+      b.kv_write = options_.kv_write == lower::KvWrite::slice ? "slice" : "mask";
     }
     b.target = request_.target.name;
     b.argmax = options_.argmax;
@@ -198,6 +198,7 @@ class Converter {
     if (const auto* head = std::get_if<ClassHead>(&model_.head)) {
       b.pooling = head->pooling;
       b.labels = head->labels;
+      b.scores = head->scores;
     }
   }
 

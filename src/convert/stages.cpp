@@ -20,7 +20,7 @@ lower::LayersSpec layers_spec(const StagePlan& plan, const ConvertRequest& reque
   spec.context = context;
   spec.tokens = tokens;
   spec.kv = request.kv;
-  spec.write = options.kv_write;
+  spec.write = options.kv_write.value_or(lower::KvWrite::mask);
   if (request.contexts.size() > 1) spec.state_suffix = fmt::format("_c{}", context);
   spec.residual_scale = residual_scale;
   return spec;
@@ -30,7 +30,7 @@ lower::HeadSpec head_spec(const StagePlan& plan, const ConvertOptions& options, 
   lower::HeadSpec spec;
   spec.first_row = plan.first_row;
   spec.last_row = plan.last_row;
-  spec.piece_rows = options.head_rows;
+  spec.piece_rows = options.head_rows.value_or(kHeadRows);
   spec.tokens = tokens;
   spec.argmax = options.argmax;
   return spec;
@@ -42,9 +42,11 @@ std::string layers_text(const StagePlan& p) {
 
 std::vector<StagePlan> cut_stages(const Model& model, const ConvertRequest& request,
                                   const ConvertOptions& options, const StoredForms& forms) {
-  const ShardPlan shards = plan_shards(
-      model, request.first_layer, request.last_layer, [&](const WeightRef& ref) { return forms.bytes(ref); },
-      {.bytes = options.shard_bytes, .head_rows = options.head_rows, .whole = options.whole});
+  const ShardPlan shards = plan_shards(model, request.first_layer, request.last_layer,
+                                       [&](const WeightRef& ref) { return forms.bytes(ref); },
+                                       {.bytes = options.shard_bytes,
+                                        .head_rows = options.head_rows.value_or(kHeadRows),
+                                        .whole = options.whole});
   std::vector<StagePlan> out;
   for (const Shard& shard : shards.layers) {
     StagePlan p{.package = fmt::format("layers_{:02}", out.size()),

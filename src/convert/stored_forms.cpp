@@ -5,6 +5,7 @@
 #include "compress/form_bytes.h"
 #include "lower/weights.h"
 #include "plan/precision.h"
+#include "plan/shards.h"
 
 namespace anemone {
 
@@ -29,7 +30,7 @@ void StoredForms::add_names(const Model& model, const ConvertRequest& request) {
   if (model.generates()) {
     lower::HeadSpec head;
     head.last_row = model.vocab;
-    head.piece_rows = options_.head_rows;
+    head.piece_rows = options_.head_rows.value_or(kHeadRows);
     built["head"] = lower::build_head(program, "head", model, hollow, head);
   }
   const FoundWeights found(program);

@@ -74,6 +74,9 @@ struct VocabularyHead {
 // How the vectors of a text's tokens become one.
 enum class Pooling { mean, first };
 
+// What the logits of classes become: one class of all; each class yes or no; values, as they are (regression).
+enum class ClassScores { softmax, sigmoid, plain };
+
 // The hidden states themselves, and a vector for the whole text.
 struct PooledHead {
   Pooling pooling = Pooling::mean;
@@ -91,6 +94,7 @@ struct ClassHead {
   std::optional<Norm> norm;
   Projection classifier;
   std::vector<std::string> labels;  // by class
+  ClassScores scores = ClassScores::softmax;
 };
 
 using Head = std::variant<VocabularyHead, PooledHead, ClassHead>;

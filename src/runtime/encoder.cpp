@@ -47,7 +47,10 @@ const StageFunction& Encoder::function_for(int64_t tokens) const {
         .at(bundle_->path().string())
         .found(fmt::format("{} tokens", tokens))
         .expected(fmt::format("at most {}", longest()))
-        .hint("cut it with --truncate, or convert with a larger --tokens");
+        .hint(longest() < bundle_->info().model_context
+                  ? "cut it with --truncate, or convert with a larger --tokens"
+                  : "cut it with --truncate: the model's own files allow no more (max_seq_length of "
+                    "sentence_bert_config.json, or the number of its positions)");
   return *best;
 }
 
@@ -62,6 +65,15 @@ std::vector<int32_t> Encoder::fitting(std::span<const int32_t> values) const {
 }
 
 EncodedText Encoder::encode(const EncoderText& text) const {
+  try {
+    return encode_here(text);
+  } catch (Error& e) {
+    if (!text.place.empty()) e.within(text.place);
+    throw;
+  }
+}
+
+EncodedText Encoder::encode_here(const EncoderText& text) const {
   if (text.ids.empty()) throw errorf("the text has no tokens");
   if (!text.types.empty() && text.types.size() != text.ids.size())
     throw errorf("there are {} tokens and {} token types", text.ids.size(), text.types.size());

@@ -8,8 +8,10 @@
 
 #include "base/half.h"
 #include "base/npy.h"
+#include "convert/request.h"
 #include "convert/target.h"
 #include "engine/cpu_backend.h"
+#include "families/family.h"
 #include "families/tiny_model.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -184,6 +186,20 @@ TEST_CASE("a tied head's rows can be the embedding") {
           convert(demo() / "demo.gguf", folder / "x",
                   {.context = {64}, .precision = Precision::int8_tensor, .embedding_in_head = true});
         }).find("--embedding head goes with") == 0);
+}
+
+TEST_CASE(
+    "a head that is the embedding times a factor cannot serve as the embedding, and the factor is named") {
+  test::TinyModel tiny = test::TinyModel::safetensors_as("GraniteForCausalLM", "granite");
+  tiny.config["tie_word_embeddings"] = true;
+  tiny.config["logits_scaling"] = 8.0;
+  tiny.tensors.erase("lm_head.weight");
+  const TempFolder folder;
+  const Model model = describe(tiny.safetensors(folder));
+  const std::string error =
+      error_of([&] { make_request(model, {.context = {64}, .embedding_in_head = true}); });
+  CHECK(error.find("rows of the head times 0.125") != std::string::npos);
+  CHECK(error.find("table of its own") == std::string::npos);
 }
 
 TEST_CASE("a range of tokens with several functions is refused, with the reason") {

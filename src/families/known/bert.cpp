@@ -81,7 +81,10 @@ class BertBuilder {
   Model build() {
     const std::string type = hp_.find_text({"position_embedding_type", ""}).value_or("absolute");
     if (type != "absolute")
-      throw Error("relative positions are not supported").at(hp_.file()).found(printable(type));
+      throw errorf("{} is not supported", hp_.named({"position_embedding_type", ""}))
+          .at(hp_.file())
+          .found(printable(type))
+          .expected("absolute");
     m_ = begin_encoder(hp_, name_(n_.parts.embedding) + ".weight", 512);
     read_sizes();
     name_embedding();
@@ -132,10 +135,10 @@ class BertBuilder {
     a.head_dim = m_.hidden / heads_;
     a.scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
     a.reach = {Reach::Kind::full, 0};
-    a.q = linear_of(c_, name_(i, n_.q), m_.hidden, m_.hidden, true);
-    a.k = linear_of(c_, name_(i, n_.k), m_.hidden, m_.hidden, true);
-    a.v = linear_of(c_, name_(i, n_.v), m_.hidden, m_.hidden, true);
-    a.o = linear_of(c_, name_(i, n_.o), m_.hidden, m_.hidden, true);
+    a.q = linear_of(name_(i, n_.q), m_.hidden, m_.hidden, true);
+    a.k = linear_of(name_(i, n_.k), m_.hidden, m_.hidden, true);
+    a.v = linear_of(name_(i, n_.v), m_.hidden, m_.hidden, true);
+    a.o = linear_of(name_(i, n_.o), m_.hidden, m_.hidden, true);
     ResidualStep step;
     step.block = std::move(a);
     step.norm_sum = layer_norm_of(c_, name_(i, n_.attention_norm), m_.hidden, eps_, true);
@@ -146,8 +149,8 @@ class BertBuilder {
     PlainMlp mlp;
     mlp.width = width_;
     mlp.activation = activation_;
-    mlp.up = linear_of(c_, name_(i, n_.up), width_, m_.hidden, true);
-    mlp.down = linear_of(c_, name_(i, n_.down), m_.hidden, width_, true);
+    mlp.up = linear_of(name_(i, n_.up), width_, m_.hidden, true);
+    mlp.down = linear_of(name_(i, n_.down), m_.hidden, width_, true);
     ResidualStep step;
     step.block = std::move(mlp);
     step.norm_sum = layer_norm_of(c_, name_(i, n_.mlp_norm), m_.hidden, eps_, true);
@@ -163,11 +166,11 @@ class BertBuilder {
       ClassHead head = classifier(roberta_ ? "classifier.out_proj" : "classifier");
       head.pooling = Pooling::first;
       head.activation = ClassHead::Dense::tanh;
-      head.dense = linear_of(c_, roberta_ ? "classifier.dense" : pooler, m_.hidden, m_.hidden, true);
+      head.dense = linear_of(roberta_ ? "classifier.dense" : pooler, m_.hidden, m_.hidden, true);
       m_.head = std::move(head);
       return;
     } else {
-      m_.head = pooled_head(hp_);
+      m_.head = pooled_head(hp_, m_.hidden);
     }
     m_.unused.push_back(pooler + ".weight");
     m_.unused.push_back(pooler + ".bias");
@@ -176,7 +179,8 @@ class BertBuilder {
   ClassHead classifier(const std::string& tensor) const {
     ClassHead head;
     head.labels = class_labels(hp_, tensor + ".weight");
-    head.classifier = linear_of(c_, tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
+    head.scores = class_scores(hp_, head.labels.size());
+    head.classifier = linear_of(tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     return head;
   }
 

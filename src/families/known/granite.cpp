@@ -13,11 +13,20 @@ constexpr std::string_view kNames[] = {"granite", "GraniteForCausalLM"};
 constexpr ByNaming<std::optional<double>> kMissing{1.0, std::nullopt};
 constexpr ByNaming<bool> kZeroIsOff{false, true};
 
+// What half precision can hold, which the packages compute with: a larger factor leaves nothing but infinities. The
+// same the other way round, since one of them divides.
+constexpr double kMost = 65504, kLeast = 1 / kMost;
+
 std::optional<double> multiplier(const Hparams& hp, const Key& key) {
   const std::optional<double> value = hp.find_number(key);
   if (kZeroIsOff[hp.naming()] && value == 0.0) return std::nullopt;
   if (value && !(*value > 0))
     throw errorf("{} must be positive", hp.named(key)).at(hp.file()).found(fmt::format("{}", *value));
+  if (value && (*value < kLeast || *value > kMost))
+    throw errorf("{} is out of range", hp.named(key))
+        .at(hp.file())
+        .found(fmt::format("{}", *value))
+        .expected(fmt::format("{:.2g} to {}", kLeast, kMost));
   return value ? value : kMissing[hp.naming()];
 }
 

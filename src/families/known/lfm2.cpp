@@ -52,9 +52,11 @@ std::vector<bool> gguf_attending(const Hparams& hp, size_t layers) {
 constexpr ByNaming<std::vector<bool> (*)(const Hparams&, size_t)> kAttending{config_attending,
                                                                              gguf_attending};
 
+constexpr Key kBlockWidth{"block_ff_dim", ""};
+
 // config.json says another width than the MLP has, unless told not to adjust it.
 int64_t config_mlp_width(const Hparams& hp) {
-  std::optional<int64_t> said = hp.find_integer({"block_ff_dim", ""}, 2, 1 << 26);
+  std::optional<int64_t> said = hp.find_integer(kBlockWidth, 2, 1 << 26);
   if (!said) said = hp.find_integer(keys::kIntermediate, 2, 1 << 26);
   int64_t width = said.value_or(12288);
   if (!hp.find_flag({"block_auto_adjust_ff_dim", ""}).value_or(true)) return width;
@@ -69,6 +71,21 @@ int64_t config_mlp_width(const Hparams& hp) {
 int64_t gguf_mlp_width(const Hparams& hp) { return hp.integer(keys::kIntermediate, 2, 1 << 26); }
 
 constexpr ByNaming<int64_t (*)(const Hparams&)> kMlpWidth{config_mlp_width, gguf_mlp_width};
+
+// Of the layers that attend, which must have the same number; 0 where nothing is said.
+int64_t key_heads(const Hparams& hp, size_t layers) {
+  int64_t out = 0;
+  const auto heads = hp.find_layer_integers(keys::kKvHeads, layers);
+  for (size_t i = 0; heads && i < layers; ++i) {
+    const int64_t n = (*heads)[i];
+    if (n && out && n != out)
+      throw errorf("{} differs from layer to layer, which is not supported", hp.named(keys::kKvHeads))
+          .at(hp.file())
+          .found(fmt::format("{} before layer {}, {} in it", out, i, n));
+    if (n) out = n;
+  }
+  return out;
+}
 
 ShortConv short_conv(const Hparams& hp, const TensorNames& name, int64_t hidden, size_t layer) {
   const ConvNames& parts = kConv[hp.naming()];
@@ -105,6 +122,7 @@ Model build(const Checkpoint& c) {
   const Hparams hp(c);
   if (hp.find_flag({"conv_bias", ""}).value_or(false))
     throw Error("convolutions with biases are not supported").at(hp.file()).found("'conv_bias'");
+  expect_no_window(hp);
   const auto layers = static_cast<size_t>(hp.integer(keys::kLayers, 1, 4096));
   const std::vector<bool> attends = kAttending[hp.naming()](hp, layers);
   DecoderTraits traits;
@@ -115,10 +133,10 @@ Model build(const Checkpoint& c) {
   traits.default_context = 128000;
   traits.eps_key = {"norm_eps", "attention.layer_norm_rms_epsilon"};
   traits.intermediate = kMlpWidth[hp.naming()](hp);
-  if (const auto heads = hp.find_layer_integers(keys::kKvHeads, layers))
-    for (const int64_t n : *heads) traits.kv_heads = std::max(traits.kv_heads, n);
+  traits.kv_heads = key_heads(hp, layers);
   traits.files = lfm2_files();
   Model m = build_decoder(c, traits);
+  if (hp.says(kBlockWidth)) m.origins[std::string(sizes::kMlp)] = hp.named(kBlockWidth);
   const TensorNames name(c, traits.files[hp.naming()].parts);
   for (size_t i = 0; i < layers; ++i)
     if (!attends[i]) m.layers[i].steps[0].block = short_conv(hp, name, m.hidden, i);

@@ -69,6 +69,7 @@ class ModernBertBuilder {
     width_ = hp_.integer(keys::kIntermediate, 2, 1 << 26);
     eps_ = hp_.find_number({"norm_eps", "attention.layer_norm_epsilon"}).value_or(1e-5);
     activation_ = read_activation(hp_, {"hidden_activation", "hidden_activation"}, Activation::gelu);
+    read_biases();
     m_.embedding.norm = norm(name_(n_.embedding_norm));
     read_ropes();
     const std::vector<bool> local = local_layers();
@@ -83,7 +84,15 @@ class ModernBertBuilder {
   }
 
  private:
-  Norm norm(const std::string& name) const { return layer_norm_of(c_, name, m_.hidden, eps_, false); }
+  Norm norm(const std::string& name) const { return layer_norm_of(c_, name, m_.hidden, eps_, norm_bias_); }
+
+  // GGUF files have no such keys and no such tensors.
+  void read_biases() {
+    norm_bias_ = hp_.find_flag({"norm_bias", ""}).value_or(false);
+    attention_bias_ = hp_.find_flag({"attention_bias", ""}).value_or(false);
+    mlp_bias_ = hp_.find_flag({"mlp_bias", ""}).value_or(false);
+    classifier_bias_ = hp_.find_flag({"classifier_bias", ""}).value_or(false);
+  }
 
   void read_ropes() {
     const int64_t dim = m_.hidden / heads_;
@@ -123,10 +132,10 @@ class ModernBertBuilder {
     int64_t row = 0;
     for (Projection* p : {&a.q, &a.k, &a.v}) {
       p->weight = {fused + ".weight", row, row + h, h};
-      if (c_.find(fused + ".bias")) p->bias = {fused + ".bias", row, row + h, 1};
+      if (attention_bias_) p->bias = {fused + ".bias", row, row + h, 1};
       row += h;
     }
-    a.o = linear_of(c_, name_(i, n_.o), h, h, false);
+    a.o = linear_of(name_(i, n_.o), h, h, attention_bias_);
     ResidualStep step;
     if (i > 0) step.norm_in = norm(name_(i, n_.attention_norm));
     step.block = std::move(a);
@@ -140,11 +149,11 @@ class ModernBertBuilder {
     mlp.activation = activation_;
     mlp.gate.weight = {fused + ".weight", 0, width_, m_.hidden};  // the first half is activated
     mlp.up.weight = {fused + ".weight", width_, 2 * width_, m_.hidden};
-    if (c_.find(fused + ".bias")) {
+    if (mlp_bias_) {
       mlp.gate.bias = {fused + ".bias", 0, width_, 1};
       mlp.up.bias = {fused + ".bias", width_, 2 * width_, 1};
     }
-    mlp.down = linear_of(c_, name_(i, n_.down), m_.hidden, width_, false);
+    mlp.down = linear_of(name_(i, n_.down), m_.hidden, width_, mlp_bias_);
     ResidualStep step;
     step.norm_in = norm(name_(i, n_.mlp_norm));
     step.block = std::move(mlp);
@@ -155,18 +164,19 @@ class ModernBertBuilder {
     const std::string& architecture = c_.architecture();
     const bool text = architecture.ends_with("ForSequenceClassification");
     if (!text && !architecture.ends_with("ForTokenClassification")) {
-      m_.head = pooled_head(hp_);
+      m_.head = pooled_head(hp_, m_.hidden);
       return;
     }
     ClassHead head;
     head.labels = class_labels(hp_, "classifier.weight");
-    head.dense = linear_of(c_, "head.dense", m_.hidden, m_.hidden, false);
+    head.scores = class_scores(hp_, head.labels.size());
+    head.dense = linear_of("head.dense", m_.hidden, m_.hidden, classifier_bias_);
     head.activation = ClassHead::Dense::gelu;
     const std::string said = hp_.find_text({"classifier_activation", ""}).value_or("gelu");
     if (said != "gelu")
       throw Error("the classifier's activation is not supported").at(hp_.file()).found(said);
     head.norm = norm("head.norm");
-    head.classifier = linear_of(c_, "classifier", static_cast<int64_t>(head.labels.size()), m_.hidden, true);
+    head.classifier = linear_of("classifier", static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     if (text)
       head.pooling = hp_.find_text({"classifier_pooling", ""}).value_or("cls") == "mean" ? Pooling::mean
                                                                                          : Pooling::first;
@@ -179,6 +189,7 @@ class ModernBertBuilder {
   TensorNames name_;
   int64_t heads_ = 0, width_ = 0;
   double eps_ = 0;
+  bool norm_bias_ = false, attention_bias_ = false, mlp_bias_ = false, classifier_bias_ = false;
   Activation activation_ = Activation::gelu;
   Model m_;
 };
