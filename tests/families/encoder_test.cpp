@@ -55,7 +55,7 @@ const Json kCls = {{"word_embedding_dimension", TinyEncoder::kHidden},
 // The pooling of a whole sentence transformer, with some keys of its configuration set.
 Files pooling_files(const Json& changes) {
   Json pooling = kCls;
-  pooling.update(changes);
+  if (!changes.is_null()) pooling.update(changes);
   return {{"modules.json", sentence_modules({"Transformer", "Pooling"})}, {"1_Pooling/config.json", pooling}};
 }
 
