@@ -6,6 +6,7 @@
 #include "checkpoint/byte_reader.h"
 #include "families/decoder.h"
 #include "families/family.h"
+#include "families/size_names.h"
 
 namespace anemone::families {
 namespace {
@@ -136,7 +137,7 @@ Model build(const Checkpoint& c) {
   traits.kv_heads = key_heads(hp, layers);
   traits.files = lfm2_files();
   Model m = build_decoder(c, traits);
-  if (hp.says(kBlockWidth)) m.origins[std::string(sizes::kMlp)] = hp.named(kBlockWidth);
+  if (hp.says(kBlockWidth)) m.origins[std::string(size_names::kMlp)] = hp.named(kBlockWidth);
   const TensorNames name(c, traits.files[hp.naming()].parts);
   for (size_t i = 0; i < layers; ++i)
     if (!attends[i]) m.layers[i].steps[0].block = short_conv(hp, name, m.hidden, i);
