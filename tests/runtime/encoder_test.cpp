@@ -113,7 +113,8 @@ TEST_CASE("pooling is the bundle's own, or what is asked for") {
   const EncodedText cls = Encoder(made.bundle(), {.pooling = Pooling::first}).encode({.ids = text(5)});
   CHECK(range_error(cls.pooled, first) < kSame);
   spill(made.folder / "model/modules.json",
-        R"([{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+        R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+            {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
             {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"}])");
   spill(made.folder / "model/1_Pooling/config.json",
         R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})");
