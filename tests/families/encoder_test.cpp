@@ -53,7 +53,7 @@ const Json kCls = {{"word_embedding_dimension", TinyEncoder::kHidden},
                    {"pooling_mode_max_tokens", false}};
 
 // The pooling of a whole sentence transformer, with some keys of its configuration set.
-Files pooling_files(const Json& changes) {
+Files pooling_files(const Json& changes = Json::object()) {
   Json pooling = kCls;
   if (!changes.is_null()) pooling.update(changes);
   return {{"modules.json", sentence_modules({"Transformer", "Pooling"})}, {"1_Pooling/config.json", pooling}};
@@ -161,8 +161,8 @@ TEST_CASE("ModernBERT has the biases that its keys say, and no others") {
 
 TEST_CASE("a sentence transformer's modules say how a text becomes a vector") {
   CHECK(sentence({}).pooling == Pooling::mean);
-  CHECK(sentence(pooling_files({})).pooling == Pooling::first);
-  CHECK(!sentence(pooling_files({})).normalize);
+  CHECK(sentence(pooling_files()).pooling == Pooling::first);
+  CHECK(!sentence(pooling_files()).normalize);
   Files all = pooling_files({{"pooling_mode_cls_token", false}, {"pooling_mode_mean_tokens", true}});
   all["modules.json"] = sentence_modules({"Transformer", "Pooling", "Normalize"});
   CHECK(sentence(all).pooling == Pooling::mean);
@@ -172,7 +172,7 @@ TEST_CASE("a sentence transformer's modules say how a text becomes a vector") {
 }
 
 TEST_CASE("what a bundle cannot do of a sentence transformer is refused by name") {
-  Files files = pooling_files({});
+  Files files = pooling_files();
   for (const char* kind : {"Dense", "LayerNorm", "WeightedLayerPooling"}) {
     files["modules.json"] = sentence_modules({"Transformer", "Pooling", kind});
     refuse_sentence(files, {"modules.json", "module 2", kind});
