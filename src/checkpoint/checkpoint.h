@@ -50,7 +50,7 @@ class Checkpoint {
   // What the publisher says, where it does: empty otherwise.
   const std::string& source_name() const { return reader_->facts().name; }
   const std::string& author() const { return reader_->facts().author; }
-  const std::string& licence() const { return reader_->facts().licence; }
+  const std::string& license() const { return reader_->facts().license; }
 
   // A value of the metadata by its key as the file spells it, of config.json by its outermost key: bool, integer,
   // double, text, a list, or in config.json an object. Nothing where the key is absent, a JSON null where it is null.

@@ -42,7 +42,7 @@ struct CheckpointFacts {
   std::string metadata_file;          // which the keys are in, for messages
   std::string architecture;           // "llama", "LlamaForCausalLM"; empty where not said
   std::string model_type;             // a broader name, where the format has one
-  std::string name, author, licence;  // what the publisher says, where it does
+  std::string name, author, license;  // what the publisher says, where it does
   bool config_only = false;           // there are no tensors and no files beside: for those who plan
 };
 

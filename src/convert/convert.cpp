@@ -165,7 +165,7 @@ class Converter {
     b.architecture = model_.architecture;
     b.source = checkpoint_.path().filename().string();
     b.author = checkpoint_.author();
-    b.license = checkpoint_.licence();
+    b.license = checkpoint_.license();
     b.hidden = model_.hidden;
     b.layers = static_cast<int64_t>(request_.last_layer - request_.first_layer);
     const ModelSizes sizes = sizes_of(model_);
@@ -238,7 +238,7 @@ class Converter {
     artifact.description =
         fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, plan.holds);
     artifact.author = checkpoint_.author();
-    artifact.license = checkpoint_.licence();
+    artifact.license = checkpoint_.license();
     artifact.notes["anemone.tool"] = options_.tool;
     artifact.notes["anemone.source"] = checkpoint_.path().filename().string();
     Stage stage = stage_of(plan, request_, artifact, writer.file_name(artifact.name));

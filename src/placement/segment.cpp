@@ -15,12 +15,12 @@ constexpr size_t state_of(Processor processor, bool used) {
   return static_cast<size_t>(processor) * 2 + used;
 }
 
-struct Step {
+struct Path {
   double cost = kNever;
   uint8_t from = 0;
 };
 
-double enter(const Step& before, size_t state, Processor to) {
+double enter(const Path& before, size_t state, Processor to) {
   const auto from = static_cast<Processor>(state / 2);
   return before.cost + (from == to ? 0 : kSwitchMs);
 }
@@ -32,7 +32,7 @@ bool allowed(const PathRule& rule, size_t op, Processor processor) {
 }  // namespace
 
 std::vector<Processor> cheapest_path(std::span<const OpCost> costs, const PathRule& rule) {
-  std::vector<std::array<Step, kStates>> steps(costs.size() + 1);
+  std::vector<std::array<Path, kStates>> steps(costs.size() + 1);
   // Before the first operation the program is on the CPU, whichever library.
   steps[0][state_of(Processor::classic_cpu, false)].cost = 0;
   steps[0][state_of(Processor::bnns, false)].cost = 0;
@@ -43,7 +43,7 @@ std::vector<Processor> cheapest_path(std::span<const OpCost> costs, const PathRu
       for (size_t s = 0; s < kStates; ++s) {
         if (steps[i][s].cost == kNever) continue;
         const double cost = enter(steps[i][s], s, to) + offer.ms - (to == Processor::ane ? kTie : 0);
-        Step& best = steps[i + 1][state_of(to, s % 2 || to == Processor::ane)];
+        Path& best = steps[i + 1][state_of(to, s % 2 || to == Processor::ane)];
         if (cost < best.cost) best = {cost, static_cast<uint8_t>(s)};
       }
     }

@@ -61,7 +61,7 @@ TEST_CASE("a folder with safetensors and config.json is a checkpoint") {
     CHECK(c.naming() == Naming::hugging_face);
     CHECK(c.architecture() == "LlamaForCausalLM");
     CHECK(c.source_name() == "org/small");
-    CHECK(c.licence() == "apache-2.0");
+    CHECK(c.license() == "apache-2.0");
     CHECK(c.value("zeta") == nlohmann::ordered_json(1));
     CHECK(c.folder() == folder.path());
     CHECK(c.stored_bytes() == 32);
@@ -120,7 +120,7 @@ TEST_CASE("a GGUF file, or a folder with one, is a checkpoint") {
   const Checkpoint c = Checkpoint::open(folder.path());
   CHECK(c.format_name() == "GGUF");
   CHECK(c.source_name() == "Small");
-  CHECK(c.licence() == "mit");
+  CHECK(c.license() == "mit");
   CHECK(c.author() == "We");
   CHECK(c.folder() == folder.path());
   CHECK(c.value("general.name") == nlohmann::ordered_json("Small"));

@@ -369,15 +369,15 @@ TEST_CASE("phones get packed states, and a target's limits become notes") {
   CHECK(notes[1].find("more than 16384 leaves the Neural Engine of the A14") != std::string::npos);
 }
 
-TEST_CASE("licence, author and source of the checkpoint are in every package") {
+TEST_CASE("license, author and source of the checkpoint are in every package") {
   const TempFolder folder;
   convert(demo() / "demo.gguf", folder / "b", {.context = {64}, .tool = "anemone test"});
   const Checkpoint checkpoint = Checkpoint::open(demo() / "demo.gguf");
-  CHECK(checkpoint.licence() != "");
+  CHECK(checkpoint.license() != "");
   int packages = 0;
   for (const fs::path& path : files_ending(folder / "b", ".mlpackage")) {
     const Metadata meta = read_package(path).description.metadata.value();
-    CHECK(meta.license == checkpoint.licence());
+    CHECK(meta.license == checkpoint.license());
     CHECK(meta.author == checkpoint.author());
     CHECK(meta.user.at("anemone.source") == "demo.gguf");
     CHECK(meta.user.at("anemone.tool") == "anemone test");

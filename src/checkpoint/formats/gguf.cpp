@@ -101,7 +101,7 @@ CheckpointFacts facts_of(const GgufFile& file, const fs::path& path) {
           .model_type = "",
           .name = first_of({"general.name", "general.basename"}),
           .author = first_of({"general.author", "general.organization"}),
-          .licence = first_of({"general.license", "general.license.name"})};
+          .license = first_of({"general.license", "general.license.name"})};
 }
 
 class GgufReader : public CheckpointReader {
