@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/paths.h"
 
 namespace anemone {
 
@@ -17,6 +18,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   file->path_ = path.string();
   // Not blocking: a pipe would wait for a writer, and is refused below.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0 && errno == ENOENT) throw missing_path(file->path_);
   if (fd < 0) throw errorf("cannot be opened: {}", std::strerror(errno)).at(file->path_);
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {

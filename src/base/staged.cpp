@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/paths.h"
 
 namespace anemone {
 namespace {
@@ -37,6 +38,8 @@ Registry& registry() {
 std::atomic<bool> interrupts_left = false;
 std::atomic<void (*)()> before_exit = nullptr;
 std::atomic<pthread_t> interrupts_owner = {};
+// SIGPIPE reaches the thread that writes, not the one that waits for signals; it passes it on as SIGTERM.
+std::atomic<bool> pipe_broken = false;
 
 // Fails with EEXIST when the target is there.
 int rename_new(const fs::path& from, const fs::path& to) {
@@ -137,12 +140,8 @@ void check_output(const fs::path& source, const fs::path& target, bool overwrite
                   std::initializer_list<std::string_view> marks) {
   std::error_code ignored;
   if (target.empty()) throw Error("the output has no name").hint("give one with -o");
+  expect_apart(source, target);
   const fs::path place = fs::weakly_canonical(target, ignored);
-  for (fs::path at = fs::weakly_canonical(source, ignored); at.has_relative_path(); at = at.parent_path())
-    if (at == place)
-      throw Error("the output would take the place of what it is made from")
-          .at(target.string())
-          .hint("give it another name");
   if (!overwrite || !fs::exists(place, ignored)) return;
   if (fs::is_directory(place, ignored) && fs::is_empty(place, ignored)) return;
   std::string missing;
@@ -171,6 +170,13 @@ void remove_staged_outputs() {
 void remove_staged_outputs_on_signals() {
   std::signal(SIGXFSZ,
               SIG_IGN);  // a limit on file sizes becomes an error of the write, and is cleaned up after
+  struct sigaction on_pipe {};
+  on_pipe.sa_handler = [](int) {
+    pipe_broken = true;
+    ::kill(::getpid(), SIGTERM);
+  };
+  sigemptyset(&on_pipe.sa_mask);
+  ::sigaction(SIGPIPE, &on_pipe, nullptr);
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
@@ -184,7 +190,7 @@ void remove_staged_outputs_on_signals() {
     }
     remove_staged_outputs();
     if (void (*const last)() = before_exit) last();
-    ::_exit(128 + signal);
+    ::_exit(128 + (pipe_broken ? SIGPIPE : signal));
   }).detach();
 }
 

@@ -44,7 +44,8 @@ void check_output(const std::filesystem::path& source, const std::filesystem::pa
 void remove_staged_outputs();
 
 // Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and those it starts, and starts a thread that waits
-// for them, cleans up and ends the process with status 128 + signal. Call it once, first thing in main().
+// for them, cleans up and ends the process with status 128 + signal. SIGPIPE does the same, as soon as somebody writes
+// to a pipe that nobody reads any more. Call it once, first thing in main().
 void remove_staged_outputs_on_signals();
 
 // The function that is called before such a signal ends the process (null: none): what else must be put back,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "bundle/check_info.h"
@@ -372,8 +373,9 @@ std::string BundleInfo::json() const {
 
 BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {
   const std::filesystem::path path = bundle / kBundleFile;
+  std::shared_ptr<const MappedFile> file;
   try {
-    const auto file = MappedFile::open(path);
+    file = MappedFile::open(path);
     BundleInfo info = parse(Json::parse(file->text()), bundle);
     try {
       check_info(info);
@@ -386,10 +388,7 @@ BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {
     if (e.where().empty()) e.at(path.string());
     throw;
   } catch (const nlohmann::json::exception& e) {
-    const std::string_view problem = e.what();  // behind a number of the library's own: "[json.exception.…] "
-    throw Error("is not a bundle's description")
-        .at(path.string())
-        .found(std::string(problem.substr(problem.find("] ") + 2)));
+    throw Error("is not a bundle's description").at(path.string()).found(json_problem(e, file->text()));
   }
 }
 

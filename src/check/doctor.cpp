@@ -11,6 +11,7 @@
 #endif
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "check/check.h"
 
 namespace anemone {
@@ -292,8 +293,7 @@ std::vector<Health> examine(const DoctorOptions& options) {
   uint64_t bytes = 0;
   if (options.bundle) {
     std::error_code error;
-    if (!fs::exists(*options.bundle, error))
-      throw errorf("there is nothing of that name").at(options.bundle->string());
+    if (!fs::exists(*options.bundle, error)) throw missing_path(options.bundle->string());
     bool whole = true;
     if (is_bundle(*options.bundle)) {
       bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), out);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/paths.h"
 
 namespace anemone {
 
@@ -11,7 +12,7 @@ namespace fs = std::filesystem;
 
 const FileFormat& choose_format(const fs::path& path, std::span<const FileFormat* const> formats) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) throw Error("does not exist").at(path.string());
+  if (!fs::exists(path, ignored)) throw missing_path(path.string());
   Claim strongest = Claim::none;
   std::vector<const FileFormat*> claimants;
   for (const FileFormat* format : formats) {

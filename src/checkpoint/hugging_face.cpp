@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "checkpoint/file_format.h"
 #include "checkpoint/json_file.h"
 
@@ -117,7 +118,7 @@ TokenizerSource HuggingFaceReader::tokenizer() const {
 std::shared_ptr<const CheckpointReader> open_config_only(const fs::path& path) {
   std::error_code ignored;
   const fs::path file = fs::is_directory(path, ignored) ? path / "config.json" : path;
-  if (!fs::exists(file, ignored)) throw Error("does not exist").at(file.string());
+  if (!fs::exists(file, ignored)) throw missing_path(file.string());
   const fs::path folder = folder_of(path);
   Json config = read_json_file(file);
   CheckpointFacts facts = with_config(

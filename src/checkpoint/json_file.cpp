@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "base/mapped_file.h"
 
 namespace anemone {
@@ -36,7 +37,7 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& name
   } catch (const Json::parse_error& e) {
     throw errorf("is not valid JSON near byte {}", e.byte).at(name).hint("was the download cut short?");
   } catch (const Json::exception& e) {
-    throw errorf("cannot be read as JSON: {}", e.what()).at(name);
+    throw errorf("cannot be read as JSON").at(name).found(json_problem(e, text));
   }
 }
 

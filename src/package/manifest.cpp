@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 
 namespace anemone {
 namespace {
@@ -51,7 +52,7 @@ Manifest parse_manifest(std::string_view text) {
   } catch (const json::parse_error& e) {
     throw errorf("is not valid JSON near byte {}", e.byte).hint("was the file cut short?");
   } catch (const json::exception& e) {
-    throw errorf("cannot be read as JSON: {}", e.what());
+    throw errorf("cannot be read as JSON").found(json_problem(e, text));
   }
   if (!root.is_object()) throw Error("is not a manifest").found(root.type_name()).expected("a JSON object");
   check_version(text_member(root, "fileFormatVersion"));

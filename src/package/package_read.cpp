@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "package/blob.h"
 #include "package/manifest.h"
 #include "package/mil_codec.h"
@@ -282,7 +283,7 @@ Package read_model(std::string_view model, const std::string& name, const BlobOp
 Package read_package(const fs::path& path, const ReadOptions& options) {
   try {
     if (path.empty()) throw Error("the package has no name").expected(kReadable);
-    if (!fs::exists(path)) throw Error("is not there").at(path.string());
+    if (!fs::exists(path)) throw missing_path(path.string());
     if (!fs::is_directory(path)) {
       if (path.extension() == ".mil") return read_mil(path, options);
       try {

@@ -93,7 +93,7 @@ TEST_CASE("the strongest claim decides the format; none or two are errors that l
                        doctest::Contains("is not a checkpoint that can be read; found a file of another "
                                          "format, expected other: nothing"),
                        Error);
-  CHECK_THROWS_WITH_AS(choose_format(folder / "none", List{&kFirst}), doctest::Contains("does not exist"),
+  CHECK_THROWS_WITH_AS(choose_format(folder / "none", List{&kFirst}), doctest::Contains("there is no such file or folder"),
                        Error);
 }
 
@@ -261,7 +261,7 @@ TEST_CASE("a configuration alone has the keys of a Hugging Face model and nothin
   CHECK_THROWS_WITH_AS(Checkpoint::from_config(Json::array(), "A 1B"),
                        doctest::Contains("A 1B: is not a JSON object"), Error);
   CHECK_THROWS_WITH_AS(Checkpoint::open_config(folder.path()),
-                       doctest::Contains("config.json: does not exist"), Error);
+                       doctest::Contains("config.json: there is no such file or folder"), Error);
 }
 
 TEST_CASE("a tokenizer is the files of a folder, or made from the values of a GGUF file") {

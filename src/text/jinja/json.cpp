@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/from_json.h"
 #include "text/jinja/number.h"
@@ -184,7 +185,7 @@ Value parse_json(std::string_view text) {
   try {
     return from_json(nlohmann::ordered_json::parse(text));
   } catch (const nlohmann::json::exception& e) {
-    throw errorf("the text is not JSON: {}", e.what());
+    throw errorf("the text is not JSON").found(json_problem(e, text));
   }
 }
 

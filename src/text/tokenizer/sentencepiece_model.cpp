@@ -126,8 +126,10 @@ TokenizerSpec spec_of(const Proto& proto) {
 TokenizerSpec read_sentencepiece_model(const MappedFile& file) {
   try {
     return spec_of(read_proto(file.text()));
-  } catch (const protozero::exception& e) {
-    throw errorf("no valid SentencePiece model: {}", e.what()).at(file.path());
+  } catch (const protozero::exception&) {
+    throw errorf("is no SentencePiece model, or a damaged one")
+        .at(file.path())
+        .hint("was the download cut short?");
   } catch (Error& e) {
     e.within(file.path());
     throw;

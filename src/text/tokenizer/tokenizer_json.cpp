@@ -155,7 +155,9 @@ void in_part(const char* name, F&& read) {
     e.within(name);
     throw;
   } catch (const simdjson::simdjson_error& e) {
-    throw errorf("unexpected JSON: {}", e.what()).at(name);
+    throw errorf("{}", e.error() == simdjson::NO_SUCH_FIELD ? "a key is missing"
+                                                            : "a value is of another kind than is needed")
+        .at(name);
   }
 }
 
@@ -218,15 +220,17 @@ void read_generation(Value config, TokenizerSpec& spec) {
   for (Value id : simdjson::dom::array(eos)) add(id);
 }
 
+Error not_json(const std::string& path) {
+  return Error("is not valid JSON").at(path).hint("was the download cut short?");
+}
+
 template <class F>
 void with_json(const std::filesystem::path& path, F&& use) {
   if (!std::filesystem::is_regular_file(path)) return;
   const auto file = MappedFile::open(path);
   simdjson::dom::parser parser;
   Value root;
-  if (const auto error = parser.parse(file->text().data(), file->size(), true).get(root)) {
-    throw errorf("no valid JSON: {}", simdjson::error_message(error)).at(path.string());
-  }
+  if (parser.parse(file->text().data(), file->size(), true).get(root)) throw not_json(path.string());
   in_part(path.string().c_str(), [&] { use(root); });
 }
 
@@ -235,9 +239,7 @@ void with_json(const std::filesystem::path& path, F&& use) {
 TokenizerSpec read_tokenizer_json(const MappedFile& file) {
   simdjson::dom::parser parser;
   Value root;
-  if (const auto error = parser.parse(file.text().data(), file.size(), true).get(root)) {
-    throw errorf("no valid JSON: {}", simdjson::error_message(error)).at(file.path());
-  }
+  if (parser.parse(file.text().data(), file.size(), true).get(root)) throw not_json(file.path());
   TokenizerSpec spec;
   in_part(file.path().c_str(), [&] { spec = read(root); });
   return spec;
