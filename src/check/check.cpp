@@ -25,11 +25,13 @@ std::string system_text(int os) {
   return os >= 26 ? fmt::format("iOS and macOS {}", os) : fmt::format("iOS {} / macOS {}", os, os - 3);
 }
 
+// iOS's numbers of the systems that run ML Programs, one for each opset.
+constexpr int kSystems[] = {15, 16, 17, 18, 26};
+
 int needed_system(const std::vector<PackageReport>& packages) {
   int os = 15;
   for (const PackageReport& p : packages)
     for (const auto& f : p.program->functions) {
-      constexpr int kSystems[] = {15, 16, 17, 18, 26};
       os = std::max(os, kSystems[static_cast<size_t>(f->opset)]);
     }
   return os;
@@ -215,10 +217,10 @@ void run(CheckReport& report, const BundleInfo* info, const CheckOptions& option
   report.target = find_target(wanted);
   const int version = options.os ? options.os : report.target.os;
   report.os = version ? system_number(report.target, version) : std::max(18, needed_system(report.packages));
-  if (report.os < 12 || report.os > 99)
-    throw errorf("there is no such system")
-        .found(fmt::format("--os {}", version))
-        .expected("a major version, such as 18");
+  if (std::find(std::begin(kSystems), std::end(kSystems), report.os) == std::end(kSystems))
+    throw errorf("there is no such system, or none that runs ML Programs")
+        .found(fmt::format("version {}", version))
+        .expected("iOS 15, 16, 17, 18 or 26; macOS 12, 13, 14, 15 or 26");
   const Chip& chip = *report.target.chip;
   report.target_text = fmt::format(
       "{}{} ({}), {}",

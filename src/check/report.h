@@ -17,6 +17,8 @@ struct TextOptions {
 };
 
 std::string report_text(const CheckReport& report, const TextOptions& options = {});
+// Its last line: "clean: 10 hints".
+std::string verdict_text(const CheckReport& report, bool strict);
 std::string report_json(const CheckReport& report, bool strict);
 std::string report_html(const CheckReport& report, bool strict);
 

@@ -232,7 +232,12 @@ std::string report_text(const CheckReport& r, const TextOptions& options) {
                          fmt::format("{}: {}, for {}", r.path.string(),
                                      plural(static_cast<int>(r.packages.size()), "package"), r.target_text),
                          options.width);
-  out += "Core ML's placement, predicted; milliseconds are its own estimates, not times\n\n" + summary(r);
+  out += wrap("",
+              "Core ML's placement, predicted. The milliseconds are the estimates by which Core ML chooses; "
+              "they are "
+              "not times. anemone plan predicts times.",
+              options.width) +
+         "\n" + summary(r);
   for (const PackageReport& p : r.packages)
     for (const FunctionReport& f : p.functions) out += function_text(p, f, options.verbose);
   out += unknown_note(r, options.width);
@@ -242,13 +247,17 @@ std::string report_text(const CheckReport& r, const TextOptions& options) {
     out += fmt::format("\n{}s\n", level_name(level));
     for (const Group& g : groups) out += finding_text(g, r, options);
   }
+  return out + "\n" + verdict_text(r, options.strict);
+}
+
+std::string verdict_text(const CheckReport& r, bool strict) {
   const int errors = r.count(Level::error), warnings = r.count(Level::warning), hints = r.count(Level::hint);
-  return out + fmt::format("\n{}: {}{}\n",
-                           r.failed(options.strict) ? "failed"
-                           : warnings > 0           ? "passed"
-                                                    : "clean",
-                           counts_text(errors, warnings, hints),
-                           r.unknown().empty() ? "" : "; some operations are unknown (not probed)");
+  return fmt::format("{}: {}{}\n",
+                     r.failed(strict) ? "failed"
+                     : warnings > 0   ? "passed"
+                                      : "clean",
+                     counts_text(errors, warnings, hints),
+                     r.unknown().empty() ? "" : "; some operations are unknown (not probed)");
 }
 
 }  // namespace anemone
