@@ -4,7 +4,7 @@
 #     . tools/setup.sh; need_packages build arm64  also a cross compiler and qemu; need_sysroot: its libraries
 # Nothing is installed, and no network is touched, when everything is there.
 
-apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libcli11-dev libprotozero-dev \
+apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libprotozero-dev \
 nlohmann-json3-dev libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev doctest-dev"
 apt_check="xz-utils"
 apt_sanitize="clang"

@@ -22,7 +22,7 @@ std::string choices_text(const std::vector<std::string>& names) {
 
 void BackendFlags::declare(Options& o, const std::string& note) {
   const std::vector<std::string> names = arithmetic_names();
-  o.text("--arith", "MODE", arith, choices_text(names) + note, names);
+  o.text("--arith", "MODE", arith, choices_text(names) + note).one_of(names);
 }
 
 void BackendFlags::declare_all(Options& o) {
@@ -31,7 +31,7 @@ void BackendFlags::declare_all(Options& o) {
   std::string help;
   for (const std::string& name : names) help += (help.empty() ? "" : ", ") + name;
   names.emplace_back(kAll);
-  o.text("--arith", "MODE", arith, help + " or both (default)", names);
+  o.text("--arith", "MODE", arith, help + " or both (default)").one_of(names);
 }
 
 Arithmetic BackendFlags::arithmetic() const { return arithmetics().front(); }
@@ -56,9 +56,9 @@ void BackendFlags::expect_bundle(const std::string& source) const {
 }
 
 void print_fault(const std::optional<NumericFault>& fault, const Common& common) {
-  if (fault && !common.quiet)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
-               fault->op);
+  if (fault)
+    note(common,
+         fmt::format("{} in fp16 arithmetic, first in op '{}'", fault->nan ? "NaN" : "overflow", fault->op));
 }
 
 }  // namespace anemone::cli

@@ -8,12 +8,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "base/json_text.h"
+#include "base/paths.h"
 #include "base/staged.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/generation.h"
+#include "cli/input.h"
 #include "cli/line_reader.h"
+#include "cli/output.h"
+#include "cli/source.h"
 #include "runtime/prompt.h"
 
 namespace anemone::cli {
@@ -26,7 +31,7 @@ struct Args {
   GenerationFlags flags;
 };
 
-constexpr std::string_view kHelp =
+constexpr std::string_view kChatHelp =
     "/help           this list\n"
     "/reset          forget the conversation\n"
     "/undo           take back the last question and its answer\n"
@@ -36,7 +41,8 @@ constexpr std::string_view kHelp =
     "/load FILE      go on with a conversation that was saved\n"
     "/stats          the figures of the last answer\n"
     "/quit           leave (so does Ctrl-D)\n"
-    "A line that ends with \\ goes on in the next. Ctrl-C stops an answer.\n";
+    "A line that ends with \\ goes on in the next, and what is pasted stays together. Ctrl-C stops an "
+    "answer.\n";
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -67,13 +73,14 @@ Json to_json(const std::vector<Message>& messages) {
 
 std::vector<Message> read_messages(const std::string& path) {
   std::vector<Message> out;
+  const std::string text = read_text(path);
   try {
-    for (const Json& m : Json::parse(read_text(path)))
+    for (const Json& m : Json::parse(text))
       out.push_back({m.at("role").get<std::string>(), m.at("content").get<std::string>()});
   } catch (const Json::exception& e) {
     throw Error("is not a conversation")
         .at(path)
-        .found(e.what())
+        .found(json_problem(e, text))
         .expected("a JSON list of {\"role\", \"content\"}");
   }
   return out;
@@ -87,9 +94,11 @@ class Chat {
         model_(open_model(args.bundle, args.flags, common)),
         format_(model_.tokenizer, model_.chat_template),
         generator_(model_.tokenizer, options()),
-        session_(model_.bundle) {
+        session_(model_.bundle),
+        seed_(generator_.options().sampling.seed) {
     if (!args.load.empty()) messages_ = read_messages(args.load);
     if (!args.system.empty()) set_system(args.system);
+    args.flags.note_idle(common);
   }
 
   int run() {
@@ -99,8 +108,8 @@ class Chat {
       fmt::print(stderr, "{}, context {}. /help shows what there is.\n",
                  model_.bundle->info().name.empty() ? args_.bundle : model_.bundle->info().name,
                  session_.capacity());
-    if (!format_.has_turns() && !common_.quiet)
-      fmt::print(stderr, "note: the model has no chat template: what you type is continued as one text\n");
+    if (!format_.has_turns())
+      note(common_, "the model has no chat template: what you type is continued as one text");
     while (std::optional<std::string> line = next_line(interrupts)) {
       try {
         if (line->starts_with('/')) {
@@ -108,12 +117,13 @@ class Chat {
         } else if (line->find_first_not_of(" \t") != std::string::npos) {
           answer(*line);
         }
+      } catch (const OutputError&) {
+        throw;
       } catch (const Error& e) {  // a wrong line does not end the conversation
         std::fflush(stdout);
-        fmt::print(stderr, "error: {}\n", e.what());
+        fmt::print(stderr, "{} {}\n", common_.err(Ink::bad, "error:"), e.what());
       }
     }
-    if (reader_.terminal()) fmt::print("\n");
     return 0;
   }
 
@@ -122,11 +132,7 @@ class Chat {
     GenerateOptions o = args_.flags.options();
     o.keep_going = [] { return interrupted == 0; };
     o.on_prefill = prefill_progress(common_);
-    if (!common_.json)
-      o.on_text = [](std::string_view piece) {
-        fmt::print("{}", piece);
-        std::fflush(stdout);
-      };
+    if (!common_.json) o.on_text = show_text;
     return o;
   }
 
@@ -137,8 +143,7 @@ class Chat {
       const std::optional<std::string> line = reader_.read(whole.empty() ? "> " : "… ");
       interrupts.arm();
       if (reader_.interrupted()) {
-        fmt::print("\n");
-        if (!common_.quiet) fmt::print(stderr, "(/quit or Ctrl-D leaves)\n");
+        if (!common_.quiet) fmt::print(stderr, "{}\n", common_.err(Ink::faint, "(/quit or Ctrl-D leaves)"));
         whole.clear();
         continue;
       }
@@ -163,7 +168,7 @@ class Chat {
                      session_.capacity())
             .hint("/undo or /reset, or chat with --slide");
       messages_.erase(first, first + 2);
-      if (!common_.quiet) fmt::print(stderr, "note: the context is full; the oldest question is forgotten\n");
+      note(common_, "the context is full; the oldest question is forgotten");
     }
   }
 
@@ -172,28 +177,34 @@ class Chat {
     messages_.push_back({"user", question});
     Generation g;
     try {
-      g = generator_.run(session_, prompt());
+      g = generator_.run(session_, prompt(), seed_++);  // after /undo the same question is answered anew
     } catch (const Error&) {
       messages_ = before;
       throw;
     }
     messages_.push_back({"assistant", g.text});
-    if (common_.json) {
-      fmt::print("{}\n", json_text(figures_json(g, session_)));
-    } else {
-      fmt::print("\n");
+    const bool in_prompt = g.why == StopReason::cancelled && g.ids.empty();
+    if (in_prompt) {  // there is no answer: the question was not asked
+      messages_ = before;
+      clear_progress(common_);
     }
-    std::fflush(stdout);
-    if (!common_.quiet) {
-      if (g.why == StopReason::cancelled) fmt::print(stderr, "[stopped]\n");
-      if (g.why == StopReason::length)
-        fmt::print(stderr, "[cut off after {} tokens: --max-new]\n", g.ids.size());
-      if (g.why == StopReason::context)
-        fmt::print(stderr, "[the context is full: /undo, /reset or --slide]\n");
-      if (args_.flags.stats) fmt::print(stderr, "{}", figures_table(g, session_));
-    }
+    if (common_.json)
+      show_text(json_text(figures_json(g, session_)) + "\n");
+    else if (!in_prompt)
+      show_text("\n");
+    if (!common_.quiet) print_end(g);
     interrupted = 0;
     last_ = std::move(g);
+  }
+
+  void print_end(const Generation& g) const {
+    std::string why;
+    if (g.why == StopReason::cancelled) why = "stopped";
+    if (g.why == StopReason::length)
+      why = fmt::format("cut off after {}: --max-new", counted(static_cast<int64_t>(g.ids.size()), "token"));
+    if (g.why == StopReason::context) why = "the context is full: /undo, /reset or --slide";
+    if (!why.empty()) fmt::print(stderr, "{}\n", common_.err(Ink::faint, "[" + why + "]"));
+    if (args_.flags.stats) fmt::print(stderr, "{}", figures_table(g, session_));
   }
 
   void set_system(const std::string& text) {
@@ -212,10 +223,14 @@ class Chat {
 
   void save(const std::string& file) {
     if (file.empty()) throw errorf("/save takes the name of a file");
-    std::ofstream out(file, std::ios::binary);
+    expect_apart(args_.bundle, file);
+    StagedOutput staged(file, true);
+    std::ofstream out(staged.path(), std::ios::binary);
     out << json_text(to_json(messages_), 1) << "\n";
-    if (!out.flush()) throw errorf("cannot be written").at(file);
-    say(fmt::format("saved {} messages", messages_.size()));
+    out.close();
+    if (!out) throw errorf("cannot be written").at(file);
+    staged.commit();
+    say("saved " + counted(static_cast<int64_t>(messages_.size()), "message"));
   }
 
   void say(const std::string& text) const {
@@ -230,7 +245,7 @@ class Chat {
     const std::string rest = line.substr(start, line.find_last_not_of(" \t") + 1 - start);
     if (verb == "/quit" || verb == "/exit") return false;
     if (verb == "/help") {
-      fmt::print("{}", kHelp);
+      fmt::print("{}", kChatHelp);
     } else if (verb == "/reset") {
       std::erase_if(messages_, [](const Message& m) { return m.role != "system"; });
       say("forgotten");
@@ -244,14 +259,14 @@ class Chat {
       save(rest);
     } else if (verb == "/load") {
       messages_ = read_messages(rest);
-      say(fmt::format("loaded {} messages", messages_.size()));
+      say("loaded " + counted(static_cast<int64_t>(messages_.size()), "message"));
     } else if (verb == "/stats") {
       if (!last_) throw errorf("there is no answer yet");
       fmt::print("{}", figures_table(*last_, session_));
     } else {
       throw errorf("there is no command '{}'", verb).hint("/help shows what there is");
     }
-    std::fflush(stdout);
+    flush_output();
     return true;
   }
 
@@ -261,6 +276,7 @@ class Chat {
   PromptFormat format_;
   Generator generator_;
   Session session_;
+  uint64_t seed_;  // of the next answer
   LineReader reader_;
   std::vector<Message> messages_;
   std::optional<Generation> last_;
@@ -276,9 +292,10 @@ extern const Command kChat{
     "chat", "Talk with a bundle", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       args->flags.max_new = 512;
-      o.positional("BUNDLE", args->bundle, "what convert wrote");
-      o.text("--system", "TEXT", args->system, "what the model is told before the conversation");
-      o.text("--load", "FILE", args->load, "go on with a conversation that /save wrote");
+      o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
+      o.text("--system", "TEXT", args->system, "what the model is told before the conversation")
+          .also("-sys,--system-prompt");
+      o.text("--load", "FILE", args->load, "go on with a conversation that /save wrote").reads();
       args->flags.declare(o);
       return [args](const Common& common) { return Chat(*args, common).run(); };
     }};

@@ -1,6 +1,7 @@
 // `anemone check`: will it stay on the Neural Engine?
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/error.h"
@@ -8,13 +9,15 @@
 #include "check/check.h"
 #include "check/report.h"
 #include "cli/command.h"
+#include "cli/input.h"
+#include "cli/source.h"
 
 namespace anemone::cli {
 namespace {
 
 struct Args {
   std::string path, target, html, golden, explain, explain_op;
-  int64_t os = 0;
+  int64_t os = kNotSaid;
   bool strict = false;
 };
 
@@ -58,12 +61,12 @@ int run_check(const Args& args, const Common& common) {
   if (args.path.empty())
     throw errorf("nothing to check")
         .hint("anemone check BUNDLE, or --explain RULE; 'anemone check --help' shows more");
-  if (args.os < 0 || args.os > 99)
-    throw errorf("--os takes a major version, such as 18").found(fmt::format("{}", args.os));
   NamedArrays golden;
-  CheckOptions options{.target = args.target, .os = static_cast<int>(args.os)};
+  // A number that is no system is refused by the check; 0 would mean that none was given.
+  const int64_t os = args.os == kNotSaid ? 0 : args.os == 0 ? -1 : std::clamp<int64_t>(args.os, -1, 1000);
+  CheckOptions options{.target = args.target, .os = static_cast<int>(os)};
   if (!args.golden.empty()) {
-    golden = read_npz(args.golden);
+    golden = parse_npz(open_input(args.golden)->bytes(), args.golden);
     options.golden = &golden;
   }
   const CheckReport report = check(args.path, options);
@@ -78,8 +81,10 @@ int run_check(const Args& args, const Common& common) {
   }
   if (common.json)
     fmt::print("{}", report_json(report, args.strict));
-  else if (!common.quiet)
-    fmt::print("{}", report_text(report, {.verbose = common.verbose, .strict = args.strict}));
+  else
+    fmt::print("{}", common.out.painted(common.quiet ? verdict_text(report, args.strict)
+                                                     : report_text(report, {.verbose = common.verbose,
+                                                                            .strict = args.strict})));
   return report.failed(args.strict) ? 1 : 0;
 }
 
@@ -93,13 +98,15 @@ extern const Command kCheck{
     "check", "Predict what stays on the Neural Engine, and what does not and why", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE|BUNDLE", args->path, "an .mlpackage, .mlmodelc, .mlmodel or bundle", false);
+      o.positional("PACKAGE|BUNDLE", args->path, "an .mlpackage, .mlmodelc, .mlmodel or bundle", false)
+          .takes(kPackage | kBundle);
       o.text("--target", "CHIP", args->target,
              "m1, m4-max, a17, \"iPhone 15 Pro\", ios18, macos15 … (a bundle's own target, or m4)");
       o.integer("--os", "N", args->os, "version of its system: 18 is iOS 18 and macOS 15");
       o.flag("--strict", args->strict, "warnings fail too");
-      o.text("--html", "FILE", args->html, "write the report as one page, too");
-      o.text("--golden", "NPZ", args->golden, "values of a golden run: rules about numbers look at them");
+      o.text("--html", "FILE", args->html, "write the report as one page, too").writes();
+      o.text("--golden", "NPZ", args->golden, "values of a golden run: rules about numbers look at them")
+          .streams();
       o.text("--explain", "RULE", args->explain, "print a rule with its evidence and sources");
       o.text("--explain-op", "NAME", args->explain_op,
              "why an operation is where it is, and what would move it");

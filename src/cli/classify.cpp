@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/encoding.h"
 #include "cli/format.h"
+#include "cli/source.h"
 
 namespace anemone::cli {
 namespace {
@@ -142,7 +143,8 @@ constexpr std::string_view kExamples =
 extern const Command kClassify{
     "classify", "Classes of texts, or of each of their tokens", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("BUNDLE", args->bundle, "what convert wrote, of a model with a classification head");
+      o.positional("BUNDLE", args->bundle, "what convert wrote, of a model with a classification head")
+          .takes(kBundle);
       args->flags.declare(o);
       return [args](const Common& common) { return run_classify(*args, common); };
     }};

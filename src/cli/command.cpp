@@ -1,186 +1,179 @@
 #include "cli/command.h"
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <iostream>
-#include <new>
+#include <fmt/format.h>
+#include <unistd.h>
 
-#include "anemone/error.h"
-#include "check/wrap.h"
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "cli/help.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "cli/source.h"
 #include "cli/usage.h"
 #include "cli/version.h"
 
 namespace anemone::cli {
-
-using Kind = Options::Item::Kind;
-
-void Options::positional(std::string name, std::string& target, std::string help, bool required) {
-  items_.push_back({Kind::positional, std::move(name), "", std::move(help), &target, required, {}});
-}
-void Options::positionals(std::string name, std::vector<std::string>& target, std::string help,
-                          bool required) {
-  items_.push_back({Kind::texts, std::move(name), "", std::move(help), &target, required, {}});
-}
-void Options::flag(std::string name, bool& target, std::string help) {
-  items_.push_back({Kind::flag, std::move(name), "", std::move(help), &target, false, {}});
-}
-void Options::text(std::string name, std::string value, std::string& target, std::string help,
-                   std::vector<std::string> choices) {
-  items_.push_back(
-      {Kind::text, std::move(name), std::move(value), std::move(help), &target, false, std::move(choices)});
-}
-void Options::required_text(std::string name, std::string value, std::string& target, std::string help) {
-  items_.push_back({Kind::text, std::move(name), std::move(value), std::move(help), &target, true, {}});
-}
-void Options::integer(std::string name, std::string value, int64_t& target, std::string help) {
-  items_.push_back({Kind::integer, std::move(name), std::move(value), std::move(help), &target, false, {}});
-}
-void Options::real(std::string name, std::string value, double& target, std::string help) {
-  items_.push_back({Kind::real, std::move(name), std::move(value), std::move(help), &target, false, {}});
-}
-void Options::texts(std::string name, std::string value, std::vector<std::string>& target, std::string help) {
-  items_.push_back({Kind::texts, std::move(name), std::move(value), std::move(help), &target, false, {}});
-}
-
 namespace {
 
-constexpr size_t kHelpColumns = 100;
+using Item = Options::Item;
 
-void add(CLI::App& app, const Options::Item& item) {
-  CLI::Option* option = nullptr;
-  switch (item.kind) {
-    case Kind::positional:
-    case Kind::text:
-      option = app.add_option(item.name, *static_cast<std::string*>(item.target), item.help);
-      break;
-    case Kind::flag: option = app.add_flag(item.name, *static_cast<bool*>(item.target), item.help); break;
-    case Kind::integer:
-      option = app.add_option(item.name, *static_cast<int64_t*>(item.target), item.help);
-      option->check(CLI::Validator(
-          [](const std::string& text) {
-            errno = 0;
-            std::strtoll(text.c_str(), nullptr, 0);
-            return errno == ERANGE ? "the number is too large: " + text : std::string();
-          },
-          ""));
-      break;
-    case Kind::real: option = app.add_option(item.name, *static_cast<double*>(item.target), item.help); break;
-    case Kind::texts: {
-      auto* target = static_cast<std::vector<std::string>*>(item.target);
-      option = app.add_option(item.name, *target, item.help);
-      // A flag takes one value each time it is given, so that what follows it is not swallowed.
-      if (item.name.starts_with("-")) option->allow_extra_args(false)->expected(1)->take_all();
-      break;
-    }
-  }
-  if (item.kind == Kind::positional || !item.name.starts_with("-")) option->type_name("");
-  // What the help shows: the value's name, without the choices or the range that CLI11 would add.
-  if (!item.value.empty())
-    option->type_name(item.value)->option_text(item.value + (item.required ? " REQUIRED" : ""));
-  if (item.required) option->required();
-  if (!item.choices.empty()) option->check(CLI::IsMember(item.choices));
+int fail(const std::string& line, const Inks& inks, size_t advice = 0) {
+  std::fflush(stdout);
+  const std::string said = line.substr(0, line.size() - advice);
+  fmt::print(stderr, "{} {}{}\n", inks(Ink::bad, "error:"), said,
+             inks(Ink::advice, line.substr(said.size())));
+  return 2;
 }
 
-// --help without CLI11's decorations: what it does, how it is called, what it takes, examples; in lines of at most
-// 100 columns, counted as characters and not as bytes.
-class Help : public CLI::Formatter {
- public:
-  std::string make_option(const CLI::Option* option, bool positional) const override {
-    std::string value = make_option_opts(option);
-    if (positional) value.erase(std::min(value.find(" :{"), value.size()));  // choices stand in the text
-    return entry("  " + make_option_name(option, positional) + value, make_option_desc(option));
-  }
-  std::string make_subcommand(const CLI::App* verb) const override {
-    return entry("  " + verb->get_display_name(true), verb->get_description());
-  }
-  std::string make_footer(const CLI::App* app) const override {
-    const std::string footer = app->get_footer();
-    return footer.empty() ? "" : "Examples:\n" + footer + "\n";
-  }
+// The advice stands at the end of an error's line, and is coloured as such.
+int fail(const Error& e, const Common& common) {
+  fail(e.what(), common.err, e.hint().size());
+  if (common.verbose)
+    fmt::print(stderr, "  what: {}\n  where: {}\n  found: {}\n  expected: {}\n  hint: {}\n", e.message(),
+               e.where(), e.found(), e.expected(), e.hint());
+  return 2;
+}
 
- private:
-  std::string entry(std::string label, const std::string& text) const {
-    const size_t taken = columns(label), column = get_column_width();
-    if (taken + 2 > column) return label + "\n" + wrap(std::string(column, ' '), text, kHelpColumns);
-    label.append(column - taken, ' ');
-    return wrap(label, text, kHelpColumns);
-  }
-};
+void check_input(std::string_view verb, const Item& item, const std::string& path, bool& stdin_used) {
+  if (path != "-") return item.sources ? expect_source(verb, path, item.sources) : expect_path(path);
+  if (!item.stream) throw errorf("{} takes a file: it cannot be read from standard input", item.main_name());
+  if (std::exchange(stdin_used, true))
+    throw errorf("standard input can be read once, and two files are to come from it").found("- twice");
+}
 
-void add_common(CLI::App& app, Common& common) {
-  app.add_flag("--json", common.json, "answer in JSON, for programs");
-  app.add_flag("--quiet", common.quiet, "no notes and no progress");
-  app.add_flag("--verbose", common.verbose, "more detail");
-  app.add_option("--threads", common.threads, "threads to use; one per core by default")
-      ->type_name("N")
-      ->option_text("N")
-      ->check(CLI::Range(1, 1024));
+void check_output_place(const Item& item, const std::string& path) {
+  if (path == "-")
+    throw errorf("{} takes the name of a file: standard output is for the answer", item.main_name());
+  std::error_code ignored;
+  const std::filesystem::path folder =
+      std::filesystem::absolute(path, ignored).lexically_normal().parent_path();
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw Error("cannot be written: its folder is not there").at(path);
+}
+
+// Before anything is read or written: inputs are there and of a kind that the verb takes, and no output would change
+// one of them.
+void check_paths(std::string_view verb, const Options& options) {
+  std::vector<std::string> inputs, outputs;
+  bool stdin_used = false;
+  for (const Item& item : options.items())
+    for (const std::string& path :
+         item.path == Item::Path::input ? item.values() : std::vector<std::string>{}) {
+      check_input(verb, item, path, stdin_used);
+      if (path != "-") inputs.push_back(path);
+    }
+  for (const Item& item : options.items())
+    for (const std::string& path :
+         item.path == Item::Path::output ? item.values() : std::vector<std::string>{}) {
+      check_output_place(item, path);
+      for (const std::string& input : inputs) expect_apart(input, path);
+      for (const std::string& other : outputs)
+        if (std::filesystem::weakly_canonical(path) == std::filesystem::weakly_canonical(other))
+          throw errorf("two outputs have the same name").at(path).hint("give each its own");
+      outputs.push_back(path);
+    }
+}
+
+int run_verb(const Command& command, std::span<const std::string> arguments) {
+  Common common;
+  common.out = choose_inks("auto", STDOUT_FILENO);
+  common.err = choose_inks("auto", STDERR_FILENO);
+  try {
+    if (asks_for_help(arguments)) {
+      fmt::print("{}", help_text(command, common.out));
+      return 0;
+    }
+    Options options;
+    CommonFlags flags;
+    const Action action = command.declare(options);
+    flags.declare(options);
+    parse_arguments(command.name, options, arguments);
+    common = flags.chosen();
+    check_paths(command.name, options);
+    return action(common);
+  } catch (const Error& e) {
+    return fail(e, common);
+  } catch (const std::bad_alloc&) {
+    return fail("not enough memory", common.err);
+  } catch (const std::system_error& e) {
+    if (output_failed()) throw;  // fmt could not print
+    return fail(e.what(), common.err);
+  } catch (const std::exception& e) {
+    return fail(e.what(), common.err);
+  }
+}
+
+int run_line(const std::vector<std::string>& arguments) {
+  const Inks err = choose_inks("auto", STDERR_FILENO);
+  const std::string first = arguments.empty() ? "" : arguments.front();
+  if (first == "--version") {
+    fmt::print("anemone {}\n", kVersion);
+    return 0;
+  }
+  if (first == "-h" || first == "--help") {
+    fmt::print("{}", help_text(choose_inks("auto", STDOUT_FILENO)));
+    return 0;
+  }
+  if (const Command* command = find_command(first))
+    return run_verb(*command, std::span(arguments).subspan(1));
+  if (arguments.empty()) return fail(errorf("a verb is missing").hint(help_hint("")), {.err = err});
+  return fail(first.starts_with('-')
+                  ? errorf("there is no flag '{}' before a verb", first).hint(help_hint(""))
+                  : unknown_verb(first),
+              {.err = err});
 }
 
 }  // namespace
 
+void CommonFlags::declare(Options& o) {
+  o.group("Common");
+  o.flag("--json", common.json, "answer in JSON, for programs");
+  o.flag("--quiet", common.quiet, "no notes and no progress; of a report the verdict alone");
+  o.flag("--verbose", common.verbose, "more detail");
+  o.integer("--threads", "N", threads, "threads to use; one per core by default").also("-t");
+  o.text("--color", "WHEN", color, "auto (on terminals, unless NO_COLOR is set; default), always or never")
+      .one_of({"auto", "always", "never"})
+      .also("--colour");
+}
+
+Common CommonFlags::chosen() const {
+  Common out = common;
+  // More threads than that only wait for each other, for minutes.
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency()),
+                most = std::max<int64_t>(16, 4 * cores);
+  if (threads != kNotSaid && (threads < 1 || threads > most))
+    throw errorf("--threads takes 1 to {} on this machine of {} core{}", most, cores, cores == 1 ? "" : "s")
+        .found(fmt::format("{}", threads))
+        .hint("leave it out for one per core");
+  out.threads = threads == kNotSaid ? 0 : static_cast<int>(threads);
+  out.out = choose_inks(color, STDOUT_FILENO);
+  out.err = choose_inks(color, STDERR_FILENO);
+  return out;
+}
+
 int run(int argc, const char* const* argv) {
-  Common common;
-  CLI::App app("anemone: language models on the Apple Neural Engine, without a Mac and without Python.",
-               "anemone");
-  app.formatter(std::make_shared<Help>());
-  app.get_formatter()->column_width(34);
-  app.set_version_flag("--version", std::string("anemone ") + kVersion, "print the version");
-  app.set_help_flag("-h,--help", "print this help; every verb has its own");
-  app.require_subcommand(1);
-  app.footer(
-      "  anemone convert SmolLM2-135M-Instruct.Q8_0.gguf -o smollm2\n"
-      "  anemone run smollm2 \"What is a tide pool?\"");
-  std::vector<std::unique_ptr<Options>> held;
-  std::vector<std::pair<CLI::App*, Action>> actions;
-  for (const Command* command : commands()) {
-    CLI::App* sub = app.add_subcommand(std::string(command->name), std::string(command->summary));
-    sub->footer(std::string(command->examples));
-    held.push_back(std::make_unique<Options>());
-    actions.push_back({sub, command->declare(*held.back())});
-    for (const Options::Item& item : held.back()->items()) add(*sub, item);
-    add_common(*sub, common);
-  }
-  // CLI11 would say that a subcommand is missing.
-  const auto is_first = [&](const Command* command) { return command->name == argv[1]; };
-  if (argc > 1 && argv[1][0] != '-' && std::none_of(commands().begin(), commands().end(), is_first)) {
-    std::vector<std::string> names;
-    for (const Command* command : commands()) names.emplace_back(command->name);
-    const std::string meant = nearest_name(argv[1], names);
-    std::fprintf(
-        stderr, "error: there is no verb '%s'; %s\n", argv[1],
-        meant.empty() ? "'anemone --help' shows what there is" : ("did you mean '" + meant + "'?").c_str());
-    return 2;
-  }
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);
-    std::fprintf(stderr, "error: %s\n", usage_error(app, e).c_str());
-    return 2;
+    const int status = run_line(arguments);
+    flush_output();
+    return status;
+  } catch (const OutputError& e) {
+    if (e.broken_pipe()) return kBrokenPipeStatus;
+    return fail(e, {.err = choose_inks("auto", STDERR_FILENO)});
+  } catch (const std::system_error& e) {
+    if (e.code().value() == EPIPE) return kBrokenPipeStatus;
+    return fail(OutputError(e.code().value()), {.err = choose_inks("auto", STDERR_FILENO)});
   }
-  try {
-    for (const auto& [sub, action] : actions)
-      if (sub->parsed()) return action(common);
-  } catch (const Error& e) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "error: %s\n", e.what());
-    if (common.verbose)
-      std::fprintf(stderr, "  what: %s\n  where: %s\n  found: %s\n  expected: %s\n  hint: %s\n",
-                   e.message().c_str(), e.where().c_str(), e.found().c_str(), e.expected().c_str(),
-                   e.hint().c_str());
-    return 2;
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "error: not enough memory\n");
-    return 2;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return 2;
-  }
-  return 2;
+}
+
+void note(const Common& common, std::string_view text) {
+  if (!common.quiet) fmt::print(stderr, "{} {}\n", common.err(Ink::doubtful, "note:"), text);
 }
 
 }  // namespace anemone::cli

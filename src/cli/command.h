@@ -2,7 +2,7 @@
 // folder.
 //     const Command kInspect{"inspect", "Show what is inside a package", kExamples, [](Options& o) {
 //       auto args = std::make_shared<Args>();
-//       o.positional("PACKAGE", args->path, "an .mlpackage, .mlmodelc or .mlmodel");
+//       o.positional("PACKAGE", args->path, "an .mlpackage, .mlmodelc or .mlmodel").takes(kPackage);
 //       return [args](const Common& common) { return inspect(*args, common); };
 //     }};
 // A verb returns 0 (done) or 1 (it ran and the answer is no); an Error that leaves it is printed and
@@ -15,6 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/ink.h"
+#include "cli/options.h"
+
 namespace anemone::cli {
 
 // Flags that every verb takes.
@@ -23,37 +26,7 @@ struct Common {
   bool quiet = false;
   bool verbose = false;
   int threads = 0;
-};
-
-// What a verb takes. The targets must outlive parsing.
-class Options {
- public:
-  struct Item {
-    enum class Kind { positional, flag, text, integer, real, texts } kind;
-    std::string name;   // "PACKAGE" or "--function" or "-o,--output"
-    std::string value;  // what stands for the value in --help: "NAME"
-    std::string help;
-    void* target;
-    bool required;
-    std::vector<std::string> choices;
-  };
-
-  void positional(std::string name, std::string& target, std::string help, bool required = true);
-  void positionals(std::string name, std::vector<std::string>& target, std::string help,
-                   bool required = true);
-  void flag(std::string name, bool& target, std::string help);
-  void text(std::string name, std::string value, std::string& target, std::string help,
-            std::vector<std::string> choices = {});
-  void required_text(std::string name, std::string value, std::string& target, std::string help);
-  void integer(std::string name, std::string value, int64_t& target, std::string help);
-  void real(std::string name, std::string value, double& target, std::string help);
-  // May be given several times.
-  void texts(std::string name, std::string value, std::vector<std::string>& target, std::string help);
-
-  const std::vector<Item>& items() const { return items_; }
-
- private:
-  std::vector<Item> items_;
+  Inks out, err;  // of standard output and of the stream for notes and errors
 };
 
 using Action = std::function<int(const Common&)>;
@@ -65,13 +38,32 @@ struct Command {
   std::function<Action(Options&)> declare;
 };
 
-// The verbs, in the order of --help.
-const std::vector<const Command*>& commands();
+// Verbs with one purpose.
+struct CommandGroup {
+  std::string_view heading;
+  std::vector<const Command*> commands;
+};
 
-// Parses the command line, runs the verb, prints what an Error says; the exit code.
+// The verbs, in the order of --help.
+const std::vector<CommandGroup>& command_groups();
+std::vector<const Command*> commands();
+const Command* find_command(std::string_view name);
+
+// The flags of Common, as every verb has them.
+struct CommonFlags {
+  Common common;
+  std::string color = "auto";
+  int64_t threads = kNotSaid;
+
+  void declare(Options& o);
+  // What they say together. Error for a number of threads that this machine cannot use.
+  Common chosen() const;
+};
+
+// Reads the command line, runs the verb, prints what an Error says; the exit code.
 int run(int argc, const char* const* argv);
 
-// A script that completes verbs and flags in bash or zsh.
-std::string completion(std::string_view shell);
+// "note: text" on stderr; nothing with --quiet.
+void note(const Common& common, std::string_view text);
 
 }  // namespace anemone::cli

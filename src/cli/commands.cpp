@@ -3,14 +3,29 @@
 namespace anemone::cli {
 
 extern const Command kPlan, kConvert, kCompress, kCheck, kDoctor, kVerify, kGolden, kPerplexity, kLogits,
-    kRun, kChat, kTranslate, kEmbed, kClassify, kTokenize, kTemplate, kInspect, kPredict, kCompletion;
+    kRun, kChat, kTranslate, kEmbed, kClassify, kTokenize, kTemplate, kInspect, kPredict, kCompletion, kHelp;
 
-const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {
-      &kPlan,       &kConvert,  &kCompress, &kCheck,   &kDoctor,    &kVerify, &kGolden,
-      &kPerplexity, &kLogits,   &kRun,      &kChat,    &kTranslate, &kEmbed,  &kClassify,
-      &kTokenize,   &kTemplate, &kInspect,  &kPredict, &kCompletion};
+const std::vector<CommandGroup>& command_groups() {
+  static const std::vector<CommandGroup> all = {
+      {"Make", {&kPlan, &kConvert, &kCompress}},
+      {"Judge", {&kCheck, &kVerify, &kPerplexity, &kGolden, &kLogits, &kDoctor}},
+      {"Use", {&kRun, &kChat, &kTranslate, &kEmbed, &kClassify}},
+      {"Look inside", {&kInspect, &kPredict, &kTokenize, &kTemplate}},
+      {"About the command", {&kHelp, &kCompletion}}};
   return all;
+}
+
+std::vector<const Command*> commands() {
+  std::vector<const Command*> out;
+  for (const CommandGroup& group : command_groups())
+    out.insert(out.end(), group.commands.begin(), group.commands.end());
+  return out;
+}
+
+const Command* find_command(std::string_view name) {
+  for (const Command* command : commands())
+    if (command->name == name) return command;
+  return nullptr;
 }
 
 }  // namespace anemone::cli

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
+#include "cli/source.h"
 
 namespace anemone::cli {
 namespace {
@@ -20,6 +21,10 @@ int run_compress(const Args& args, const Common& common) {
   if (!args.flags.any())
     throw errorf("there is nothing to do")
         .hint("give one of --palettize, --quantize, --prune, --decompress, --search, --recipe");
+  if (is_bundle(args.input) && std::filesystem::path(args.output).extension() == ".mlpackage")
+    throw errorf("the input is a bundle, and so is what compress makes of it: a folder with packages in it")
+        .at(args.output)
+        .hint("leave out .mlpackage, or name one of the bundle's packages as the input");
   const auto start = std::chrono::steady_clock::now();
   const CompressReport report = args.flags.run(args.input, args.output, args.overwrite, common);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -34,15 +39,15 @@ constexpr std::string_view kExamples =
 
 }  // namespace
 
-extern const Command kCompress{"compress", "Store the weights of a package or bundle in fewer bits",
-                               kExamples, [](Options& o) -> Action {
-                                 auto args = std::make_shared<Args>();
-                                 o.positional("INPUT", args->input, "an .mlpackage, or a bundle");
-                                 o.required_text("-o,--output", "OUTPUT", args->output,
-                                                 "the package or bundle to write");
-                                 args->flags.declare(o);
-                                 o.flag("--overwrite", args->overwrite, "replace the output if it exists");
-                                 return [args](const Common& common) { return run_compress(*args, common); };
-                               }};
+extern const Command kCompress{
+    "compress", "Store the weights of a package or bundle in fewer bits", kExamples,
+    [](Options& o) -> Action {
+      auto args = std::make_shared<Args>();
+      o.positional("INPUT", args->input, "an .mlpackage, or a bundle").takes(kPackage | kBundle);
+      o.text("-o,--output", "OUTPUT", args->output, "the package or bundle to write").writes().must();
+      args->flags.declare(o);
+      o.flag("--overwrite", args->overwrite, "replace the output if it exists");
+      return [args](const Common& common) { return run_compress(*args, common); };
+    }};
 
 }  // namespace anemone::cli

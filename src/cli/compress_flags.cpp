@@ -17,6 +17,7 @@
 #include "cli/backend.h"
 #include "cli/format.h"
 #include "cli/ids.h"
+#include "cli/input.h"
 #include "cli/version.h"
 #include "convert/search.h"
 #include "runtime/bundle.h"
@@ -51,20 +52,19 @@ double share(const std::string& text) {
 
 std::string decibel_text(double db) { return std::isinf(db) ? "exact" : fmt::format("{:.1f}", db); }
 
-// The search is guided by perplexity.
 // The matrices of an encoder that conversion leaves in fp16 (families/encoder.h says why), by their names in packages.
-void note_sensitive(const CompressReport& report, const std::string& output) {
+void note_sensitive(const CompressReport& report, const std::string& output, const Common& common) {
   if (!is_bundle(output) || BundleInfo::read(output).kind == BundleKind::generate) return;
   const auto count = std::count_if(report.rows.begin(), report.rows.end(), [](const auto& row) {
     const bool plain = std::isinf(row.sqnr_db);  // nothing was lost
     return !plain && (row.weight.ends_with("_v_weight") || row.weight.ends_with("_down_weight"));
   });
   if (count)
-    fmt::print(
-        stderr,
-        "note: of an encoder the values and the MLP's way back lose most ({} weights here); --skip "
-        "'*_v_weight' --skip '*_down_weight' leaves them as they are, as convert --precision int8 does\n",
-        count);
+    note(common,
+         fmt::format(
+             "of an encoder the values and the MLP's way back lose most ({} here); --skip '*_v_weight' "
+             "--skip '*_down_weight' leaves them as they are, as convert --precision int8 does",
+             counted(count, "weight")));
 }
 
 void print_rows(const CompressReport& report, bool all_rows) {
@@ -89,24 +89,28 @@ void print_rows(const CompressReport& report, bool all_rows) {
   }
 }
 
-void print_tables(const CompressReport& report, bool all_rows) {
+void print_tables(const CompressReport& report, bool all_rows, const Inks& inks) {
   print_rows(report, all_rows);
-  fmt::print("\n{} weights changed, {} left as they are: {} → {}", report.rows.size(), report.untouched,
+  fmt::print("\n{} changed, {} left as they are: {} → {}",
+             counted(static_cast<int64_t>(report.rows.size()), "weight"), report.untouched,
              size_text(report.bytes_before), size_text(report.bytes_after));
   if (report.signal > 0) fmt::print(", SQNR {} dB", decibel_text(report.sqnr_db()));
   fmt::print("\n");
   if (report.judged > 0) {
     int64_t better = 0;
     for (const auto& row : report.rows) better += row.calibrated;
-    fmt::print("calibrated {} of {} weights", better, report.judged);
+    fmt::print("calibrated {} of {}", better, counted(report.judged, "weight"));
     fmt::print("{}\n", better < report.judged ? "; plain rounding lost less of the others' outputs" : "");
   }
   for (const std::string& kept : report.kept) fmt::print("kept: {}\n", kept);
   for (const auto& w : report.warnings)
-    fmt::print("warning {}: {} ({} weight{})\n", w.rule, w.text, w.weights, w.weights == 1 ? "" : "s");
+    fmt::print("{} {} ({})\n", inks(Ink::doubtful, fmt::format("warning {}:", w.rule)), w.text,
+               counted(w.weights, "weight"));
 }
 
-std::string report_json(const CompressReport& report) {
+}  // namespace
+
+nlohmann::ordered_json report_json(const CompressReport& report) {
   nlohmann::ordered_json out = {{"bytes_before", report.bytes_before},
                                 {"bytes_after", report.bytes_after},
                                 {"untouched", report.untouched}};
@@ -131,46 +135,73 @@ std::string report_json(const CompressReport& report) {
   out["warnings"] = nlohmann::ordered_json::array();
   for (const auto& w : report.warnings)
     out["warnings"].push_back({{"rule", w.rule}, {"text", w.text}, {"weights", w.weights}});
-  return json_text(out, 2);
+  return out;
 }
 
-}  // namespace
-
 void CompressFlags::declare(Options& o) {
+  o.group("Palettes");
   o.integer("--palettize", "BITS", bits, "tables of 2^BITS values: 1, 2, 3, 4, 6 or 8");
   o.integer("--group", "N", group, "a table for every N output channels (one for the weight)");
   o.flag("--per-channel-scale", per_channel_scale, "scale each output channel before its table is looked up");
   o.integer("--vector", "D", vector, "entries of D neighbouring output channels (1)");
-  o.text("--mode", "MODE", mode, "kmeans (the true optimum, default), uniform, unique",
-         {"kmeans", "uniform", "unique"});
+  o.text("--mode", "MODE", mode, "kmeans (the true optimum, default), uniform, unique")
+      .one_of({"kmeans", "uniform", "unique"});
   o.text("--lut", "TABLE", lut, "a table of your own: an .npy file, or numbers with commas");
   o.flag("--int8-lut", int8_lut, "store the tables as int8 with a scale each");
   o.flag("--fast", fast, "a local optimum in a few steps instead of the true one");
-  o.text("--quantize", "TYPE", quantize, "integers: int8, uint8, int4 or uint4, a scale per output channel",
-         {"int8", "uint8", "int4", "uint4"});
+  o.group("Integers");
+  o.text("--quantize", "TYPE", quantize, "integers: int8, uint8, int4 or uint4, a scale per output channel")
+      .one_of({"int8", "uint8", "int4", "uint4"});
   o.flag("--per-tensor", per_tensor, "one scale for the weight");
   o.integer("--block", "N", block, "a scale for every N input channels of an output channel");
   o.flag("--asymmetric", asymmetric, "integers with an offset");
+  o.group("Zeros");
   o.flag("--prune", prune, "set small values to zero and store the others, with one of the next three");
   o.real("--sparsity", "X", sparsity, "this share of the values, the smallest: 0.4");
   o.text("--nm", "N:M", nm, "of every M values along the input channels the N smallest: 2:4");
   o.real("--threshold", "X", threshold, "values of at most this magnitude");
-  o.flag("--decompress", decompress, "back to plain values");
+  o.group("Fitted to a text, for bundles");
+  o.text("--calibrate", "TEXT", calibrate, "fit to the model's activations on a text file (or .npy of ids)")
+      .streams();
+  o.integer("--calibration-tokens", "N", calibration_tokens, "at most so many tokens of it (2048)");
+  o.flag("--search", search,
+         "bits for each matrix, the smallest size within --max-ppl-loss; needs --calibrate");
+  o.text("--max-ppl-loss", "X", max_ppl_loss, "how much perplexity may grow: 2% (default)");
+  o.group("Which weights");
   o.texts("--skip", "PATTERN", skip, "leave weights out: a name with * and ?, package/name, or op:KIND");
   o.texts("--only", "PATTERN", only, "only these weights");
   o.integer("--min-size", "N", min_size, "only weights of N elements or more (2048)");
-  o.text("--calibrate", "TEXT", calibrate,
-         "bundles: fit to the model's activations on a text file (or .npy of ids)");
-  o.integer("--calibration-tokens", "N", calibration_tokens, "at most so many tokens of it (2048)");
-  o.flag("--search", search,
-         "bundles: bits for each matrix, the smallest size within --max-ppl-loss; needs --calibrate");
-  o.text("--max-ppl-loss", "X", max_ppl_loss, "how much perplexity may grow: 2% (default)");
-  o.text("--recipe", "FILE", recipe, "rules in JSON, so that weights can differ");
+  o.text("--recipe", "FILE", recipe, "rules in JSON, so that weights can differ").streams();
+  o.flag("--decompress", decompress, "back to plain values");
 }
 
 bool CompressFlags::any() const {
   return bits != 0 || !lut.empty() || !quantize.empty() || prune || sparsity >= 0 || threshold >= 0 ||
          !nm.empty() || decompress || !recipe.empty() || mode == "unique" || search;
+}
+
+void CompressFlags::expect_none() const {
+  std::string given;
+  const auto add = [&](bool is_given, const char* flag) {
+    if (is_given) given += (given.empty() ? "" : ", ") + std::string(flag);
+  };
+  add(group != 0, "--group");
+  add(per_channel_scale, "--per-channel-scale");
+  add(vector != 1, "--vector");
+  add(int8_lut, "--int8-lut");
+  add(fast, "--fast");
+  add(per_tensor, "--per-tensor");
+  add(block != 0, "--block");
+  add(asymmetric, "--asymmetric");
+  add(!calibrate.empty(), "--calibrate");
+  add(calibration_tokens != 0, "--calibration-tokens");
+  add(!max_ppl_loss.empty(), "--max-ppl-loss");
+  add(!skip.empty(), "--skip");
+  add(!only.empty(), "--only");
+  if (!given.empty())
+    throw errorf("{} say{} how weights are compressed, and nothing says what they become", given,
+                 given.find(',') == std::string::npos ? "s" : "")
+        .hint("add --palettize BITS, --quantize TYPE, --precision lut4 or another form");
 }
 
 bool CompressFlags::prunes() const { return prune || sparsity >= 0 || threshold >= 0 || !nm.empty(); }
@@ -209,7 +240,7 @@ Recipe CompressFlags::recipe_file() const {
     throw errorf("--search makes the rules itself").hint("leave out --recipe; --skip and --only may stay");
   if (bits != 0 || !lut.empty() || !quantize.empty() || prunes() || decompress || mode == "unique")
     throw errorf("--recipe says what becomes of each weight").hint("put the other flags into its rules");
-  Recipe r = read_recipe(recipe);
+  Recipe r = parse_recipe(open_input(recipe)->text(), recipe);
   r.skip.insert(r.skip.end(), skip.begin(), skip.end());
   r.only.insert(r.only.end(), only.begin(), only.end());
   return r;
@@ -347,14 +378,16 @@ void expect_perplexity(BundleKind kind, const std::string& place) {
 }
 
 void print_report(const CompressReport& report, const std::string& output, const Common& common) {
-  if (report.again > 0 && !common.quiet)
-    fmt::print(stderr, "note: {} weight{} already quantized: compressing the fp16 original would lose less\n",
-               report.again, report.again == 1 ? " was" : "s were");
-  if (!common.quiet) note_sensitive(report, output);
+  if (report.again > 0)
+    note(common, fmt::format("{} weight{} already quantized: compressing the fp16 original would lose less",
+                             report.again, report.again == 1 ? " was" : "s were"));
+  for (const std::string& pattern : report.idle_skips)
+    note(common, fmt::format("--skip '{}' names no weight", pattern));
+  note_sensitive(report, output, common);
   if (common.json)
-    fmt::print("{}\n", report_json(report));
+    fmt::print("{}\n", json_text(report_json(report), 2));
   else if (!common.quiet)
-    print_tables(report, common.verbose);
+    print_tables(report, common.verbose, common.out);
 }
 
 }  // namespace anemone::cli

@@ -1,6 +1,7 @@
 // The flags that say how weights are compressed, the same in `compress` and `convert`.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct CompressFlags {
   void declare(Options& o);
   // One of the flags that name a form was given.
   bool any() const;
+  // Error where flags say how and none says what.
+  void expect_none() const;
   // They need the model's activations: a bundle that can be run.
   bool run_model() const { return search || !calibrate.empty(); }
   Recipe recipe_of() const;
@@ -49,5 +52,6 @@ void expect_perplexity(BundleKind kind, const std::string& place);
 // The table of weights, the total and the warnings, or JSON; on stderr what the user should know. `output`: what was
 // written.
 void print_report(const CompressReport& report, const std::string& output, const Common& common);
+nlohmann::ordered_json report_json(const CompressReport& report);
 
 }  // namespace anemone::cli

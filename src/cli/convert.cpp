@@ -17,11 +17,13 @@
 #include "cli/command.h"
 #include "cli/compress_flags.h"
 #include "cli/format.h"
+#include "cli/source.h"
 #include "cli/version.h"
 #include "convert/calibrated.h"
 #include "convert/convert.h"
 #include "convert/request.h"
 #include "families/family.h"
+#include "plan/precision.h"
 
 namespace anemone::cli {
 namespace {
@@ -31,7 +33,6 @@ struct Args {
                                                                        layers, residual_scale = "1";
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
-  static constexpr int64_t kNotSaid = INT64_MIN;
   int64_t head_rows = kNotSaid;
   CompressFlags compress;
 };
@@ -78,11 +79,38 @@ void set_layers(const std::string& text, ConvertOptions& o) {
   o.last_layer = layer(text.substr(dash + 1)) + 1;
 }
 
-Precision precision_of(const Args& args) {
+// What --precision says: int8 and fp16 come straight from the checkpoint, and palettes are made by compression.
+struct Stored {
+  Precision precision = Precision::int8;
+  std::optional<PaletteForm> palette;
+};
+
+Stored stored_form(const Args& args) {
   if (args.no_int8 && !args.precision.empty() && args.precision != "fp16")
     throw errorf("--no-int8 and --precision {} contradict each other", args.precision);
-  if (args.no_int8 || args.precision == "fp16") return Precision::fp16;
-  return args.precision == "int8-tensor" ? Precision::int8_tensor : Precision::int8;
+  if (args.no_int8) return {Precision::fp16, {}};
+  if (args.precision.empty()) return {};
+  const StorageForm form = parse_precision(args.precision);
+  for (const Precision p : {Precision::int8, Precision::int8_tensor, Precision::fp16})
+    if (form == storage_form(p)) return {p, {}};
+  return {Precision::fp16, form.palette};
+}
+
+// The flags of compression, with what --precision lut4-g16 stands for among them.
+CompressFlags compress_flags(const Args& args) {
+  CompressFlags flags = args.compress;
+  const Stored stored = stored_form(args);
+  if (stored.palette && flags.any())
+    throw errorf("--precision {} says what the weights become, and so do other flags", args.precision)
+        .hint(
+            "leave out --precision, or --palettize, --quantize, --prune, --decompress, --search and "
+            "--recipe");
+  if (stored.palette) {
+    flags.bits = stored.palette->bits;
+    flags.group = stored.palette->group;
+  }
+  if (!flags.any()) flags.expect_none();
+  return flags;
 }
 
 std::optional<double> residual_scale_of(const std::string& text) {
@@ -120,7 +148,7 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   if (args.kv == "io") o.kv = lower::KvKind::io;
   if (!args.kv_write.empty())
     o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
-  o.precision = precision_of(args);
+  o.precision = stored_form(args).precision;
   o.whole = args.whole;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
@@ -128,7 +156,7 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   if (!(args.shard_mb > 0 && args.shard_mb < 1e9))
     throw errorf("--shard-mb takes a number above zero").found(fmt::format("{}", args.shard_mb));
   o.shard_bytes = static_cast<uint64_t>(args.shard_mb * 1e6);
-  if (args.head_rows != Args::kNotSaid) {
+  if (args.head_rows != kNotSaid) {
     if (args.head_rows < 1 || args.head_rows > 65536)
       throw errorf("--head-rows must be 1 to 65536").found(fmt::format("{}", args.head_rows));
     o.head_rows = args.head_rows;
@@ -150,6 +178,7 @@ void print_json(const Args& args, const ConvertReport& report, double seconds) {
                                 {"bytes", report.bytes}, {"seconds", seconds}};
   for (const auto& row : report.rows)
     out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
+  if (report.compressed) out["compression"] = report_json(*report.compressed);
   out["notes"] = report.notes;
   fmt::print("{}\n", json_text(out, 2));
 }
@@ -189,31 +218,64 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
 
 void print_notes(const ConvertReport& report, const Common& common) {
   if (common.json || common.quiet) return;
-  for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& text : report.notes) note(common, text);
+}
+
+// What to do with a bundle once it is there, as the commands to type.
+void print_next(const Args& args, const ConvertReport& report) {
+  const std::string bundle = shell_word(args.output);
+  const std::string use = report.info.kind == BundleKind::embed      ? "embed {} \"The tide comes in.\""
+                          : report.info.kind == BundleKind::classify ? "classify {} \"What a fine day.\""
+                                                                     : "run {} \"What is a tide pool?\"";
+  fmt::print("\nnext\n");
+  const auto line = [](const std::string& command, const char* what) {
+    fmt::print("  {:<56}  {}\n", "anemone " + command, what);
+  };
+  if (!report.info.tokenizer.empty()) line(fmt::format(fmt::runtime(use), bundle), "try it here");
+  line(fmt::format("verify {} --source {}", bundle, shell_word(args.model)), "prove it against the model");
+  line(fmt::format("check {}", bundle), "what stays on the Neural Engine");
+}
+
+void print_result(const Args& args, const ConvertReport& report, double seconds, const Common& common) {
+  if (common.json) return print_json(args, report, seconds);
+  if (report.compressed) print_report(*report.compressed, args.output, common);
+  if (common.quiet) return;
+  if (report.compressed) fmt::print("\n");
+  print_table(args, report, seconds);
+  print_next(args, report);
+}
+
+// A folder of that name would be taken for a package, by us and by Xcode.
+void check_bundle_name(const std::string& output) {
+  const std::filesystem::path named = std::filesystem::path(output).lexically_normal();
+  const std::string extension = (named.has_filename() ? named : named.parent_path()).extension().string();
+  if (extension == ".mlpackage" || extension == ".mlmodelc" || extension == ".mlmodel")
+    throw errorf("convert writes a bundle: a folder with packages, the tokenizer and bundle.json in it")
+        .at(output)
+        .hint(
+            fmt::format("leave out {}; with --whole the model is one package in that folder, whole.mlpackage",
+                        extension));
 }
 
 int run_convert(const Args& args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
+  check_bundle_name(args.output);
   ConvertOptions options = options_of(args, common);
-  if (args.compress.any()) {
+  const CompressFlags flags = compress_flags(args);
+  if (flags.any()) {
     if (args.precision.empty()) options.precision = Precision::fp16;  // the best there is to compress
-    options.recipe = args.compress.recipe_of();
-    args.compress.check_text_flags(*options.recipe);
-    if (args.compress.search) expect_perplexity(kind_of(describe(Checkpoint::open(args.model))), args.model);
+    options.recipe = flags.recipe_of();
+    flags.check_text_flags(*options.recipe);
+    if (flags.search) expect_perplexity(kind_of(describe(Checkpoint::open(args.model))), args.model);
   }
   const auto compress = [&](const std::filesystem::path& plain) {
-    return args.compress.run(plain.string(), args.output, args.overwrite, common);
+    return flags.run(plain.string(), args.output, args.overwrite, common);
   };
-  const ConvertReport report = args.compress.any() && args.compress.run_model()
+  const ConvertReport report = flags.any() && flags.run_model()
                                    ? convert_calibrated(args.model, args.output, options, compress)
                                    : convert(args.model, args.output, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (report.compressed)
-    print_report(*report.compressed, args.output, common);
-  else if (common.json)
-    print_json(args, report, seconds);
-  else if (!common.quiet)
-    print_table(args, report, seconds);
+  print_result(args, report, seconds, common);
   print_notes(report, common);
   return 0;
 }
@@ -228,35 +290,38 @@ extern const Command kConvert{
     "convert", "Turn a GGUF file or a safetensors folder into a bundle", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("MODEL", args->model,
-                   "a .gguf file (any part of a split one) or a folder with safetensors and config.json");
-      o.required_text("-o,--output", "FOLDER", args->output, "the bundle to write");
-      o.text("--context,--max-seq-len", "N[,N…]", args->context,
-             "compiled length; several make tiers sharing one weight file (2048)");
+                   "a .gguf file (any part of a split one) or a folder with safetensors and config.json")
+          .takes(kCheckpoint);
+      o.text("-o,--output", "FOLDER", args->output, "the bundle to write").also("--outfile").writes().must();
+      o.text("--context", "N[,N…]", args->context,
+             "compiled length; several make tiers sharing one weight file (2048)")
+          .also("--max-seq-len,-c,--ctx-size");
       o.text("--tokens", "SPEC", args->tokens,
              "tokens at once: 1 (default), a range 1-4, or several functions 1,64; for encoders the lengths "
              "that "
              "texts are padded to (64,256,512)");
       o.text("--precision", "P", args->precision,
-             "int8 (a scale per output channel, default), int8-tensor, fp16",
-             {"int8", "int8-tensor", "fp16"});
-      o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
-      o.text("--kv", "FORM", args->kv,
-             "state (a pair per layer), packed (two per shard; default for iPhones), io",
-             {"state", "packed", "io"});
-      o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice", {"mask", "slice"});
-      o.flag("--argmax-output", args->argmax, "each head shard gives its best token instead of logits");
-      o.flag("--whole", args->whole, "layers and head in one package, as small models want");
-      o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
-      o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
-      o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
-      o.text("--embedding", "P", args->embedding,
-             "fp16 (default), int8 (a scale per row), or head: the head's own rows where they are the same",
-             {"fp16", "int8", "head"});
-      o.text("--residual-scale", "X", args->residual_scale,
-             "scales the residual stream, for models that leave fp16's range; auto measures it (1)");
+             "int8 (a scale per output channel, default), int8-tensor, fp16, or palettes as plan names them: "
+             "lut4, lut4-g16 …");
       o.text("--target", "CHIP[,OS]", args->target,
              "m4, \"iPhone 15 Pro\", ios18, \"a17-pro, ios18\" … (macos15): chooses defaults, and warns");
+      o.flag("--whole", args->whole, "layers and head in one package, as small models want");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
+      o.group("Form of the packages");
+      o.text("--kv", "FORM", args->kv,
+             "state (a pair per layer), packed (two per shard; default for iPhones), io")
+          .one_of({"state", "packed", "io"});
+      o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice").one_of({"mask", "slice"});
+      o.flag("--argmax-output", args->argmax, "each head shard gives its best token instead of logits");
+      o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
+      o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
+      o.text("--embedding", "P", args->embedding,
+             "fp16 (default), int8 (a scale per row), or head: the head's own rows where they are the same")
+          .one_of({"fp16", "int8", "head"});
+      o.text("--residual-scale", "X", args->residual_scale,
+             "scales the residual stream, for models that leave fp16's range; auto measures it (1)");
+      o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
+      o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);
       return [args](const Common& common) { return run_convert(*args, common); };
     }};

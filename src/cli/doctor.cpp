@@ -10,6 +10,7 @@
 #include "check/rule.h"
 #include "check/wrap.h"
 #include "cli/command.h"
+#include "cli/source.h"
 
 namespace anemone::cli {
 namespace {
@@ -44,7 +45,7 @@ int decode(const std::string& text, const Common& common) {
   for (size_t i = 0; i < meanings.size(); ++i) {
     const ErrorMeaning& m = *meanings[i];
     fmt::print("{}{}{}", i ? "\n" : "", wrap("  means    ", m.meaning, 100),
-               wrap("  try      ", m.first, 100));
+               common.out.painted(wrap("  try      ", m.first, 100)));
     if (!m.rules.empty())
       fmt::print("{}",
                  wrap("  rules    ",
@@ -68,10 +69,14 @@ int look(const Args& args, const Common& common) {
     fmt::print("{}\n", json_text(out, 2));
     return good ? 0 : 1;
   }
+  std::string text;
   for (const Health& h : all) {
-    fmt::print("{}", wrap(fmt::format("  {:<4} {:<16} ", h.good ? "ok" : "bad", h.what), h.found, 100));
-    if (!h.advice.empty()) fmt::print("{}", wrap(std::string(24, ' '), h.advice, 100));
+    if (common.quiet && h.good) continue;
+    text += wrap(fmt::format("  {:<4} {:<16} ", h.good ? "ok" : "bad", h.what), h.found, 100);
+    if (!h.advice.empty()) text += wrap(std::string(24, ' '), h.advice, 100);
   }
+  if (common.quiet && good) text = "  ok   everything\n";
+  fmt::print("{}", common.out.painted(text));
   return good ? 0 : 1;
 }
 
@@ -81,20 +86,18 @@ constexpr std::string_view kExamples =
 
 }  // namespace
 
-extern const Command kDoctor{"doctor",
-                             "Say what an error message means, or look at a bundle, the disk and the system",
-                             kExamples, [](Options& o) -> Action {
-                               auto args = std::make_shared<Args>();
-                               o.positionals("TEXT", args->text, "the message, or a part of it", false);
-                               o.text("--bundle", "PATH", args->bundle, "a bundle or package to look at");
-                               return [args](const Common& common) {
-                                 std::string text;
-                                 for (const std::string& word : args->text)
-                                   text += (text.empty() ? "" : " ") + word;
-                                 if (!text.empty() && !args->bundle.empty())
-                                   throw errorf("a message or --bundle, one at a time");
-                                 return text.empty() ? look(*args, common) : decode(text, common);
-                               };
-                             }};
+extern const Command kDoctor{
+    "doctor", "Say what an error message means, or look at a bundle, the disk and the system", kExamples,
+    [](Options& o) -> Action {
+      auto args = std::make_shared<Args>();
+      o.positionals("TEXT", args->text, "the message, or a part of it", false);
+      o.text("--bundle", "PATH", args->bundle, "a bundle or package to look at").takes(kBundle | kPackage);
+      return [args](const Common& common) {
+        std::string text;
+        for (const std::string& word : args->text) text += (text.empty() ? "" : " ") + word;
+        if (!text.empty() && !args->bundle.empty()) throw errorf("a message or --bundle, one at a time");
+        return text.empty() ? look(*args, common) : decode(text, common);
+      };
+    }};
 
 }  // namespace anemone::cli

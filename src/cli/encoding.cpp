@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/shape.h"
-#include "cli/generation.h"
 #include "cli/ids.h"
+#include "cli/input.h"
 
 namespace anemone::cli {
 namespace {
@@ -90,14 +90,18 @@ size_t tokens_behind(const Tokenizer& tokenizer) {
 
 void EncodingFlags::declare(Options& o) {
   o.positionals("TEXT", texts, "the texts; - is standard input, as it is without any", false);
-  o.texts("--file", "FILE", files, "a text from a file, without its last line break; may be given often");
+  o.texts("--file", "FILE", files, "a text from a file, without its last line break; may be given often")
+      .also("-f")
+      .streams();
   o.flag("--lines", lines,
          "each line is a text, empty ones too: of the files, TEXT being one, or of standard input");
   o.text("--prefix", "TEXT", prefix, "stands before every text: \"query: \"");
-  o.text("--ids", "FILE", ids, "token ids instead, .npy: [tokens] or [texts, tokens]");
-  o.text("--mask", "FILE", mask, "with --ids: 1 for a token, 0 for padding at the end, .npy");
-  o.text("--types", "FILE", types, "with --ids: token types, .npy (all 0)");
   o.flag("--truncate", truncate, "cut texts that are too long for the bundle");
+  o.group("Token ids instead of texts");
+  o.text("--ids", "FILE", ids, "token ids, .npy: [tokens] or [texts, tokens]").streams();
+  o.text("--mask", "FILE", mask, "with --ids: 1 for a token, 0 for padding at the end, .npy").streams();
+  o.text("--types", "FILE", types, "with --ids: token types, .npy (all 0)").streams();
+  o.group("How it is computed");
   backend.declare(o);
 }
 
@@ -147,10 +151,9 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
     if (e.fault && !fault) fault = e.fault;
     take(i, std::move(e));
   });
-  if (common.quiet) return;
   if (cut)
-    fmt::print(stderr, "note: {} text{} cut at {} tokens\n", cut, cut == 1 ? " was" : "s were",
-               encoder.longest());
+    note(common,
+         fmt::format("{} text{} cut at {} tokens", cut, cut == 1 ? " was" : "s were", encoder.longest()));
   print_fault(fault, common);
 }
 

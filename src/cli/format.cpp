@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 namespace anemone::cli {
 
 std::string size_text(uint64_t bytes) {
@@ -12,6 +15,21 @@ std::string size_text(uint64_t bytes) {
     if (value < 1000 || unit[0] == 'G') return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, unit);
   }
   return "";
+}
+
+std::string counted(int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string shell_word(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || c >= 0x80 ||
+           std::string_view("-_./:@%+=,").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
 }
 
 std::string one_line(std::string_view text, size_t most) {

@@ -6,14 +6,13 @@
 
 #include <chrono>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <random>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "cli/format.h"
+#include "cli/input.h"
+#include "cli/output.h"
 #include "predict/arithmetic.h"
 #include "runtime/prompt.h"
 
@@ -51,33 +50,55 @@ const char* arithmetic_of(const Session& session) {
 }  // namespace
 
 void GenerationFlags::declare(Options& o) {
-  o.integer("--max-new", "N", max_new, "most tokens to make (" + std::to_string(max_new) + ")");
-  o.real("--temperature", "X", temperature, "0 takes the best token always (default)");
+  o.integer("--max-new", "N", max_new, "most tokens to make (" + std::to_string(max_new) + ")")
+      .also("-n,--n-predict,--predict,--max-tokens,--max-new-tokens");
+  o.real("--temperature", "X", temperature, "0 takes the best token always (default); 0.7 is lively")
+      .also("--temp");
+  o.texts("--stop", "TEXT", stops, "end before this text (\\n is a line break); may be given often")
+      .also("-r,--reverse-prompt");
+  o.flag("--stats", stats, "all figures at the end: speed, speculation, memory");
+  o.group("Sampling, with a temperature above 0");
+  o.integer("--seed", "N", seed, "the same seed, the same text; without it another one every time")
+      .also("-s");
   o.integer("--top-k", "N", top_k, "sample among the N best");
   o.real("--top-p", "X", top_p, "sample among the best that together reach X");
   o.real("--min-p", "X", min_p, "sample among those at least X times as likely as the best");
-  o.real("--repetition-penalty", "X", penalty, "make repeats less likely (1: off)");
-  o.integer("--seed", "N", seed, "for sampling");
-  o.texts("--stop", "TEXT", stops, "end before this text (\\n is a line break); may be given often");
+  o.group("Where it ends");
   o.integer("--stop-ngram", "N", stop_ngram, "end when N tokens in a row come a second time");
+  o.flag("--ignore-eos", ignore_eos, "go on where the model would end");
+  o.flag("--slide", slide, "at the context's end forget the older half and go on");
+  o.group("How it is computed");
+  o.real("--repetition-penalty", "X", penalty, "make repeats less likely (1: off)").also("--repeat-penalty");
+  o.text("--template", "FILE", template_file, "a chat template (Jinja) to use instead of the model's")
+      .streams();
   o.integer("--speculate", "N", speculate,
             "draft up to N tokens from the text so far: the same text, in fewer calls");
-  o.flag("--slide", slide, "at the context's end forget the older half and go on");
-  o.flag("--ignore-eos", ignore_eos, "go on where the model would end");
-  o.text("--template", "FILE", template_file, "a chat template (Jinja) to use instead of the model's");
   backend.declare(o);
-  o.flag("--stats", stats, "all figures at the end: speed, speculation, memory");
+}
+
+void GenerationFlags::note_idle(const Common& common) const {
+  if (temperature > 0 || common.json) return;
+  const auto idle = [&](bool given, const char* flag) {
+    if (given) note(common, fmt::format("{} does nothing at temperature 0: add --temperature 0.7", flag));
+  };
+  idle(top_k != 0, "--top-k");
+  idle(top_p != 1, "--top-p");
+  idle(min_p != 0, "--min-p");
+  idle(seed != kNotSaid, "--seed");
 }
 
 GenerateOptions GenerationFlags::options() const {
   GenerateOptions out;
+  // -1 is what llama.cpp's users write. Small enough to be typed again.
+  const bool random = seed == kNotSaid || seed == -1;
+  if (!random && seed < 0) throw errorf("--seed takes 0 or more").found(fmt::format("{}", seed));
   out.max_new = max_new;
   out.sampling = {.temperature = temperature,
                   .top_k = top_k,
                   .top_p = top_p,
                   .min_p = min_p,
                   .repetition_penalty = penalty,
-                  .seed = static_cast<uint64_t>(seed)};
+                  .seed = random ? uint64_t{std::random_device()()} : static_cast<uint64_t>(seed)};
   for (const std::string& stop : stops) out.stops.push_back(unescaped(stop));
   out.ignore_eos = ignore_eos;
   out.stop_ngram = stop_ngram;
@@ -95,39 +116,36 @@ OpenModel open_model(const std::string& path, const GenerationFlags& flags, cons
   return out;
 }
 
-std::string read_text(const std::string& path) {
-  if (path != "-") return std::string(MappedFile::open(path)->text());
-  return {std::istreambuf_iterator<char>(std::cin), {}};
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    out.push_back(line);
-  }
-  return out;
-}
-
 std::function<void(int64_t done, int64_t total)> prefill_progress(const Common& common) {
   if (common.quiet || common.json || !::isatty(STDERR_FILENO)) return nullptr;
   using Clock = std::chrono::steady_clock;
   struct Shown {
-    Clock::time_point start = Clock::now();
+    std::optional<Clock::time_point> start;  // of this prompt
+    int64_t last = 0;
     bool any = false;
   };
   auto shown = std::make_shared<Shown>();
   return [shown](int64_t done, int64_t total) {
-    if (done == 0) *shown = {};
+    if (!shown->start || done < shown->last) *shown = {Clock::now()};
+    shown->last = done;
     if (done == total) {
       if (shown->any) fmt::print(stderr, "\r\x1b[K");
-    } else if (Clock::now() - shown->start > std::chrono::seconds(1)) {
+      *shown = {};
+    } else if (Clock::now() - *shown->start > std::chrono::seconds(1)) {
       fmt::print(stderr, "\r\x1b[Kreading the prompt: {} of {} tokens", done, total);
       shown->any = true;
     }
     std::fflush(stderr);
   };
+}
+
+void clear_progress(const Common& common) {
+  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\x1b[K");
+}
+
+void show_text(std::string_view piece) {
+  fmt::print("{}", piece);
+  flush_output();
 }
 
 std::string figures_line(const Generation& g, const Session& session) {
@@ -136,28 +154,31 @@ std::string figures_line(const Generation& g, const Session& session) {
   std::string drafts =
       s.speculated ? fmt::format(", {:.0f}% of {} drafted tokens taken", 100 * s.acceptance(), s.drafted)
                    : "";
+  const std::string seed = g.seed ? fmt::format("; seed {}", *g.seed) : "";
   return fmt::format(
-      "[{}{} + {} tokens, {}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s{}; {}, {}, "
+      "[{}{} + {} tokens, {}{}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s{}; {}, {}, "
       "peak memory {}]",
-      s.prompt_tokens, reused, s.new_tokens, stop_reason_text(g.why), s.first_seconds, s.prefill_speed(),
-      s.decode_speed(), drafts, session.bundle()->backend().name(), arithmetic_of(session),
+      s.prompt_tokens, reused, s.new_tokens, stop_reason_text(g.why), seed, s.first_seconds,
+      s.prefill_speed(), s.decode_speed(), drafts, session.bundle()->backend().name(), arithmetic_of(session),
       size_text(peak_memory()));
 }
 
 std::string figures_table(const Generation& g, const Session& session) {
   const GenerateStats& s = g.stats;
   const MemoryUse m = session.memory();
-  std::string out = fmt::format("prompt       {} tokens, {} of them known already; {:.1f} tok/s\n",
-                                s.prompt_tokens, s.reused_tokens, s.prefill_speed());
+  std::string out = fmt::format("prompt       {}, {} of them known already; {:.1f} tok/s\n",
+                                counted(s.prompt_tokens, "token"), s.reused_tokens, s.prefill_speed());
   out += fmt::format("first token  {:.3f} s\n", s.first_seconds);
-  out += fmt::format("answer       {} tokens in {:.2f} s, {:.1f} tok/s; ended by: {}\n", s.new_tokens,
-                     s.first_seconds + s.decode_seconds, s.decode_speed(), stop_reason_text(g.why));
+  out +=
+      fmt::format("answer       {} in {:.2f} s, {:.1f} tok/s; ended by: {}\n", counted(s.new_tokens, "token"),
+                  s.first_seconds + s.decode_seconds, s.decode_speed(), stop_reason_text(g.why));
+  if (g.seed) out += fmt::format("sampling     seed {}\n", *g.seed);
   if (s.speculated)
     out += fmt::format(
         "speculation  {} of {} drafted tokens taken ({:.0f}%); {} calls; {} tokens computed again\n",
         s.accepted, s.drafted, 100 * s.acceptance(), s.calls, s.replayed);
   out += fmt::format("context      {} of {} positions{}\n", session.position(), session.capacity(),
-                     s.slides ? fmt::format(", slid {} times", s.slides) : "");
+                     s.slides ? fmt::format(", slid {}", counted(s.slides, "time")) : "");
   out += fmt::format("memory       weights {} (mapped), cache {}{}; peak of the process {}\n",
                      size_text(m.weights), size_text(m.cache), m.arena ? ", arena " + size_text(m.arena) : "",
                      size_text(peak_memory()));
@@ -185,6 +206,7 @@ nlohmann::ordered_json figures_json(const Generation& g, const Session& session)
                                 {"cache_bytes", m.cache},
                                 {"arena_bytes", m.arena}};
   if (!g.stop.empty()) out["stop"] = g.stop;
+  if (g.seed) out["seed"] = *g.seed;
   if (s.slides) out["slides"] = s.slides;
   if (s.speculated)
     out["speculation"] = {{"drafted", s.drafted},

@@ -19,14 +19,16 @@ namespace anemone::cli {
 struct GenerationFlags {
   BackendFlags backend;
   std::string template_file;
-  int64_t max_new = 128, top_k = 0, seed = 1, stop_ngram = 0, speculate = 0;
+  int64_t max_new = 128, top_k = 0, seed = kNotSaid, stop_ngram = 0, speculate = 0;
   double temperature = 0, top_p = 1, min_p = 0, penalty = 1;
   std::vector<std::string> stops;
   bool slide = false, ignore_eos = false, stats = false;
 
   void declare(Options& o);
-  // In stop strings \n, \t and \\ mean what they mean in C.
+  // In stop strings \n, \t and \\ mean what they mean in C. Without --seed another one every time.
   GenerateOptions options() const;
+  // Says which flags do nothing beside the others.
+  void note_idle(const Common& common) const;
 };
 
 struct OpenModel {
@@ -37,13 +39,13 @@ struct OpenModel {
 
 OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common);
 
-// A file's text; "-" is standard input.
-std::string read_text(const std::string& path);
-// Its lines, without line ends.
-std::vector<std::string> lines_of(const std::string& text);
-
-// Shows how far the prompt is, on a terminal, when it takes long.
+// Shows how far the prompt is, on a terminal, when it takes long. What it shows last is cleared where the prompt is
+// read to its end; clear_progress() does so where it was not.
 std::function<void(int64_t done, int64_t total)> prefill_progress(const Common& common);
+void clear_progress(const Common& common);
+
+// Text as it is made, on standard output at once.
+void show_text(std::string_view piece);
 
 // The figures of one answer: a line, a table, or JSON.
 std::string figures_line(const Generation& g, const Session& session);

@@ -8,6 +8,7 @@
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
+#include "cli/source.h"
 #include "families/family.h"
 #include "verify/golden.h"
 #include "verify/prompt.h"
@@ -68,10 +69,13 @@ extern const Command kGolden{
     "golden", "Capture what a model or a bundle computes for a text, as .npz", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder");
-      o.required_text("-o,--output", "FILE", args->output, "the .npz to write");
-      o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default");
-      o.text("--ids", "FILE", args->ids, "token ids instead, .npy");
+      o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder")
+          .takes(kBundle | kCheckpoint);
+      o.text("-o,--output", "FILE", args->output, "the .npz to write").writes().must();
+      o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default")
+          .also("-f,--file")
+          .streams();
+      o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
       o.integer("--steps", "N", args->steps, "tokens to choose greedily after it (16)");
       o.flag("--layers", args->layers, "the values inside as well, layer by layer");
       args->backend.declare(o, ", for bundles");

@@ -1,14 +1,14 @@
 #include "cli/ids.h"
 
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "base/npy.h"
 #include "bundle/bundle_info.h"
+#include "cli/input.h"
 
 namespace anemone::cli {
 
 std::vector<int32_t> read_ids(const std::filesystem::path& path) {
-  const Array array = read_npy(path);
+  const Array array = parse_npy(open_input(path.string())->bytes(), path.string());
   std::vector<int32_t> out;
   for (const int64_t id : array.to_int()) {
     if (id < 0 || id > INT32_MAX)
@@ -20,7 +20,7 @@ std::vector<int32_t> read_ids(const std::filesystem::path& path) {
 }
 
 TokenTable read_token_table(const std::filesystem::path& path, const char* what, int64_t most) {
-  const Array array = read_npy(path);
+  const Array array = parse_npy(open_input(path.string())->bytes(), path.string());
   TokenTable out{array.shape(), {}};
   const std::vector<int64_t> values = array.to_int();
   if (out.shape.empty() || out.shape.size() > 2 || values.empty())
@@ -49,7 +49,7 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& sourc
 }
 
 std::vector<int32_t> text_ids(const std::filesystem::path& source, const std::filesystem::path& file) {
-  const auto text = MappedFile::open(file);
+  const auto text = open_input(file.string());
   std::vector<int32_t> ids = tokenizer_of(source)->encode(text->text(), {.add_special = true});
   if (ids.empty()) throw errorf("the text has no tokens").at(file.string());
   return ids;

@@ -15,6 +15,7 @@
 #include "cli/ids.h"
 #include "cli/inspect_bundle.h"
 #include "cli/package_argument.h"
+#include "cli/source.h"
 #include "mil/text.h"
 #include "mil/verify.h"
 #include "package/summary.h"
@@ -314,8 +315,8 @@ constexpr std::string_view kExamples =
 extern const Command kInspect{
     "inspect", "Show what is inside a package or a bundle", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE|BUNDLE", args->package,
-                   "an .mlpackage, .mlmodelc, .mlmodel or .mil, or a bundle");
+      o.positional("PACKAGE|BUNDLE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil, or a bundle")
+          .takes(kPackage | kBundle);
       o.flag("--mil", args->mil, "print the program as MIL text");
       o.flag("--weights", args->weights, "list every weight with its form, size and bits");
       o.flag("--ops", args->ops, "list every operation with its result type");

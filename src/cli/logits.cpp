@@ -2,12 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/npy.h"
 #include "cli/backend.h"
 #include "cli/command.h"
+#include "cli/format.h"
 #include "cli/ids.h"
+#include "cli/source.h"
 #include "families/family.h"
 #include "reference/reference.h"
 #include "runtime/encoder.h"
@@ -100,9 +104,18 @@ int run_logits(const Args& args, const Common& common) {
   Array out(DType::fp32, shape_of(logits, ids));
   std::copy(logits.values.begin(), logits.values.end(), out.values<float>().begin());
   write_npy(args.output, out);
-  if (!common.quiet)
-    fmt::print("{}: {}{} tokens, {}\n", args.output,
-               ids.texts() == 1 ? "" : fmt::format("{} texts of ", ids.texts()), ids.tokens(),
+  if (common.json)
+    fmt::print("{}\n",
+               json_text(nlohmann::ordered_json{{"output", args.output},
+                                                {"shape", out.shape()},
+                                                {"texts", ids.texts()},
+                                                {"tokens", ids.tokens()},
+                                                {logits.classes ? "classes" : "vocabulary", logits.width}},
+                         2));
+  else if (!common.quiet)
+    fmt::print("{}: {}{}, {}\n", args.output,
+               ids.texts() == 1 ? "" : fmt::format("{} texts of ", ids.texts()),
+               counted(static_cast<int64_t>(ids.tokens()), "token"),
                logits.classes ? fmt::format("{} classes", logits.width)
                               : fmt::format("vocabulary {}", logits.width));
   return 0;
@@ -118,11 +131,15 @@ extern const Command kLogits{
     "logits", "Write the logits of a bundle, or of a model by the fp32 reference", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder");
-      o.required_text("--ids", "FILE", args->ids,
-                      "token ids, .npy: [tokens], or [texts, tokens] of a classifier");
-      o.required_text("-o,--output", "FILE", args->output,
-                      "where to write [tokens, vocabulary or classes] in fp32, .npy");
+      o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder")
+          .takes(kBundle | kCheckpoint);
+      o.text("--ids", "FILE", args->ids, "token ids, .npy: [tokens], or [texts, tokens] of a classifier")
+          .streams()
+          .must();
+      o.text("-o,--output", "FILE", args->output,
+             "where to write [tokens, vocabulary or classes] in fp32, .npy")
+          .writes()
+          .must();
       o.integer("--chunk", "N", args->chunk, "most tokens at once");
       args->backend.declare(o);
       o.text("--function", "NAME", args->function, "use only this function of the bundle");

@@ -11,6 +11,7 @@
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
+#include "cli/source.h"
 #include "families/family.h"
 #include "verify/perplexity.h"
 
@@ -80,10 +81,12 @@ extern const Command kPerplexity{
     "perplexity", "Measure how well a bundle or a model foresees a text", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder");
-      o.text("--text", "FILE", args->text, "the text");
-      o.text("--ids", "FILE", args->ids, "token ids instead, .npy");
-      o.integer("--context", "N", args->context, "tokens of a window (512, or what the bundle holds)");
+      o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder")
+          .takes(kBundle | kCheckpoint);
+      o.text("--text", "FILE", args->text, "the text").also("-f,--file").streams();
+      o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
+      o.integer("--context", "N", args->context, "tokens of a window (512, or what the bundle holds)")
+          .also("-c,--ctx-size");
       o.integer("--stride", "N", args->stride, "from one window to the next (as long as a window)");
       o.integer("--most", "N", args->most, "only the first N tokens of the text");
       args->backend.declare(o, ", for bundles");

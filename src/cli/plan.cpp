@@ -10,6 +10,7 @@
 #include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/format.h"
+#include "cli/source.h"
 #include "plan/page.h"
 #include "plan/planner.h"
 #include "plan/report.h"
@@ -84,7 +85,11 @@ void print_parts(const ModelPlan& p, const Model& m) {
   const Chip& chip = *p.options.target.chip;
   const CostConstants& c = calibration().constants;
   const bool slice = p.options.kv_write == lower::KvWrite::slice;
-  fmt::print("A token's time at {}: {:.1f} ms\n", precision_name(p.options.precision), p.cost.total_ms());
+  fmt::print(
+      "A token's time at {}: {:.1f} ms, predicted: what is read from memory, and the calls. (The "
+      "milliseconds\n"
+      "of anemone check are another thing: the estimates by which Core ML chooses a processor.)\n",
+      precision_name(p.options.precision), p.cost.total_ms());
   fmt::print(
       "  weights  {:>8.2f} ms   {} read at {} GB/s ({}{}){}\n", p.cost.weights_ms, size_text(p.read_bytes),
       chip.weight_read.mid(), chip.weight_read.measured ? "measured: " : "assumed: ", chip.weight_read.origin,
@@ -244,6 +249,18 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
       lengths);
 }
 
+// The plan in one line, for --quiet.
+void print_verdict(const Planner& planner, const ModelPlanOptions& o) {
+  const ModelPlan p = planner.plan(o);
+  const std::string fits =
+      p.fit.phone_gb ? fmt::format("iPhones of {} GB and up", p.fit.phone_gb) : "no iPhone";
+  fmt::print("{}: {}, {}", planner.model().name.empty() ? planner.model().family : planner.model().name,
+             precision_name(o.precision), size_text(p.bundle_bytes));
+  if (planner.model().generates())
+    fmt::print(", {} tok/s predicted for {} at context {}", range_text(p), o.target.chip->name, o.context);
+  fmt::print("; fits {}\n", fits);
+}
+
 int run_plan(const Args& args, const Common& common) {
   ModelPlanOptions o = options_of(args);
   std::vector<StorageForm> precisions = precisions_of(args.precision);
@@ -266,7 +283,10 @@ int run_plan(const Args& args, const Common& common) {
     fmt::print("{}\n", json_text(report(source, planner, o, precisions, args.matrix), 2));
     return 0;
   }
-  if (common.quiet) return 0;
+  if (common.quiet) {
+    print_verdict(planner, o);
+    return 0;
+  }
   if (!planner.model().generates()) {
     print_text_model(source, planner, o, precisions);
     return 0;
@@ -300,16 +320,20 @@ extern const Command kPlan{
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("MODEL", args->model,
-                   "a checkpoint, a config.json (or its folder), or a known model such as qwen3-0.6b", false);
-      o.text("--chip", "NAME", args->chip, "m1 … m6, a14 … a19-pro, or a device: \"iPhone 15 Pro\" (m4)");
+                   "a checkpoint, a config.json (or its folder), or a known model such as qwen3-0.6b", false)
+          .takes(kCheckpoint | kConfig | kName);
+      o.text("--chip", "NAME", args->chip, "m1 … m6, a14 … a19-pro, or a device: \"iPhone 15 Pro\" (m4)")
+          .also("--target");
       o.text("--precision", "P[,P…]", args->precision,
              "fp16, int8, lut8, lut6, lut4, lut2, lut4-g16 …; the first is looked at closely (int8)");
-      o.integer("--context", "N", args->context, "compiled length (2048)");
-      o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice", {"mask", "slice"});
+      o.integer("--context", "N", args->context, "compiled length (2048)")
+          .also("-c,--ctx-size,--max-seq-len");
+      o.flag("--matrix", args->matrix, "all chips and precisions in one table");
+      o.text("--html", "FILE", args->html, "also write a page with sliders, for any browser").writes();
+      o.group("Form of the packages");
+      o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice").one_of({"mask", "slice"});
       o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
-      o.flag("--matrix", args->matrix, "all chips and precisions in one table");
-      o.text("--html", "FILE", args->html, "also write a page with sliders, for any browser");
       return [args](const Common& common) { return run_plan(*args, common); };
     }};
 

@@ -16,7 +16,9 @@
 #include "base/shape.h"
 #include "cli/backend.h"
 #include "cli/command.h"
+#include "cli/input.h"
 #include "cli/package_argument.h"
+#include "cli/source.h"
 #include "predict/predictor.h"
 #include "predict/taps.h"
 
@@ -38,7 +40,8 @@ std::map<std::string, Array> read_inputs(const Args& args) {
       throw errorf("--inputs takes an .npz file")
           .found(args.inputs)
           .hint("give one array with --input NAME=" + args.inputs);
-    for (auto& [name, array] : read_npz(args.inputs)) out.insert_or_assign(name, std::move(array));
+    for (auto& [name, array] : parse_npz(open_input(args.inputs)->bytes(), args.inputs))
+      out.insert_or_assign(name, std::move(array));
   }
   for (const std::string& pair : args.input) {
     const size_t equals = pair.find('=');
@@ -49,12 +52,12 @@ std::map<std::string, Array> read_inputs(const Args& args) {
       throw errorf("--input takes an .npy file")
           .found(pair)
           .hint("give all arrays of an .npz with --inputs " + path);
-    out.insert_or_assign(pair.substr(0, equals), read_npy(path));
+    out.insert_or_assign(pair.substr(0, equals), parse_npy(open_input(path)->bytes(), path));
   }
   return out;
 }
 
-std::unique_ptr<State> read_state(const Predictor& predictor, const std::string& path, bool quiet) {
+std::unique_ptr<State> read_state(const Predictor& predictor, const std::string& path, const Common& common) {
   std::unique_ptr<State> state = predictor.make_state();
   if (path.empty() || !std::filesystem::exists(path)) return state;
   std::set<std::string> given;
@@ -68,8 +71,8 @@ std::unique_ptr<State> read_state(const Predictor& predictor, const std::string&
     given.insert(name);
   }
   for (const std::string& name : state->names())
-    if (!given.contains(name) && !quiet)
-      fmt::print(stderr, "note: the state '{}' is not in {}: it starts as zeros\n", name, path);
+    if (!given.contains(name))
+      note(common, fmt::format("the state '{}' is not in {}: it starts as zeros", name, path));
   return state;
 }
 
@@ -175,7 +178,7 @@ int predict(const Args& args, const Common& common) {
   if (!stateful && !args.state.empty())
     throw errorf("the function '{}' has no states", predictor->signature().function)
         .hint("leave --state out");
-  std::unique_ptr<State> state = stateful ? read_state(*predictor, args.state, common.quiet) : nullptr;
+  std::unique_ptr<State> state = stateful ? read_state(*predictor, args.state, common) : nullptr;
 
   Prediction result;
   std::vector<double> times;
@@ -210,13 +213,16 @@ constexpr std::string_view kExamples =
 extern const Command kPredict{
     "predict", "Run a function of a package on this machine", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil");
+      o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil").takes(kPackage);
       o.texts("--input", "NAME=FILE", args->input, "an input from an .npy file; may be given several times");
-      o.text("--inputs", "FILE", args->inputs, "inputs from an .npz file");
+      o.text("--inputs", "FILE", args->inputs, "inputs from an .npz file").streams();
       o.text("--function", "NAME", args->function, "which function; the package's default one if left out");
-      o.text("--outputs", "FILE", args->outputs, "write the outputs to an .npz file instead of a summary");
+      o.text("--outputs", "FILE", args->outputs, "write the outputs to an .npz file instead of a summary")
+          .also("-o,--output")
+          .writes();
       o.text("--state", "FILE", args->state,
-             "an .npz with the states: read if it is there, written after the call");
+             "an .npz with the states: read if it is there, written after the call")
+          .writes();
       args->backend.declare(o, ": the maths, or rounded as on the device");
       o.texts("--tap", "VALUE", args->tap, "also return a value from inside the program; several times");
       o.integer("--repeat", "N", args->repeat, "call it N times");

@@ -10,6 +10,8 @@
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/generation.h"
+#include "cli/input.h"
+#include "cli/source.h"
 #include "runtime/prompt.h"
 
 namespace anemone::cli {
@@ -23,11 +25,16 @@ struct Args {
   GenerationFlags flags;
 };
 
-// The argument, each file, each line of them, or standard input; an argument and a file together are one text.
-std::vector<std::string> prompts_of(const Args& args) {
+// The argument, each file, each line of them, or standard input; an argument and a file together are one text, and so
+// are an argument and what is piped into the program.
+std::vector<std::string> prompts_of(const Args& args, const Common& common) {
   std::vector<std::string> texts;
   for (const std::string& file : args.files) texts.push_back(read_text(file));
-  if (args.files.empty() && (args.prompt.empty() || args.prompt == "-")) texts.push_back(read_text("-"));
+  if (args.files.empty() && (args.prompt.empty() || args.prompt == "-"))
+    texts.push_back(read_text("-"));
+  else if (args.files.empty())
+    if (const std::optional<std::string> piped = piped_text(common); piped && !piped->empty())
+      texts.push_back(*piped);
   const std::string before = args.prompt == "-" ? "" : args.prompt;
   std::vector<std::string> out;
   for (const std::string& text : texts)
@@ -76,13 +83,10 @@ int run_text(const Args& args, const Common& common) {
         .hint(args.raw ? "leave out --raw" : "the model has none: put the words into the prompt");
   GenerateOptions options = args.flags.options();
   options.on_prefill = prefill_progress(common);
-  if (!common.json)
-    options.on_text = [](std::string_view piece) {
-      fmt::print("{}", piece);
-      std::fflush(stdout);
-    };
+  if (!common.json) options.on_text = show_text;
   const Generator generator(model.tokenizer, options);
-  const std::vector<std::string> prompts = prompts_of(args);
+  args.flags.note_idle(common);
+  const std::vector<std::string> prompts = prompts_of(args, common);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::vector<int32_t> ids = ids_of(args, prompts[i], format);
     if (prompts.size() > 1 && !common.quiet && !common.json)
@@ -90,13 +94,13 @@ int run_text(const Args& args, const Common& common) {
                  one_line(prompts[i], 60));
     if (args.warmup > 0 && i == 0) warm_up(args, model, ids);
     Session session = session_for(model, ids, args.flags);
-    const Generation g = generator.run(session, ids);
+    // Each prompt has a seed of its own, which the figures say: alone with that one it gives the same text.
+    const Generation g = generator.run(session, ids, options.sampling.seed + i);
     if (common.json) {
       // Several answers are a line each.
       fmt::print("{}\n", json_text(figures_json(g, session), prompts.size() > 1 ? -1 : 2));
     } else {
-      fmt::print("\n");
-      std::fflush(stdout);
+      show_text("\n");
       print_figures(g, session, args.flags, common);
     }
   }
@@ -112,16 +116,23 @@ constexpr std::string_view kExamples =
 extern const Command kRun{
     "run", "Answer a prompt with a bundle, or continue it", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("BUNDLE", args->bundle, "what convert wrote");
-      o.positional("PROMPT", args->prompt, "the prompt; without it and --file, standard input", false);
+      o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
+      o.positional(
+           "PROMPT", args->prompt,
+           "the prompt; without it and --file, standard input; with it, what is piped in stands behind it",
+           false)
+          .also("-p,--prompt");
       o.texts("--file", "FILE", args->files,
-              "a prompt from a file; may be given often; PROMPT, if any, stands before it");
+              "a prompt from a file; may be given often; PROMPT, if any, stands before it")
+          .also("-f")
+          .streams();
       o.flag("--lines", args->lines, "each line of the files or of standard input is a prompt");
-      o.text("--system", "TEXT", args->system, "what the model is told before the prompt");
+      o.text("--system", "TEXT", args->system, "what the model is told before the prompt")
+          .also("-sys,--system-prompt");
       o.flag("--raw", args->raw, "no chat template: continue the text as it is");
+      args->flags.declare(o);
       o.integer("--warmup", "N", args->warmup,
                 "first make N tokens that are thrown away, for steady figures");
-      args->flags.declare(o);
       return [args](const Common& common) { return run_text(*args, common); };
     }};
 

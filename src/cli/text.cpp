@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/json_text.h"
 #include "cli/command.h"
+#include "cli/input.h"
+#include "cli/source.h"
 #include "text/chat_template.h"
 #include "text/tokenize_command.h"
 #include "text/tokenizer.h"
@@ -32,14 +35,14 @@ struct TemplateArgs {
 
 jinja::Value read_json_value(const std::string& path) {
   try {
-    return jinja::parse_json(MappedFile::open(path)->text());
+    return jinja::parse_json(open_input(path)->text());
   } catch (Error& e) {
     if (e.where().empty()) e.at(path);
     throw;
   }
 }
 
-int render(const TemplateArgs& args) {
+int render(const TemplateArgs& args, const Common& common) {
   const auto tokenizer = Tokenizer::load(args.source);
   if (tokenizer->chat_template().empty()) throw errorf("has no chat template").at(args.source);
   ChatInput in;
@@ -48,7 +51,8 @@ int render(const TemplateArgs& args) {
   in.add_generation_prompt = args.add_generation_prompt;
   in.bos_token = std::string(tokenizer->piece(tokenizer->bos()));
   in.eos_token = std::string(tokenizer->piece(tokenizer->eos()));
-  fmt::print("{}", ChatTemplate(tokenizer->chat_template()).render(in));
+  const std::string text = ChatTemplate(tokenizer->chat_template()).render(in);
+  fmt::print("{}", common.json ? json_text(nlohmann::ordered_json{{"text", text}}) + "\n" : text);
   return 0;
 }
 
@@ -58,9 +62,10 @@ extern const Command kTokenize{
     "tokenize", "Turn text into token ids, or ids into text", kTokenizeExamples, [](Options& o) -> Action {
       auto args = std::make_shared<TokenizeArgs>();
       o.positional("SOURCE", args->source,
-                   "a tokenizer.json, .gguf or tokenizer.model, or a folder or bundle with one");
+                   "a tokenizer.json, .gguf or tokenizer.model, or a folder or bundle with one")
+          .takes(kTokenizer | kCheckpoint | kBundle);
       o.positional("TEXT", args->text, "the text; without it and --file, standard input", false);
-      o.text("--file", "FILE", args->file, "read the text from a file");
+      o.text("--file", "FILE", args->file, "read the text from a file").also("-f").streams();
       o.flag("--lines", args->lines, "each input line is a JSON string, answered by a JSON array of ids");
       o.flag("--decode", args->decode, "the input is ids");
       o.flag("--add-special", args->add_special, "add what the model wants around a text");
@@ -68,14 +73,15 @@ extern const Command kTokenize{
       return [args](const Common& common) {
         TokenizeOptions t;
         t.source = args->source;
-        if (!args->text.empty()) t.text = args->text;
-        if (!args->file.empty()) t.file = args->file;
+        if (!args->text.empty() && !args->file.empty()) throw errorf("give a text or --file, not both");
+        const bool argument = !args->text.empty() && args->text != "-";
+        t.text = argument ? args->text : read_text(args->file.empty() ? "-" : args->file);
         t.lines = args->lines;
         t.json = common.json;
         t.decode = args->decode;
         t.add_special = args->add_special;
         t.skip_special = args->skip_special;
-        tokenize_command(t, std::cin, std::cout);
+        tokenize_command(t, std::cout);
         return 0;
       };
     }};
@@ -84,12 +90,13 @@ extern const Command kTemplate{
     "template", "Render a conversation with the model's own chat template", kTemplateExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<TemplateArgs>();
-      o.positional("SOURCE", args->source, "a .gguf file, or a folder or bundle with a tokenizer");
-      o.required_text("--messages", "FILE", args->messages, "a JSON list of {\"role\", \"content\"}");
-      o.text("--tools", "FILE", args->tools, "a JSON list of tool schemas");
+      o.positional("SOURCE", args->source, "a .gguf file, or a folder or bundle with a tokenizer")
+          .takes(kTokenizer | kCheckpoint | kBundle);
+      o.text("--messages", "FILE", args->messages, "a JSON list of {\"role\", \"content\"}").streams().must();
+      o.text("--tools", "FILE", args->tools, "a JSON list of tool schemas").streams();
       o.flag("--add-generation-prompt", args->add_generation_prompt,
              "end with the opening of the assistant's turn");
-      return [args](const Common&) { return render(*args); };
+      return [args](const Common& common) { return render(*args, common); };
     }};
 
 }  // namespace anemone::cli

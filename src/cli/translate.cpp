@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/generation.h"
+#include "cli/input.h"
+#include "cli/source.h"
 
 namespace anemone::cli {
 namespace {
@@ -40,32 +42,29 @@ int run_translate(const Args& args, const Common& common) {
   const OpenModel model = open_model(args.bundle, args.flags, common);
   const Translator translator(*model.bundle, model.tokenizer, model.chat_template);
   const std::vector<std::string> texts = texts_of(args);
-  if (!translator.trained() && !common.quiet && !common.json)
-    fmt::print(stderr, "note: family {} is no translation model; it is asked in plain words\n",
-               model.bundle->info().family);
+  if (!translator.trained() && !common.json)
+    note(common, fmt::format("family {} is no translation model; it is asked in plain words",
+                             model.bundle->info().family));
   GenerateOptions options = args.flags.options();
   options.on_prefill = prefill_progress(common);
-  if (!common.json)
-    options.on_text = [](std::string_view piece) {
-      fmt::print("{}", piece);
-      std::fflush(stdout);
-    };
+  if (!common.json) options.on_text = show_text;
   const Generator generator(model.tokenizer, options);
+  args.flags.note_idle(common);
+  uint64_t seed = options.sampling.seed;  // each text has its own, which the figures say
   for (const std::string& text : texts) {
     if (text.empty()) {  // a line answers a line
       if (!common.json) fmt::print("\n");
       continue;
     }
     Session session(model.bundle);
-    const Generation g = generator.run(session, translator.prompt(text, to, from));
+    const Generation g = generator.run(session, translator.prompt(text, to, from), seed++);
     if (common.json) {
       nlohmann::ordered_json out = {{"to", to.code}, {"source", text}};
       out.update(figures_json(g, session));
       fmt::print("{}\n", json_text(out, texts.size() > 1 ? -1 : 2));
       continue;
     }
-    fmt::print("\n");
-    std::fflush(stdout);
+    show_text("\n");
     // A file of lines is for programs: its figures would stand between the lines.
     if (texts.size() == 1 || args.flags.stats) print_figures(g, session, args.flags, common);
   }
@@ -82,11 +81,11 @@ extern const Command kTranslate{
     "translate", "Translate a text with a translation model's bundle", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       args->flags.max_new = 1024;
-      o.positional("BUNDLE", args->bundle, "what convert wrote");
+      o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
       o.positional("TEXT", args->text, "the text; without it and --file, standard input", false);
-      o.required_text("--to", "LANGUAGE", args->to, "a code such as fr, or a name such as French");
+      o.text("--to", "LANGUAGE", args->to, "a code such as fr, or a name such as French").must();
       o.text("--from", "LANGUAGE", args->from, "the text's language; the model sees it by itself");
-      o.text("--file", "FILE", args->file, "the text from a file");
+      o.text("--file", "FILE", args->file, "the text from a file").also("-f").streams();
       o.flag("--lines", args->lines, "each line on its own, in the order of the input");
       args->flags.declare(o);
       return [args](const Common& common) { return run_translate(*args, common); };

@@ -1,10 +1,10 @@
 #include "cli/usage.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <numeric>
+
+#include "base/error.h"
+#include "cli/command.h"
 
 namespace anemone::cli {
 namespace {
@@ -25,51 +25,45 @@ size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string help_hint(const CLI::App& verb) {
-  return fmt::format("'anemone {} --help' shows what there is", verb.get_name());
+// Words of a list that is separated by spaces.
+bool has_word(std::string_view list, std::string_view word) {
+  for (size_t at = list.find(word); at != std::string_view::npos; at = list.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || list[at - 1] == ' ') && (end == list.size() || list[end] == ' ')) return true;
+  }
+  return false;
 }
 
-std::string unknown_argument(const CLI::App& verb, const std::string& given) {
-  if (!given.starts_with("-"))
-    return fmt::format("'{}' is one argument too many; {}", given, help_hint(verb));
-  std::vector<std::string> names;
-  for (const CLI::Option* option : verb.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  const std::string flag = given.substr(0, given.find('='));
-  const std::string meant = nearest_name(flag, names);
-  return fmt::format("there is no flag '{}'; {}", flag,
-                     meant.empty() ? help_hint(verb) : fmt::format("did you mean '{}'?", meant));
-}
+struct OtherFlag {
+  std::string_view names;
+  std::string_view verbs;  // where the hint fits; empty: everywhere
+  std::string_view hint;
+};
 
-// CLI11's own message put plainly. It is all that an exception of its carries.
-std::string plain(const CLI::ParseError& error) {
-  const std::string said = error.what();
-  const std::string name = said.substr(0, said.find(':'));
-  if (said.find(": At Most 1 required but received") != std::string::npos)
-    return fmt::format("{} is given more than once", name);
-  if (const size_t at = said.find(": 1 required "); at != std::string::npos && said.ends_with(" missing")) {
-    const std::string value = said.substr(at + 13, said.size() - at - 13 - 8);
-    return fmt::format("{} takes a value: {}", name,
-                       value.substr(0, value.find(":INT in ")));  // without CLI11's range
-  }
-  constexpr std::string_view kConvert = "Could not convert: ";
-  if (const size_t equals = said.find(" = "); said.starts_with(kConvert) && equals != std::string::npos)
-    return fmt::format("{} takes a number; found '{}'",
-                       said.substr(kConvert.size(), equals - kConvert.size()), said.substr(equals + 3));
-  if (const size_t at = said.find(" not in {"); at != std::string::npos && said.ends_with("}")) {
-    std::string choices = said.substr(at + 9, said.size() - at - 10);
-    for (size_t comma = 0; (comma = choices.find(',', comma)) != std::string::npos; comma += 2)
-      choices.replace(comma, 1, ", ");
-    return fmt::format("{} takes one of {}; found '{}'", name, choices,
-                       said.substr(name.size() + 2, at - name.size() - 2));
-  }
-  if (const size_t at = said.find(" not in range "), value = said.find(": Value ");
-      at != std::string::npos && value != std::string::npos)
-    return fmt::format("{} takes {}; found {}", name, said.substr(at + 14),
-                       said.substr(value + 8, at - value - 8));
-  if (said.starts_with("A subcommand is required")) return "a verb is missing";
-  return said.substr(0, said.find_last_not_of('\n') + 1);
-}
+constexpr std::string_view kGenerate = "run chat translate";
+constexpr OtherFlag kOthers[] = {
+    {"-c --ctx-size --context --max-seq-len -ctx", kGenerate,
+     "a bundle's context is fixed when it is made: anemone convert MODEL -o BUNDLE --context N"},
+    {"-ngl --gpu-layers --n-gpu-layers -dev --device --device-map", "",
+     "nothing has to be offloaded: here the CPU runs the packages, and on a device Core ML chooses"},
+    {"--compute-units --compute-unit --compute_units", "",
+     "an app says that when it loads a package: MLModelConfiguration.computeUnits"},
+    {"-cnv --conversation -i --interactive -if --interactive-first", "run",
+     "anemone chat BUNDLE talks with a bundle"},
+    {"-no-cnv --no-conversation", "run", "--raw continues the text as it is"},
+    {"--jinja --chat-template --chat-template-file", kGenerate,
+     "the model's own chat template is used; --template FILE gives another one, run --raw none"},
+    {"-b --batch-size -ub --ubatch-size", "",
+     "a bundle's tokens at once are fixed when it is made: anemone convert MODEL -o BUNDLE --tokens 1,64"},
+    {"--draft --draft-max --draft-n --speculative", kGenerate, "--speculate N drafts from the text so far"},
+    {"--ignore-eos-token", kGenerate, "it is called --ignore-eos"},
+    {"--outtype --quantization -q --qtype --dtype --torch-dtype --compute-precision", "convert",
+     "--precision int8, fp16, lut4, lut4-g16 …"},
+    {"--bits --nbits", "convert compress", "--palettize BITS"},
+    {"--minimum-deployment-target --deployment-target --os", "convert",
+     "--target ios18, macos15, \"iPhone 15 Pro\" …"},
+    {"--out --out-dir --output-dir", "", "-o, --output"},
+};
 
 }  // namespace
 
@@ -81,17 +75,37 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
   return best != names.end() && distance(given, *best) * 3 <= best->size() ? *best : "";
 }
 
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<const CLI::App*> verbs =
-      app.get_subcommands([](const CLI::App* verb) { return verb->parsed(); });
-  if (verbs.empty()) return plain(error) + "; 'anemone --help' shows what there is";
-  const CLI::App& verb = *verbs.front();
-  // A misspelt flag may be why something else is missing.
-  const std::vector<std::string> left = verb.remaining();
-  const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) ||
-                       (dynamic_cast<const CLI::RequiredError*>(&error) && !left.empty());
-  if (unknown && !left.empty()) return unknown_argument(verb, left.front());
-  return fmt::format("{}; {}", plain(error), help_hint(verb));
+std::string help_hint(std::string_view verb) {
+  return fmt::format("'anemone {}{}--help' shows what there is", verb, verb.empty() ? "" : " ");
+}
+
+std::string other_program_hint(std::string_view verb, std::string_view flag) {
+  for (const OtherFlag& other : kOthers)
+    if (has_word(other.names, flag) && (other.verbs.empty() || has_word(other.verbs, verb)))
+      return std::string(other.hint);
+  return "";
+}
+
+Error unknown_verb(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command* command : commands()) names.emplace_back(command->name);
+  const std::string meant = nearest_name(name, names);
+  return errorf("there is no verb '{}'", name)
+      .hint(meant.empty() ? help_hint("") : fmt::format("did you mean '{}'?", meant));
+}
+
+Error unknown_flag(std::string_view verb, const Options& options, const std::string& name) {
+  std::string hint = other_program_hint(verb, name);
+  if (hint.empty()) {
+    std::vector<std::string> names;
+    for (const Options::Item& item : options.items())
+      for (const std::string& known : item.flag_names(true))
+        if (known.starts_with("--")) names.push_back(known);
+    const std::string meant = nearest_name(name, names);
+    hint = meant.empty() ? help_hint(verb) + "; a text that begins with - stands behind --"
+                         : fmt::format("did you mean '{}'?", meant);
+  }
+  return errorf("there is no flag '{}'", name).hint(hint);
 }
 
 }  // namespace anemone::cli

@@ -10,6 +10,7 @@
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
+#include "cli/source.h"
 #include "verify/report.h"
 
 namespace anemone::cli {
@@ -27,8 +28,6 @@ VerifyOptions options_of(const Args& args, const Common& common) {
   if (args.source.empty() == args.golden.empty())
     throw errorf("say what to verify against: --source MODEL, or --golden g.npz");
   if (!args.text.empty() && !args.ids.empty()) throw errorf("give --text or --ids, not both");
-  if (!is_bundle(args.bundle))
-    throw errorf("is no bundle").at(args.bundle).expected(fmt::format("a folder with {}", kBundleFile));
   o.source = args.source;
   o.golden = args.golden;
   // A bundle without a tokenizer is read to by its source's.
@@ -65,7 +64,7 @@ int run_verify(const Args& args, const Common& common) {
   if (common.json)
     fmt::print("{}\n", report_json(report));
   else
-    fmt::print("{}", report_text(report, common.verbose, common.quiet));
+    fmt::print("{}", common.out.painted(report_text(report, common.verbose, common.quiet)));
   return report.passed() ? 0 : 1;
 }
 
@@ -78,15 +77,18 @@ constexpr std::string_view kExamples =
 extern const Command kVerify{
     "verify", "Prove a bundle against its model, rung by rung", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("BUNDLE", args->bundle, "what convert wrote");
-      o.text("--source", "MODEL", args->source, "the .gguf file or safetensors folder that it was made from");
-      o.text("--golden", "FILE", args->golden, "or an .npz with what a trusted model computes");
-      o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default");
-      o.text("--ids", "FILE", args->ids, "token ids instead, .npy");
+      o.positional("BUNDLE", args->bundle, "what convert wrote").takes(kBundle);
+      o.text("--source", "MODEL", args->source, "the .gguf file or safetensors folder that it was made from")
+          .takes(kCheckpoint);
+      o.text("--golden", "FILE", args->golden, "or an .npz with what a trusted model computes").reads();
+      o.text("--html", "FILE", args->html, "write the report as a page, too").writes();
+      o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default")
+          .also("-f,--file")
+          .streams();
+      o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
       o.integer("--steps", "N", args->steps, "tokens to decode after the prompt (16)");
       o.real("--min-cosine", "X", args->min_cosine, "the least cosine of stream and logits (0.97)");
       args->backend.declare_all(o);
-      o.text("--html", "FILE", args->html, "write the report as a page, too");
       return [args](const Common& common) { return run_verify(*args, common); };
     }};
 

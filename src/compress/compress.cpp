@@ -4,6 +4,7 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/staged.h"
 #include "base/thread_pool.h"
 #include "bundle/bundle_info.h"
@@ -32,13 +33,17 @@ double CompressReport::sqnr_db() const { return decibels(signal, noise); }
 
 CompressReport compress_package(const fs::path& in, const fs::path& out, const CompressOptions& options) {
   check_recipe(options.recipe);
-  if (!fs::exists(in)) throw Error("is not there").at(in.string());
+  if (!fs::exists(in)) throw missing_path(in.string());
   check_output(in, out, options.overwrite, {kBundleFile, "Manifest.json"});
   ThreadPool pool(options.threads);
   const std::shared_ptr<const Package> original = open_package(in);
   const std::string name = (in.has_filename() ? in : in.parent_path()).stem().string();
   const CompressedProgram compressed(original->program, name, options.recipe, pool, {}, options.progress);
+  PatternUse patterns(options.recipe);
+  compressed.show(patterns);
+  patterns.check();
   CompressReport report;
+  report.idle_skips = patterns.idle_skips();
   report.bytes_before = weight_file_bytes(original->program);
   const Package written = compressed_package(*original, compressed, options.recipe);
   try {

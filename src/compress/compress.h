@@ -44,10 +44,11 @@ struct CompressReport {
   };
   std::vector<Row> rows;  // weights that were changed
   std::vector<std::string>
-      kept;               // weights that the rules would change and that could not be, with the reason
-  int64_t untouched = 0;  // weights that no rule names
-  int64_t again = 0;      // weights that were quantized already, and lost precision twice
-  int64_t judged = 0;     // weights whose activations were looked at; rows say which were better for it
+      kept;  // weights that the rules would change and that could not be, with the reason
+  std::vector<std::string> idle_skips;  // patterns that were to leave weights out, and name none
+  int64_t untouched = 0;                // weights that no rule names
+  int64_t again = 0;                    // weights that were quantized already, and lost precision twice
+  int64_t judged = 0;  // weights whose activations were looked at; rows say which were better for it
   std::vector<Warning> warnings;
   uint64_t bytes_before = 0, bytes_after = 0;  // of all weight files; of a bundle: of all its files
   double signal = 0, noise = 0;                // of the changed weights together

@@ -64,6 +64,10 @@ CompressedProgram::CompressedProgram(const Program& program, std::string package
   }
 }
 
+void CompressedProgram::show(PatternUse& patterns) const {
+  for (const FoundWeight& w : found_.weights()) patterns.see(package_, w.weight);
+}
+
 void CompressedProgram::check_opsets() const {
   Opset oldest = Opset::ios26;
   for (const auto& function : program_.functions) oldest = std::min(oldest, function->opset);

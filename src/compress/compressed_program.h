@@ -31,6 +31,8 @@ class CompressedProgram {
 
   // A copy with the new forms. Their codes are made while it is written, a few rows at a time.
   Program rewritten() const { return rewrite(program_, replacements_); }
+  // Shows its weights to what looks after the recipe's patterns.
+  void show(PatternUse& patterns) const;
   // Adds what was changed, measured on the package that was written, and what was not.
   void report(const std::filesystem::path& written, CompressReport& report) const;
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/json_problem.h"
 
 namespace anemone {
 namespace {
@@ -193,12 +193,45 @@ std::string Recipe::text() const {
   return forms.empty() ? "kept" : forms.size() == 1 ? *forms.begin() : "mixed";
 }
 
-Recipe parse_recipe(std::string_view json) {
+PatternUse::PatternUse(const Recipe& recipe) {
+  for (const std::string& text : recipe.only) patterns_.push_back({text, true});
+  for (const std::string& text : recipe.skip) patterns_.push_back({text, false});
+}
+
+void PatternUse::see(std::string_view package, const Weight& weight) {
+  if (patterns_.empty()) return;
+  names_.push_back(fmt::format("{}/{}", package, weight.name));
+  for (Pattern& pattern : patterns_) pattern.used = pattern.used || named(pattern.text, package, weight);
+}
+
+void PatternUse::check() const {
+  constexpr size_t kShown = 8;
+  for (const Pattern& pattern : patterns_) {
+    if (!pattern.only || pattern.used) continue;
+    std::string known;
+    for (size_t i = 0; i < std::min(kShown, names_.size()); ++i) known += (i ? ", " : "") + names_[i];
+    if (names_.size() > kShown) known += fmt::format(" and {} more", names_.size() - kShown);
+    throw errorf("--only '{}' names no weight", pattern.text)
+        .expected(known.empty() ? "nothing: there are no weights" : known)
+        .hint("anemone inspect PACKAGE --weights lists them all");
+  }
+}
+
+std::vector<std::string> PatternUse::idle_skips() const {
+  std::vector<std::string> out;
+  for (const Pattern& pattern : patterns_)
+    if (!pattern.only && !pattern.used) out.push_back(pattern.text);
+  return out;
+}
+
+namespace {
+
+Recipe recipe_from(std::string_view json) {
   Json j;
   try {
     j = Json::parse(json);
   } catch (const Json::exception& e) {
-    throw errorf("the recipe is not JSON: {}", e.what());
+    throw errorf("the recipe is not JSON").found(json_problem(e, json));
   }
   known_keys(j, {"min_size", "skip", "only", "rules"}, "the recipe");
   Recipe r;
@@ -213,11 +246,13 @@ Recipe parse_recipe(std::string_view json) {
   return r;
 }
 
-Recipe read_recipe(const std::filesystem::path& path) {
+}  // namespace
+
+Recipe parse_recipe(std::string_view json, const std::string& name) {
   try {
-    return parse_recipe(MappedFile::open(path)->text());
+    return recipe_from(json);
   } catch (Error& e) {
-    if (e.where().empty()) e.within(path.string());
+    if (e.where().empty() && !name.empty()) e.within(name);
     throw;
   }
 }

@@ -1,5 +1,5 @@
 // Recipe: which weights get which form: rules, of which the first that matches a weight decides.
-//     Recipe r = read_recipe("r.json");
+//     Recipe r = parse_recipe(MappedFile::open("r.json")->text(), "r.json");
 //     const StorageForm& form = r.form_of("layers_00", weight);
 //
 //     { "min_size": 2048,                       weights of fewer elements are kept
@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,9 +45,28 @@ struct Recipe {
   std::string text() const;
 };
 
-// Error, naming the rule and the key, for what is not understood.
-Recipe read_recipe(const std::filesystem::path& path);
-Recipe parse_recipe(std::string_view json);
+// Error, naming the rule and the key, for what is not understood; `name` stands before it.
+Recipe parse_recipe(std::string_view json, const std::string& name = "");
+
+// Which patterns of a recipe's `skip` and `only` name a weight of one of the packages: one that was typed wrong names
+// none.
+class PatternUse {
+ public:
+  explicit PatternUse(const Recipe& recipe);
+  void see(std::string_view package, const Weight& weight);
+  // Error, with names that there are, for a pattern of `only` that names no weight.
+  void check() const;
+  // The patterns of `skip` that name none.
+  std::vector<std::string> idle_skips() const;
+
+ private:
+  struct Pattern {
+    std::string text;
+    bool only = false, used = false;
+  };
+  std::vector<Pattern> patterns_;
+  std::vector<std::string> names_;  // "layers_00/l0_q_weight"
+};
 
 // Checks every rule's form.
 void check_recipe(const Recipe& recipe);

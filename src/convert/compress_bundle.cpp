@@ -18,13 +18,14 @@ namespace fs = std::filesystem;
 
 void compress_one(const fs::path& in, const std::string& name, const std::optional<Activations>& activations,
                   const CompressOptions& options, ThreadPool& pool, BundleWriter& writer,
-                  CompressReport& report) {
+                  PatternUse& patterns, CompressReport& report) {
   const std::shared_ptr<const Package> original = open_package(in / name);
   Statistics statistics;
   if (activations)
     statistics = [&](const auto& inputs) { return activations->collect(name, inputs, true, pool); };
   const CompressedProgram compressed(original->program, fs::path(name).stem().string(), options.recipe, pool,
                                      statistics, options.progress);
+  compressed.show(patterns);
   writer.add(compressed_package(*original, compressed, options.recipe), name);
   compressed.report(writer.folder() / name, report);
 }
@@ -44,8 +45,11 @@ CompressReport compress_to(const fs::path& in, const fs::path& out, const Compre
   BundleWriter writer(staged.path(), pool);
   writer.copy_rest(in, info);
   CompressReport report;
+  PatternUse patterns(options.compress.recipe);
   for (const std::string& name : info.packages())
-    compress_one(in, name, activations, options.compress, pool, writer, report);
+    compress_one(in, name, activations, options.compress, pool, writer, patterns, report);
+  patterns.check();
+  report.idle_skips = patterns.idle_skips();
   info.precision = options.compress.recipe.text();
   info.tool = options.tool;
   writer.finish(info);

@@ -41,7 +41,10 @@ class Converter {
   }
 
   ConvertReport run(const fs::path& bundle) {
-    if (options_.recipe) check_recipe(*options_.recipe);
+    if (options_.recipe) {
+      check_recipe(*options_.recipe);
+      patterns_.emplace(*options_.recipe);
+    }
     check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
     request_ = make_request(model_, options_);
     report_.notes = request_.notes;
@@ -61,6 +64,7 @@ class Converter {
     writer.finish(report_.info);
     for (const BundleFile& f : report_.info.files) report_.bytes += f.bytes;
     if (report_.compressed) sum_up_compressed(writer.folder());
+    if (patterns_) patterns_->check();
     staged.commit();
     return std::move(report_);
   }
@@ -137,6 +141,7 @@ class Converter {
 
   void sum_up_compressed(const fs::path& folder) {
     CompressReport& c = *report_.compressed;
+    c.idle_skips = patterns_->idle_skips();
     c.bytes_before = c.bytes_after = folder_bytes(folder);
     for (const CompressReport::Row& row : c.rows) {
       c.bytes_before += row.bytes_before;
@@ -261,6 +266,7 @@ class Converter {
                      plan.bytes / 10 * 9 / static_cast<uint64_t>(total) * static_cast<uint64_t>(done));
     };
     const CompressedProgram compressed(plain, artifact.name, *options_.recipe, pool_, {}, progress);
+    compressed.show(*patterns_);
     artifact.program = compressed.rewritten();
     artifact.notes[kCompressNote] = options_.recipe->text();
     const WriteReport written = writer.add(std::move(artifact));
@@ -302,6 +308,7 @@ class Converter {
   std::string current_;  // the file that is being written
   std::chrono::steady_clock::time_point last_call_;
   double residual_scale_ = 1;
+  std::optional<PatternUse> patterns_;  // with a recipe
   ConvertReport report_;
 };
 

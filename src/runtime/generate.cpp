@@ -17,14 +17,19 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+SamplerOptions with_seed(SamplerOptions options, uint64_t seed) {
+  options.seed = seed;
+  return options;
+}
+
 // One answer in the making.
 class Loop {
  public:
   Loop(const GenerateOptions& options, const std::shared_ptr<const Tokenizer>& tokenizer, Session& session,
-       std::span<const int32_t> prompt)
+       std::span<const int32_t> prompt, uint64_t seed)
       : options_(options),
         session_(session),
-        sampler_(options.sampling),
+        sampler_(with_seed(options.sampling, seed)),
         stop_text_(options.stops),
         ids_(prompt.begin(), prompt.end()),
         close_call_(session.bundle()->backend().close_call()) {
@@ -34,6 +39,7 @@ class Loop {
     if (tokenizer)
       ends_.insert(ends_.end(), tokenizer->end_of_generation().begin(), tokenizer->end_of_generation().end());
     if (options.ignore_eos) ends_.clear();
+    if (!options.sampling.greedy()) out_.seed = seed;
   }
 
   ~Loop() { session_.watch(nullptr); }
@@ -267,8 +273,12 @@ void Generator::check(const Session& session, std::span<const int32_t> prompt) c
 }
 
 Generation Generator::run(Session& session, std::span<const int32_t> prompt) const {
+  return run(session, prompt, options_.sampling.seed);
+}
+
+Generation Generator::run(Session& session, std::span<const int32_t> prompt, uint64_t seed) const {
   check(session, prompt);
-  return Loop(options_, tokenizer_, session, prompt).run();
+  return Loop(options_, tokenizer_, session, prompt, seed).run();
 }
 
 }  // namespace anemone

@@ -73,7 +73,8 @@ struct Generation {
   std::string text;
   std::vector<int32_t> ids;  // new ones, an end token not included
   StopReason why = StopReason::length;
-  std::string stop;  // the stop string that was met
+  std::string stop;              // the stop string that was met
+  std::optional<uint64_t> seed;  // of the sampling; nothing where the best token is taken always
   GenerateStats stats;
 };
 
@@ -85,6 +86,8 @@ class Generator {
   // Afterwards the session has seen the prompt and the new tokens but the last. Error when the prompt is
   // longer than the context, or when the bundle cannot do what the options want.
   Generation run(Session& session, std::span<const int32_t> prompt) const;
+  // The same with another seed than that of the options.
+  Generation run(Session& session, std::span<const int32_t> prompt, uint64_t seed) const;
 
   const GenerateOptions& options() const { return options_; }
 

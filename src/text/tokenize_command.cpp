@@ -7,13 +7,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <istream>
-#include <iterator>
 #include <ostream>
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "base/mapped_file.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
@@ -47,7 +44,8 @@ std::vector<int32_t> parse_ids(std::string_view text) {
     int32_t id = 0;
     const auto [next, error] = std::from_chars(p, end, id);
     if (error != std::errc()) {
-      throw errorf("an id must be a whole number").found(std::string(p, std::min<size_t>(end - p, 20)));
+      const std::string found(p, std::min(std::find(p, end, ' '), p + std::min<ptrdiff_t>(end - p, 20)));
+      throw errorf("an id must be a whole number below {}", INT32_MAX).found("'" + found + "'");
     }
     ids.push_back(id);
     p = next;
@@ -55,14 +53,22 @@ std::vector<int32_t> parse_ids(std::string_view text) {
   return ids;
 }
 
+std::string decoded(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool skip_special) {
+  for (const int32_t id : ids)
+    if (id < 0 || id >= tokenizer.vocabulary_size())
+      throw errorf("the vocabulary has no token {}", id)
+          .expected(fmt::format("0 to {}", tokenizer.vocabulary_size() - 1));
+  return tokenizer.decode(ids, skip_special);
+}
+
 void answer(const Tokenizer& tokenizer, const TokenizeOptions& options, std::string_view text,
             std::ostream& out) {
   if (options.decode) {
-    const std::string decoded = tokenizer.decode(parse_ids(text), options.skip_special);
+    const std::string plain = decoded(tokenizer, parse_ids(text), options.skip_special);
     if (options.json)
-      out << "{\"text\": " << quoted(decoded) << "}\n";
+      out << "{\"text\": " << quoted(plain) << "}\n";
     else
-      out << decoded << "\n";
+      out << plain << "\n";
     return;
   }
   const auto ids =
@@ -83,7 +89,7 @@ void answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, std
     const auto json = nlohmann::json::parse(line);
     if (options.decode) {
       out << json_text(
-                 nlohmann::json(tokenizer.decode(json.get<std::vector<int32_t>>(), options.skip_special)))
+                 nlohmann::json(decoded(tokenizer, json.get<std::vector<int32_t>>(), options.skip_special)))
           << "\n";
       return;
     }
@@ -99,17 +105,10 @@ void answer_line(const Tokenizer& tokenizer, const TokenizeOptions& options, std
 
 }  // namespace
 
-void tokenize_command(const TokenizeOptions& options, std::istream& in, std::ostream& out) {
+void tokenize_command(const TokenizeOptions& options, std::ostream& out) {
   const auto tokenizer = Tokenizer::load(options.source);
-  std::string input;
-  if (options.text)
-    input = *options.text;
-  else if (options.file)
-    input = MappedFile::open(*options.file)->text();
-  else
-    input.assign(std::istreambuf_iterator<char>(in), {});
-  if (!options.lines) return answer(*tokenizer, options, input, out);
-  std::string_view rest = input;
+  if (!options.lines) return answer(*tokenizer, options, options.text, out);
+  std::string_view rest = options.text;
   for (int number = 1; !rest.empty(); ++number) {
     const size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);

@@ -103,7 +103,7 @@ TEST_CASE("compress refuses what does not go together, and leaves nothing") {
   refused({"--palettize", "4", "--calibration-tokens", "256"}, {"--calibrate"});
   refused({"--palettize", "4", "--calibrate", text(), "--calibration-tokens", "20"}, {"64"});
   refused({"--search", "--calibrate", text(), "--max-ppl-loss", "lots"}, {"lots"});
-  refused({"--search", "--calibrate", text(), "--recipe", "r.json"}, {"--recipe"});
+  refused({"--search", "--calibrate", text(), "--recipe", text()}, {"--recipe"});
   refused({"--search", "--calibrate", text(), "--mode", "unique"}, {"unique"});
 }
 

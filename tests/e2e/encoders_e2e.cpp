@@ -244,7 +244,7 @@ TEST_CASE("embed: wrong calls are one line") {
                 {"--pool none"});
   check_refused(anemone_command({"embed", made.bundle, "a", "--pool", "max"}), {"mean, cls, none"});
   check_refused(anemone_command({"embed", made.bundle, "--file", "absent.txt"}), {"absent.txt"});
-  check_refused(anemone_command({"embed", made.model, "a"}), {"bundle.json"});
+  check_refused(anemone_command({"embed", made.model, "a"}), {"takes a bundle", "anemone convert"});
   check_refused(anemone_command({"embed", made.bundle, "a", "the sea", "--pool", "none", "-o", "x.npy"}),
                 {"different lengths"});
 }
@@ -394,7 +394,8 @@ TEST_CASE("inspect, check, verify, compress and plan take an encoder") {
   CHECK(anemone_command({"check", made.bundle}).status == 0);
   const Outcome verified = run({"verify", made.bundle, "--source", made.model});
   CHECK(verified.out.find("PASSED: 4 rungs, 2 skipped") != std::string::npos);
-  check_refused(anemone_command({"verify", made.bundle, "--golden", "g.npz"}), {"--source"});
+  const std::string golden = made.folder.write("g.npz", "");
+  check_refused(anemone_command({"verify", made.bundle, "--golden", golden}), {"--source"});
   std::string text;
   for (int i = 0; i < 40; ++i) text += "the tide comes in . the sea is calm . ";
   spill(made.folder / "text.txt", text);

@@ -3,35 +3,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "e2e/calls.h"
 #include "e2e/command.h"
 #include "support/data.h"
 #include "support/temp_folder.h"
 
 using namespace anemone;
 using namespace anemone::e2e;
-
-namespace {
-
-// The verbs, as --help lists them: two spaces, a name, its summary.
-std::vector<std::string> verbs() {
-  std::istringstream lines(anemone_command({"--help"}).out);
-  std::vector<std::string> out;
-  bool listing = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("Subcommands:")) {
-      listing = true;
-    } else if (listing && line.starts_with("  ") && line.size() > 2 && line[2] != ' ') {
-      out.push_back(line.substr(2, line.find(' ', 2) - 2));
-    } else if (listing) {
-      break;
-    }
-  }
-  return out;
-}
-
-}  // namespace
 
 TEST_CASE("the help lists the verbs, and each one's help ends with two examples of it") {
   CHECK(verbs().size() >= 3);
@@ -75,16 +56,36 @@ TEST_CASE("every flag of every verb stands in the guide") {
     }
     return false;
   };
+  for (const auto& verb : nlohmann::json::parse(anemone_command({"help", "--json"}).out)) {
+    CAPTURE(verb["verb"]);
+    for (const auto& flag : verb["flags"]) CHECK_MESSAGE(shown(flag["names"].back()), flag["names"].back());
+  }
+}
+
+TEST_CASE("help says the same as --help, and the flags that matter most are ten at most") {
+  CHECK(anemone_command({"help"}).out == anemone_command({"--help"}).out);
+  CHECK(anemone_command({"-h"}).out == anemone_command({"--help"}).out);
   for (const std::string& verb : verbs()) {
     CAPTURE(verb);
-    std::istringstream lines(anemone_command({verb, "--help"}).out);
+    const std::string help = anemone_command({"help", verb}).out;
+    CHECK(help == anemone_command({verb, "--help"}).out);
+    CHECK(help == anemone_command({verb, "-h", "--no-such-flag"}).out);
+    CHECK(anemone_command({"--help"}).out.find("\n  " + verb + " ") != std::string::npos);
+    std::istringstream lines(help);
+    int first = 0;
+    bool counting = false;
     for (std::string line; std::getline(lines, line);) {
-      const size_t at = line.find("--");
-      if (!line.starts_with("  -") || at > 5) continue;
-      const std::string flag = line.substr(at, line.find_first_of(" ,", at) - at);
-      CHECK_MESSAGE(shown(flag), flag);
+      if (line == "Flags:")
+        counting = true;
+      else if (line.empty())
+        counting = false;
+      else if (counting && line.starts_with("  -"))
+        ++first;
     }
+    CHECK(first <= 10);
+    CHECK(help.find("\nCommon:\n  --json ") != std::string::npos);
   }
+  check_refused(anemone_command({"help", "covnert"}), {"did you mean 'convert'?"});
 }
 
 TEST_CASE("the version is the project's") {
@@ -100,14 +101,19 @@ TEST_CASE("a wrong call is one error line and status 2") {
   check_refused(anemone_command({"inspect"}), {"PACKAGE", "'anemone inspect --help'"});
   check_refused(anemone_command({"inspect", recall_package(), "more"}), {"'more' is one argument too many"});
   check_refused(anemone_command({"convert", "--contxt", "5"}), {"'--contxt'", "did you mean '--context'?"});
-  check_refused(anemone_command({"run", "a", "b", "--seed", "x"}), {"--seed takes a number; found 'x'"});
+  check_refused(anemone_command({"run", "a", "b", "--seed", "x"}),
+                {"--seed takes a whole number; found 'x'"});
+  check_refused(anemone_command({"run", "a", "b", "--seed", "12x"}),
+                {"--seed takes a whole number; found '12x'"});
+  check_refused(anemone_command({"run", "a", "b", "--seed", "99999999999999999999"}), {"as large as that"});
+  check_refused(anemone_command({"run", "a", "b", "--top-p", "half"}),
+                {"--top-p takes a number; found 'half'"});
   check_refused(anemone_command({"run", "a", "b", "--top-k"}), {"--top-k takes a value"});
   check_refused(anemone_command({"check", "a", "--os", "18", "--os", "17"}),
                 {"--os is given more than once"});
   check_refused(anemone_command({"inspect", "--no-such-flag", recall_package()}), {"--no-such-flag"});
   check_refused(anemone_command({"predict", recall_package(), "--arith", "fp8"}),
                 {"one of fp32, fp16", "'fp8'"});
-  check_refused(anemone_command({"predict", recall_package(), "--threads", "0"}), {"1 to 1024; found 0"});
   check_refused(anemone_command({"predict", recall_package(), "--repeat", "0"}), {"--repeat"});
   check_refused(anemone_command({"predict", recall_package(), "--input", "letter"}), {"NAME=FILE"});
 }
@@ -127,4 +133,33 @@ TEST_CASE("the completion script for bash sources without a word and completes v
   const Outcome zsh = anemone_command({"completion", "zsh"});
   CHECK(zsh.out.starts_with("#compdef anemone\n"));
   check_refused(anemone_command({"completion", "tcsh"}), {"tcsh"});
+}
+
+TEST_CASE("the completion scripts for fish and zsh complete verbs, flags, values and files") {
+  const TempFolder folder;
+  folder.write("letter.txt", "");
+  if (shell("command -v fish").status == 0) {
+    spill(folder / "a.fish", anemone_command({"completion", "fish"}).out);
+    const auto completed = [&](const std::string& line) {
+      const Outcome said = shell("cd '" + folder.path().string() + "' && HOME='" + folder.path().string() +
+                                 "' fish --no-config -c \"source a.fish; complete -C '" + line + "'\"");
+      CHECK(said.err == "");
+      return said.out;
+    };
+    CHECK(completed("anemone insp").starts_with("inspect\tShow what"));
+    CHECK(completed("anemone predict --outp").starts_with("--outputs\t"));
+    CHECK(completed("anemone predict --arith ").starts_with("fp16"));
+    CHECK(completed("anemone help insp").starts_with("inspect"));
+    CHECK(completed("anemone run demo --file let").starts_with("letter.txt"));
+    CHECK(completed("anemone run demo --max-new ") == "");
+    CHECK(completed("anemone plan run --outp") == "");  // of plan, not of run
+  } else {
+    MESSAGE("skipped: fish is not installed");
+  }
+  if (shell("command -v zsh").status == 0)
+    CHECK(shell("zsh -fc 'autoload -U compinit && compinit -D; source <(" + std::string(ANEMONE_BINARY) +
+                " completion zsh); whence -w _anemone'")
+              .out == "_anemone: function\n");
+  else
+    MESSAGE("skipped: zsh is not installed");
 }

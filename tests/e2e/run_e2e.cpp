@@ -154,7 +154,7 @@ TEST_CASE("run refuses what cannot be, in one line") {
   check_refused(run({"--file", folder / "absent.txt"}), {"absent.txt"});
   check_refused(run({""}), {"the prompt is empty"});
   check_refused(run({kPrompt, "--lines"}), {"--lines"});
-  check_refused(run({kPrompt}, folder / "nothing"), {"nothing", "bundle.json"});
+  check_refused(run({kPrompt}, folder / "nothing"), {"nothing", "there is no such file or folder"});
   // A bundle whose checkpoint had no tokenizer says so.
   std::filesystem::copy(narrow, folder / "mute", std::filesystem::copy_options::recursive);
   std::string info = slurp(folder / "mute/bundle.json");
@@ -235,17 +235,77 @@ TEST_CASE("on a terminal lines can be edited, and Ctrl-C stops an answer, not th
   t.type("\x03");
   t.wait_for("[stopped]");
   t.wait_for("> ");
-  // Drops the line. The editor sees it only while it waits for a key, as it does nearly always.
+  // Drops the line, and leaves no mark of its own: the next line starts at its start.
   t.type("half a line");
   t.wait_for("line");
-  for (int i = 0; i < 20 && !t.shows("leaves", 2); ++i) t.type("\x03");
-  t.wait_for("leaves");
+  t.type("\x03");
+  const std::string dropped = t.wait_for("leaves)");
+  CHECK(dropped.find("^C") == std::string::npos);
+  CHECK(dropped.find("\r\n") != std::string::npos);
   t.wait_for("> ");
   t.type("/history\r");
   t.wait_for("user: One morning Mara\r\nassistant: ");
   t.wait_for("> ");
   t.type("\x04");
   CHECK(t.exit_status() == 0);
+}
+
+TEST_CASE("what is pasted is one question, with its line breaks") {
+  Terminal t({"chat", bundle(), "--max-new", "4"});
+  t.wait_for("\x1b[?2004h");  // the terminal is asked to mark what is pasted
+  t.wait_for("> ");
+  t.type("Tell me \x1b[200~of two\rl\xc3\xaenes\r\r\x1b[201~!\r");
+  t.wait_for("--max-new]");
+  t.wait_for("> ");
+  t.type("/history\r");
+  t.wait_for("user: Tell me of two\r\nl\xc3\xaenes!\r\nassistant: ");
+  t.wait_for("> ");
+  t.type("\x1b[A\x1b[A");  // the history has it as one
+  t.wait_for("l\xc3\xaenes!");
+  t.type("\x03");
+  t.wait_for("leaves)");
+  t.type("/quit\r");
+  CHECK(t.exit_status() == 0);
+}
+
+TEST_CASE("Ctrl-C while a long prompt is read leaves a clean line and no half of a turn") {
+  const TempFolder folder;
+  // A context that takes seconds to fill, one token at a time.
+  const std::string slow = bundle({"--tokens", "1", "--context", "4096"});
+  std::string tale;
+  while (tale.size() < 12000) tale += kPrompt + " ";
+  Terminal t({"chat", slow, "--max-new", "4"});
+  t.wait_for("> ");
+  t.type("\x1b[200~" + tale + "\x1b[201~");
+  t.type("\r");
+  t.wait_for("reading the prompt: ");
+  t.type("\x03");
+  const std::string shown = t.wait_for("[stopped]");
+  CHECK(shown.find("\r\x1b[K\x1b[2m[stopped]") != std::string::npos);
+  t.wait_for("> ");
+  t.type("/history\r");
+  const std::string history = t.wait_for("> ");
+  CHECK(history.find("user:") == std::string::npos);
+  t.type("\x04");
+  CHECK(t.exit_status() == 0);
+}
+
+TEST_CASE("after /undo a sampled answer is another one, and a seed repeats the whole conversation") {
+  const TempFolder folder;
+  const std::string lines = "Once upon\n/undo\nOnce upon\n";
+  const std::string flags = "--temperature 2 --max-new 20 --json";
+  const auto answers = [&](const std::string& more) {
+    std::istringstream objects(chat(folder, lines, flags + more).out);
+    std::vector<Json> out;
+    for (std::string line; std::getline(objects, line);) out.push_back(Json::parse(line));
+    REQUIRE(out.size() == 2);
+    return out;
+  };
+  const std::vector<Json> first = answers(" --seed 5"), again = answers(" --seed 5"), random = answers("");
+  CHECK(first[0].at("text") != first[1].at("text"));
+  for (const size_t i : {0, 1}) CHECK(first[i].at("text") == again[i].at("text"));
+  CHECK(random[0].at("text") != random[1].at("text"));
+  CHECK(random[0].at("text") != first[0].at("text"));
 }
 
 TEST_CASE("however a chat ends, the terminal is as it was") {

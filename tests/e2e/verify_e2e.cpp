@@ -37,7 +37,7 @@ TEST_CASE("verify: passes with 0, fails with 1, refuses with 2") {
   CHECK(bad.status == 1);
   CHECK(nlohmann::json::parse(bad.out)["rungs"].back()["name"] == "stateless");
   check_refused(anemone_command({"verify", bundle}), {"--source"});
-  check_refused(anemone_command({"verify", kModel, "--source", kModel}), {"is no bundle"});
+  check_refused(anemone_command({"verify", kModel, "--source", kModel}), {"verify takes a bundle"});
   check_refused(anemone_command({"verify", bundle, "--golden", (folder / "none.npz").string()}),
                 {"none.npz"});
 }
