@@ -13,6 +13,7 @@
 #include "base/json_text.h"
 #include "base/npy.h"
 #include "base/shape.h"
+#include "base/words.h"
 #include "bundle/bundle_info.h"
 #include "cli/backend.h"
 #include "cli/format.h"
@@ -363,9 +364,9 @@ CompressReport CompressFlags::run_search(const std::string& input, const std::st
   options.calibration = found.calibration;
   CompressReport report = compress_bundle(input, output, options);
   if (!common.quiet && !common.json)
-    fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {} runs\n\n", found.perplexity_before,
+    fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {}\n\n", found.perplexity_before,
                found.perplexity_after, 100 * (found.perplexity_after / found.perplexity_before - 1),
-               found.runs);
+               counted(found.runs, "run"));
   return report;
 }
 

@@ -48,6 +48,7 @@ class Converter {
     check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
     request_ = make_request(model_, options_);
     report_.notes = request_.notes;
+    report_.chosen = request_.chosen;
     stages_ = plan_stages(model_, request_, options_);
     plan_tables();
     sum_up();
@@ -154,11 +155,28 @@ class Converter {
       residual_scale_ = *options_.residual_scale;
       return;
     }
+    current_ = "how large values become";
+    if (!step_to(0)) throw errorf("cancelled");
+    if (options_.glance) return glance_at_scale();
     const ResidualChoice choice = anemone::choose_residual_scale(shared_, model_, options_.threads);
     residual_scale_ = choice.scale;
     report_.notes.push_back(
         fmt::format("the residual stream reaches {:.0f} (layer {}) on ordinary text: scale {}",
                     choice.largest, choice.layer, choice.scale));
+  }
+
+  // Nobody asked for it, so a model whose values are not finite is no error here: verify says what is wrong with it.
+  void glance_at_scale() {
+    try {
+      const ResidualChoice choice = glance_at_residual(shared_, model_, options_.threads);
+      residual_scale_ = choice.scale;
+      if (choice.scale != 1)
+        report_.chosen.push_back(
+            fmt::format("residual scale {}: the residual stream reaches {:.0f} (layer {}) on ordinary text",
+                        choice.scale, choice.largest, choice.layer));
+    } catch (const Error& e) {
+      report_.notes.push_back(fmt::format("the residual scale stays 1: {}", e.what()));
+    }
   }
 
   void fill_info() {

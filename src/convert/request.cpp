@@ -13,13 +13,14 @@ using lower::KvKind;
 using lower::TokenCount;
 
 constexpr int64_t kMostContext = 1 << 20;  // far above what a cache on the device can hold
+constexpr int64_t kContext = 2048;         // where nobody says another one
+constexpr int64_t kPromptTokens = 64;      // at once, of a prompt (rule D11)
 
 class Request {
  public:
   Request(const Model& model, const ConvertOptions& options) : model_(model), o_(options) {
     r_.kind = kind_of(model);
     r_.target = parse_target(options.target);
-    // iPhones refuse more than two states.
     r_.kv = options.kv.value_or(r_.target.phone() ? KvKind::packed : KvKind::state);
   }
 
@@ -48,9 +49,12 @@ class Request {
 
   // A text that grows: a cache of each length, a function for each number of tokens.
   void choose_generation() {
-    r_.contexts = o_.context.empty() ? std::vector<int64_t>{2048} : o_.context;
-    r_.tokens = o_.tokens.empty() ? std::vector<TokenCount>{{1, 1}} : o_.tokens;
+    r_.contexts = o_.context.empty() ? std::vector<int64_t>{kContext} : o_.context;
     std::sort(r_.contexts.begin(), r_.contexts.end());
+    r_.tokens = o_.tokens.empty() ? std::vector<TokenCount>{{1, 1}} : o_.tokens;
+    if (o_.advised) choose_lengths();
+    if (o_.advised && !o_.kv && r_.target.phone())
+      r_.chosen.emplace_back("kv packed: iPhones and iPads refuse more than two states");
     check_head_rows();
     check_ranges();
     if (o_.embedding_in_head) check_tied();
@@ -65,6 +69,33 @@ class Request {
     }
     if (r_.kv == KvKind::packed) check_packed();
     check_model_context();
+  }
+
+  // No longer than the model knows, and a second function for prompts.
+  void choose_lengths() {
+    int64_t longest = model_.context > 0 ? model_.context : kContext;
+    for (const Rope& rope : model_.ropes)
+      if (rope.scaling == RopeScaling::dynamic) longest = std::min(longest, rope.original_context);
+    if (o_.context.empty() && longest < kContext) {
+      r_.contexts = {longest};
+      r_.chosen.push_back(fmt::format("context {}: the model was made for no more", longest));
+    }
+    if (!o_.tokens.empty()) return;
+    const int64_t chunk = std::min<int64_t>(kPromptTokens, r_.contexts.front());
+    if (chunk < 2) return;
+    if (makes_palettes()) {
+      r_.chosen.push_back(
+          fmt::format("tokens 1: palettes are slow in a function of {} tokens (rule Q08)", kPromptTokens));
+      return;
+    }
+    r_.tokens.push_back({chunk, chunk});
+    r_.chosen.push_back(fmt::format("tokens 1,{0}: prompts go through {0} tokens at a time", chunk));
+  }
+
+  bool makes_palettes() const {
+    const std::optional<Recipe>& recipe = o_.recipe ? o_.recipe : o_.shards_for;
+    return recipe && std::any_of(recipe->rules.begin(), recipe->rules.end(),
+                                 [](const RecipeRule& rule) { return rule.form.palette.has_value(); });
   }
 
   // A text that is seen whole: a function for each length that it is padded to.
