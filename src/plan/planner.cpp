@@ -93,12 +93,13 @@ Planner::Planner(Model model, uint64_t tokenizer_bytes)
                            parameters, model_.vocab, cache))
         .expected("below 1e13, 16777216 and 1e10");
   parameters_ = static_cast<uint64_t>(parameters);
-  half_ = graph_bytes(model_, false);
-  packed_ = graph_bytes(model_, true);
+  half_ = graph_bytes(model_, false, true);
+  integers_ = graph_bytes(model_, true, true);
+  palettes_ = graph_bytes(model_, true, false);  // slow in a function for prompts (rule Q08)
 }
 
 const GraphBytes& Planner::graph(const StorageForm& precision) const {
-  return bits_of(precision) == 16 ? half_ : packed_;
+  return precision.palette ? palettes_ : bits_of(precision) == 16 ? half_ : integers_;
 }
 
 uint64_t Planner::kv_bytes_per_position() const { return static_cast<uint64_t>(cache_bytes(model_)); }

@@ -101,7 +101,7 @@ class Planner {
 
   Model model_;
   uint64_t parameters_ = 0, tokenizer_bytes_ = 0;
-  GraphBytes half_, packed_;  // programs over fp16 constants, over packed ones
+  GraphBytes half_, integers_, palettes_;  // programs over fp16 constants, over integers, over palettes
 };
 
 // What a package and a bundle hold beside weights and programs.

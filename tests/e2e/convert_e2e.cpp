@@ -272,8 +272,8 @@ TEST_CASE("what is left open is chosen for the model and the target, and said") 
     const Outcome outcome = anemone_command(call);
     REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
     std::string all;
-    for (const auto& one : nlohmann::json::parse(outcome.out).at("chosen"))
-      all += one.get<std::string>() + "\n";
+    const auto report = nlohmann::json::parse(outcome.out);
+    for (const auto& one : report.at("chosen")) all += one.get<std::string>() + "\n";
     return all;
   };
   // The demo model was made for 512 positions.
