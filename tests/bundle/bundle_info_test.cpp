@@ -141,12 +141,12 @@ TEST_CASE("a bundle.json without roles that a host needs is refused") {
        {"an advance for others", [](Json& j) { port(function(j, 0, 1), "inputs", "advance")["columns"] = 3; },
         "'advance' has another shape than bundle.json says; found [1, 1, 2, 6], expected [1, 1, 3, 7]"},
        {"keys alone", [](Json& j) { drop(function(j, 1), "states", "values"); }, "keys without values"},
-       {"no cache", [](Json& j) { function(j, 1).erase("states"); }, "what the state 'k_cache_1'"},
-       {"no cos", [](Json& j) { drop(function(j, 1), "inputs", "cos"); }, "what the input 'cos'"},
+       {"no cache", [](Json& j) { function(j, 1).erase("states"); }, "no role for the state 'k_cache_1'"},
+       {"no cos", [](Json& j) { drop(function(j, 1), "inputs", "cos"); }, "no role for the input 'cos'"},
        {"no logits", [](Json& j) { each_function(j, 2, [](Json& f) { drop(f, "outputs", "logits"); }); },
         "no output has a role"},
        {"no recurrent state", [](Json& j) { each_function(j, 0, [](Json& f) { f.erase("states"); }); },
-        "what the state 'state_0'"}});
+        "no role for the state 'state_0'"}});
 }
 
 TEST_CASE("a bundle.json with roles that are none, or stand in the wrong place, is refused") {
