@@ -345,7 +345,7 @@ CompressReport CompressFlags::run(const std::string& input, const std::string& o
 CompressReport CompressFlags::run_search(const std::string& input, const std::string& output,
                                          CompressBundleOptions& options, const Common& common) const {
   if (std::filesystem::exists(output) && !options.compress.overwrite)
-    throw Error("is there already").at(output).hint("give another name, or --overwrite");
+    throw Error("already exists").at(output).hint("give another name, or --overwrite");
   expect_perplexity(BundleInfo::read(input).kind, input);
   SearchOptions s;
   s.ids = options.calibration;

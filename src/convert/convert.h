@@ -1,4 +1,4 @@
-// Convert: the road from a checkpoint to a bundle.
+// Convert: from a checkpoint to a bundle.
 //     ConvertReport r = convert("model.gguf", "bundle", {.context = {2048}});
 // It calls the others in order (describe, lower, compress, write) and owns nothing else. Memory stays bounded: weights
 // flow from the mapped checkpoint through a few rows per core into the packages, also where a recipe gives them fewer

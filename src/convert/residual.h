@@ -1,4 +1,4 @@
-// The residual scale that keeps a model's stream in the range of half and of the Neural Engine's accumulators.
+// The residual scale that keeps a model's stream in the range of fp16 and of the Neural Engine's accumulators.
 //     const ResidualChoice choice = choose_residual_scale(checkpoint, model, threads);
 //     choice.scale;                                                   // 1, 0.5, 0.25 …
 #pragma once

@@ -159,7 +159,7 @@ TEST_CASE("a disk without room is refused before anything is written, with both 
   }
   const Outcome outcome = shell(enter + "{ " ANEMONE_BINARY " convert " + demo() + " -o " + mount +
                                 "/bundle; status=$?; ls -A " + mount + "; exit $status; }'");
-  check_refused(outcome, {"too little room", "2.1 MB free", "expected", mount});
+  check_refused(outcome, {"not enough disk space", "2.1 MB free", "expected", mount});
 }
 
 TEST_CASE("what stands under the final name is kept, unless it may be replaced") {
@@ -167,7 +167,7 @@ TEST_CASE("what stands under the final name is kept, unless it may be replaced")
   const std::string target = (folder / "bundle").string();
   fs::create_directories(folder / "bundle");
   spill(folder / "bundle" / "mine.txt", "precious");
-  check_refused(anemone_command({"convert", demo(), "-o", target}), {"is there already", "overwrite"});
+  check_refused(anemone_command({"convert", demo(), "-o", target}), {"already exists", "overwrite"});
   CHECK(slurp(folder / "bundle" / "mine.txt") == "precious");
   // Only a bundle is replaced.
   check_refused(anemone_command({"convert", demo(), "-o", target, "--overwrite"}),
