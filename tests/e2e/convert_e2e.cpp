@@ -319,8 +319,7 @@ TEST_CASE("a bundle of a GGUF file carries a tokenizer.json for other programs, 
   const TempFolder folder;
   const std::string bundle = (folder / "b").string();
   REQUIRE(anemone_command({"convert", demo(), "-o", bundle, "--context", "64"}).status == 0);
-  const auto info = nlohmann::json::parse(slurp(folder / "b/bundle.json"));
-  CHECK(info.at("tokenizer").dump().find("tokenizer.gguf") != std::string::npos);
+  CHECK(slurp(folder / "b/bundle.json").find("\"tokenizer.gguf\"") != std::string::npos);
   const std::string written = slurp(folder / "b/tokenizer.json");
   CHECK(nlohmann::json::parse(written).at("model").at("vocab").size() == 2048);
   CHECK(nlohmann::json::parse(slurp(folder / "b/tokenizer_config.json")).contains("tokenizer_class"));
