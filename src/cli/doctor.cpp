@@ -87,7 +87,7 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kDoctor{
-    "doctor", "Say what an error message means, or look at a bundle, the disk and the system", kExamples,
+    "doctor", "Explain an error message, or examine a bundle, the disk and the system", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positionals("TEXT", args->text, "the message, or a part of it", false);

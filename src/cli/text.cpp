@@ -88,7 +88,8 @@ extern const Command kTokenize{
       o.text("--file", "FILE", args->file, "read the text from a file").also("-f").streams();
       o.flag("--lines", args->lines, "each input line is a JSON string, answered by a JSON array of ids");
       o.flag("--decode", args->decode, "the input is ids");
-      o.flag("--add-special", args->add_special, "add what the model wants around a text");
+      o.flag("--add-special", args->add_special,
+             "add the special tokens that the model expects around a text (BOS …)");
       o.flag("--skip-special", args->skip_special, "leave special tokens out when decoding");
       o.text(
            "--export", "FILE", args->output,

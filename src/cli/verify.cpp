@@ -81,7 +81,7 @@ extern const Command kVerify{
       o.text("--source", "MODEL", args->source, "the .gguf file or safetensors folder that it was made from")
           .takes(kCheckpoint);
       o.text("--golden", "FILE", args->golden, "or an .npz with what a trusted model computes").reads();
-      o.text("--html", "FILE", args->html, "write the report as a page, too").writes();
+      o.text("--html", "FILE", args->html, "also write the report as a page").writes();
       o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default")
           .also("-f,--file")
           .streams();
