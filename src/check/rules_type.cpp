@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "check/numerics.h"
 #include "check/rule.h"
+#include "placement/product.h"
 
 namespace anemone {
 namespace {
@@ -38,9 +39,17 @@ void fp32(const FunctionSubject& s, Findings& out) {
             fmt::format("{} casts at the model's edge: inputs and outputs could be fp16", edges));
 }
 
+// The constants of these are never added to anything: weights, bounds, and what values are compared with.
+bool masks_nothing(const OpView& view) {
+  for (const char* type :
+       {"linear", "clip", "equal", "not_equal", "greater", "greater_equal", "less", "less_equal"})
+    if (view.type() == type) return true;
+  return placement::is_convolution(view);
+}
+
 void infinite_masks(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    if (op.op->type == "conv" || op.op->type == "linear") continue;
+    if (masks_nothing(OpView(*op.op))) continue;
     for (const Input& input : op.op->inputs)
       for (const Binding& binding : input.bindings) {
         const Constant* constant = binding.constant();
@@ -81,17 +90,15 @@ void one_by_one(const BundleSubject& s, Findings& out) {
 // softmax(scale · (q · k)) instead of softmax((scale · q) · k).
 void late_scale(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    if (op.op->type != "matmul" || !computed_operand(*op.op, "x") || !computed_operand(*op.op, "y")) continue;
+    const OpView view(*op.op);
+    if ((op.op->type != "matmul" && op.op->type != "einsum") || placement::projection_of(view)) continue;
     const Operation* next = s.index.only_user(*op.op);
     if (!next || (next->type != "mul" && next->type != "real_div")) continue;
     const auto factor = scalar_constant(*next, next->value("x") == op.op->outputs[0].get() ? "y" : "x");
-    const OpView view(*op.op);
-    const Tensor* x = view.find("x");
-    if (!factor || !x || x->rank() < 2) continue;
-    const int64_t inner = x->dims[x->dims.size() - (view.flag("transpose_x") ? 2 : 1)];
-    if (inner >= 96 && std::abs(*factor) != 1)
+    const std::vector<int64_t> inner = placement::inner_sizes(view);
+    if (factor && !inner.empty() && inner[0] >= 96 && std::abs(*factor) != 1)
       out.add(Level::warning, *op.op,
-              fmt::format("the product over {} values is scaled only afterwards", inner));
+              fmt::format("the product over {} values is scaled only afterwards", inner[0]));
   }
 }
 
