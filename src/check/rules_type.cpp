@@ -41,8 +41,8 @@ void fp32(const FunctionSubject& s, Findings& out) {
 
 // The constants of these are never added to anything: weights, bounds, and what values are compared with.
 bool masks_nothing(const OpView& view) {
-  for (const char* type :
-       {"linear", "clip", "equal", "not_equal", "greater", "greater_equal", "less", "less_equal"})
+  for (const char* type : {"linear", "clip", "maximum", "minimum", "clamped_relu", "threshold", "equal",
+                           "not_equal", "greater", "greater_equal", "less", "less_equal"})
     if (view.type() == type) return true;
   return placement::is_convolution(view);
 }
@@ -54,10 +54,12 @@ void infinite_masks(const FunctionSubject& s, Findings& out) {
       for (const Binding& binding : input.bindings) {
         const Constant* constant = binding.constant();
         if (!constant || !constant->type.is_float()) continue;
+        const float sign = op.op->type == "sub" && input.name == "y" ? -1.0f : 1.0f;  // what is taken away
         for (const float x : constant_values(constant, kMostMask)) {
-          if (!(x < kLowest)) continue;
+          if (!(sign * x < kLowest)) continue;
           out.add(Level::error, *op.op,
-                  fmt::format("'{}' holds {}", input.name, std::isinf(x) ? "-inf" : fmt::format("{:g}", x)));
+                  fmt::format("'{}' holds {}", input.name,
+                              std::isinf(x) ? (x < 0 ? "-inf" : "inf") : fmt::format("{:g}", x)));
           break;
         }
       }

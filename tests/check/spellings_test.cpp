@@ -247,9 +247,13 @@ TEST_CASE("bounds and weights are no masks") {
     return g.b.op("select", {{"cond", cond}, {"a", g.x}, {"b", Constant::number(-1e4f, kHalf)}}, "y");
   };
   const Make mask = [&](Graph& g) { return g.b.op("add", {{"x", g.x}, {"y", low}}, "y"); };
+  const Make taken = [&](Graph& g) {
+    return g.b.op("sub", {{"x", g.x}, {"y", Constant::number(INFINITY, kHalf)}}, "y");
+  };
   CHECK(of_rule(checked({1, 4, 8, 64}, clip), "D08").empty());
   CHECK(of_rule(checked({1, 4, 8, 64}, less), "D08").empty());
   CHECK(of_rule(checked({1, 4, 8, 64}, mask), "D08").size() == 1);
+  CHECK(of_rule(checked({1, 4, 8, 64}, taken), "D08").size() == 1);
 }
 
 TEST_CASE("an operation that is not probed is never called clean") {
