@@ -110,6 +110,7 @@ FunctionReport report_of(const Function& f, const PackageReport& package, const 
 int64_t tokens_of(const placement::PlacedFunction& placed) {
   double most = 1;
   for (const auto& op : placed.ops) {
+    if (!placement::is_product(*op.op)) continue;
     const OpView view(*op.op);
     if (const auto projection = placement::projection_of(view)) most = std::max(most, projection->columns);
   }

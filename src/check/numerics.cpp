@@ -146,8 +146,7 @@ void find_overflow(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
     if (op.op->outputs.empty()) continue;
     double scale = 1;
-    const OpView view(*op.op);
-    const bool product = placement::is_convolution(view) || !placement::inner_sizes(view).empty();
+    const bool product = placement::is_product(*op.op);
     if (const Array* y = golden.find(*op.op->outputs[0], scale)) {
       const Spread found = spread(y->to_float(), scale);
       const std::string numbers =
@@ -161,7 +160,7 @@ void find_overflow(const FunctionSubject& s, Findings& out) {
     const Array* input = x ? golden.find(*x, scale) : nullptr;
     if (!input || x->type.rank() < 2 || !x->type.fixed()) continue;
     const int64_t width =
-        placement::is_convolution(view) ? x->type.shape[1].size() : x->type.shape.back().size();
+        placement::is_convolution(*op.op) ? x->type.shape[1].size() : x->type.shape.back().size();
     const double worst = worst_sum(*op.op, rows_of(*input, width), scale);
     if (worst >= kAccumulator)
       out.add(Level::warning, *op.op,

@@ -36,7 +36,7 @@ void fused_attention(const FunctionSubject& s, Findings& out) {
 
 void computed_weights(const FunctionSubject& s, Findings& out) {
   each(s, [&](const placement::PlacedOp& op) {
-    if (placement::is_convolution(OpView(*op.op)) && computed_operand(*op.op, "weight"))
+    if (placement::is_convolution(*op.op) && computed_operand(*op.op, "weight"))
       out.add(Level::warning, *op.op, "the weight is computed");
   });
 }

@@ -64,9 +64,12 @@ void flexible(const FunctionSubject& s, Findings& out) {
 
 void batches(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
+    if (!placement::is_product(*op.op)) continue;
     const OpView view(*op.op);
     const auto projection = placement::projection_of(view);
-    const Tensor* x = projection ? projection->x : placement::is_convolution(view) ? view.find("x") : nullptr;
+    const Tensor* x = projection                          ? projection->x
+                      : placement::is_convolution(*op.op) ? view.find("x")
+                                                          : nullptr;
     if (!x || x->constant || x->rank() < 3 || x->dims[0] < 2) continue;
     out.add(Level::warning, *op.op,
             fmt::format("the batch is {}: {}", x->dims[0], shape_text(to_shape(x->dims))));
@@ -147,6 +150,7 @@ void square_prefill(const FunctionSubject& s, Findings& out) {
 
 void odd_channels(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
+    if (!placement::is_product(*op.op)) continue;
     const OpView view(*op.op);
     const auto projection = placement::projection_of(view);
     if (projection && projection->outputs > 256 && projection->outputs < 288)

@@ -18,8 +18,8 @@ void linears(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double ms = 0;
   for (const auto& op : s.placed.ops) {
-    const OpView view(*op.op);
-    if (placement::is_convolution(view) || !placement::projection_of(view)) continue;
+    if (!placement::is_product(*op.op) || placement::is_convolution(*op.op)) continue;
+    if (!placement::projection_of(OpView(*op.op))) continue;
     ++count;
     ms += op.cost[placement::Processor::ane].ms;
   }
@@ -35,8 +35,9 @@ void large_operands(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double most = 0;
   for (const auto& op : s.placed.ops) {
+    if (!placement::is_product(*op.op) || placement::is_convolution(*op.op) || op.op->type == "linear")
+      continue;
     const OpView view(*op.op);
-    if (op.op->type == "linear" || placement::inner_sizes(view).empty()) continue;
     for (const Tensor& t : view.operands()) {
       if (t.constant || t.bytes() <= kOperandBytes) continue;
       ++count;
@@ -86,6 +87,7 @@ void rope_inside(const FunctionSubject& s, Findings& out) {
 void wide_heads(const FunctionSubject& s, Findings& out) {
   if (s.package.bundle.target.chip->generation >= 16) return;
   for (const auto& op : s.placed.ops) {
+    if (!placement::is_product(*op.op)) continue;
     const OpView view(*op.op);
     const auto projection = placement::projection_of(view);
     if (projection && projection->outputs > kHeadRows)

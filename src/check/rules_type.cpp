@@ -40,16 +40,16 @@ void fp32(const FunctionSubject& s, Findings& out) {
 }
 
 // The constants of these are never added to anything: weights, bounds, and what values are compared with.
-bool masks_nothing(const OpView& view) {
+bool masks_nothing(const Operation& op) {
   for (const char* type : {"linear", "clip", "maximum", "minimum", "clamped_relu", "threshold", "equal",
                            "not_equal", "greater", "greater_equal", "less", "less_equal"})
-    if (view.type() == type) return true;
-  return placement::is_convolution(view);
+    if (op.type == type) return true;
+  return placement::is_convolution(op);
 }
 
 void infinite_masks(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    if (masks_nothing(OpView(*op.op))) continue;
+    if (masks_nothing(*op.op)) continue;
     for (const Input& input : op.op->inputs)
       for (const Binding& binding : input.bindings) {
         const Constant* constant = binding.constant();
@@ -92,8 +92,9 @@ void one_by_one(const BundleSubject& s, Findings& out) {
 // softmax(scale · (q · k)) instead of softmax((scale · q) · k).
 void late_scale(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
+    if (op.op->type != "matmul" && op.op->type != "einsum") continue;
     const OpView view(*op.op);
-    if ((op.op->type != "matmul" && op.op->type != "einsum") || placement::projection_of(view)) continue;
+    if (placement::projection_of(view)) continue;
     const Operation* next = s.index.only_user(*op.op);
     if (!next || (next->type != "mul" && next->type != "real_div")) continue;
     const auto factor = scalar_constant(*next, next->value("x") == op.op->outputs[0].get() ? "y" : "x");

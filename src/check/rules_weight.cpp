@@ -42,6 +42,7 @@ void palettes_in_prefill(const FunctionSubject& s, Findings& out) {
   if (s.tokens < 16) return;
   int count = 0;
   for (const auto& op : s.placed.ops) {
+    if (!placement::is_product(*op.op)) continue;
     const placement::OpView view(*op.op);
     const auto projection = placement::projection_of(view);
     const Operation* maker = projection ? projection->weight->maker : nullptr;

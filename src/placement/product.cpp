@@ -89,8 +89,13 @@ int einsum_axis(const OpView& v, size_t operand) {
 
 }  // namespace
 
-bool is_convolution(const OpView& view) {
-  return view.type() == "conv" || view.type() == "conv_transpose" || view.type() == "conv_quantized";
+bool is_convolution(const Operation& op) {
+  return op.type == "conv" || op.type == "conv_transpose" || op.type == "conv_quantized";
+}
+
+bool is_product(const Operation& op) {
+  return is_convolution(op) || op.type == "matmul" || op.type == "linear" || op.type == "einsum" ||
+         op.type == "scaled_dot_product_attention";
 }
 
 std::vector<int64_t> inner_sizes(const OpView& view) {
@@ -113,7 +118,7 @@ std::vector<int64_t> inner_sizes(const OpView& view) {
 
 std::optional<Projection> projection_of(const OpView& view) {
   const std::string& op = view.type();
-  if (is_convolution(view)) return convolution(view);
+  if (is_convolution(view.op())) return convolution(view);
   if (op == "linear") return matrices(view, view.find("x"), view.find("weight"));
   if (op == "matmul") return matrices(view, view.find("x"), view.find("y"));
   if (op != "einsum" || !labels_of(view)) return std::nullopt;

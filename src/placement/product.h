@@ -13,7 +13,9 @@
 namespace anemone::placement {
 
 // conv, conv_transpose and conv_quantized, of one, two and three dimensions.
-bool is_convolution(const OpView& view);
+bool is_convolution(const Operation& op);
+// Those, matmul, linear, einsum and attention.
+bool is_product(const Operation& op);
 
 // The sizes of the dimensions that a matmul, linear, einsum or attention sums over. Not of convolutions: those sum over
 // channels, which have a limit of their own.

@@ -94,7 +94,7 @@ std::optional<Refusal> by_size(const OpView& v, const AneLimits& limits) {
 
 // A kernel of one dimension is one row: K is judged as 1 x K. Of three dimensions the first has the height's limit.
 std::optional<Refusal> by_kernel(const OpView& v, const Chip& chip) {
-  if (is_convolution(v)) {
+  if (is_convolution(v.op())) {
     const Tensor* w = v.find("weight");
     if (!w || w->rank() < 3) return std::nullopt;
     const bool first = chip.generation <= 13;
@@ -116,7 +116,7 @@ std::optional<Refusal> by_kernel(const OpView& v, const Chip& chip) {
 }
 
 std::optional<Refusal> by_weight(const OpView& v) {
-  if (!is_convolution(v) && v.type() != "linear" && v.type() != "matmul" && v.type() != "einsum")
+  if (!is_convolution(v.op()) && v.type() != "linear" && v.type() != "matmul" && v.type() != "einsum")
     return std::nullopt;
   for (const Tensor& t : v.operands()) {
     if (!t.constant || !t.maker || t.maker->type == "const" || t.maker->outputs.empty()) continue;

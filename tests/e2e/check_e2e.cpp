@@ -167,8 +167,10 @@ TEST_CASE("what bundle.json names must be there, for check and for inspect") {
   const Outcome checked = anemone_command({"check", bundle, "--json"});
   CHECK(checked.status == 1);
   CHECK(Json::parse(checked.out).at("findings").at(0).at("rule") == "T06");
-  CHECK(anemone_command({"inspect", bundle}).out.find("Core ML would refuse the package") !=
-        std::string::npos);
+  const Json notes = Json::parse(anemone_command({"inspect", bundle, "--json"}).out).at("notes");
+  REQUIRE(notes.size() == 10);  // a state each
+  CHECK(notes.at(0).get<std::string>().find("Core ML would refuse the package") != std::string::npos);
+  CHECK(anemone_command({"inspect", bundle}).out.find("note: layers_00.mlpackage: ") != std::string::npos);
 }
 
 TEST_CASE("rules and messages are explained") {
