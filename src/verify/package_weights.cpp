@@ -57,6 +57,11 @@ std::string form_of(const Operation& operation, const Value& value) {
 
 }  // namespace
 
+std::vector<float> float_constant(const Constant* c) {
+  if (!c || (c->type.dtype != DType::fp16 && c->type.dtype != DType::fp32)) return {};
+  return decode_floats(*stored_constant(*c));
+}
+
 // A chain (a palette whose entries are scaled integers, …) is called after the link with the fewest bits.
 std::string storage_text(const Value& value) {
   const Operation* op = value.producer;

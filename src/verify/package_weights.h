@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mil/program.h"
 #include "mil/stored.h"
@@ -13,6 +14,9 @@
 namespace anemone {
 
 class FunctionInfo;
+
+// The values of a constant of floating-point numbers; empty for others.
+std::vector<float> float_constant(const Constant* constant);
 
 // How a constant is stored: "fp16", "int8", "lut4", "sparse" …, and the bits of one element in that form.
 std::string storage_text(const Value& value);

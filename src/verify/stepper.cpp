@@ -29,7 +29,24 @@ void expect_size(const Port& port, const Array& array, bool fits) {
         .found(shape_text(array.shape()));
 }
 
+// Numbers between -1 and 1 that look like none.
+float noise(int64_t i) {
+  auto n = static_cast<uint32_t>(i) * 2654435761u;
+  n ^= n >> 15;
+  n *= 2246822519u;
+  return static_cast<float>(n >> 8) / 8388608.0f - 1.0f;
+}
+
 }  // namespace
+
+std::string_view padding_name(Padding padding) {
+  switch (padding) {
+    case Padding::zeros: return "zeros";
+    case Padding::repeat: return "the last token again";
+    case Padding::noise: return "noise";
+  }
+  return "";
+}
 
 std::span<float> Caches::row(const LayerCache& layer, std::vector<float>& side, int64_t head,
                              int64_t position) const {
@@ -157,13 +174,20 @@ Array Stepper::embedded(const Pass& pass) const {
   const int64_t hidden = info().hidden;
   Array x(DType::fp32, {1, hidden, pass.width, 1});
   std::vector<float> row(static_cast<size_t>(hidden));
-  // Without a cache padding is a token like others, seen by none; with one, columns of zeros.
-  const int64_t filled = pass.shape.context ? pass.tokens : pass.width;
-  for (int64_t t = 0; t < filled; ++t) {
-    const int32_t id = pass.ids[t < pass.tokens ? static_cast<size_t>(t) : 0];
-    bundle_->embedding().read({.id = id, .position = pass.position + t}, row);
+  double squares = 0;  // of the last token: noise is as large
+  for (int64_t t = 0; t < pass.width; ++t) {
+    if (t >= pass.tokens && pass.padding == Padding::zeros) break;
+    if (!pass.noisy(t)) {
+      const int64_t token = pass.token(t);
+      bundle_->embedding().read({.id = pass.ids[static_cast<size_t>(token)], .position = pass.position + token},
+                                row);
+      squares = 0;
+      for (const float v : row) squares += static_cast<double>(v) * static_cast<double>(v);
+    }
+    const auto size = static_cast<float>(2 * std::sqrt(squares / static_cast<double>(hidden)));
     for (int64_t c = 0; c < hidden; ++c)
-      x.values<float>()[static_cast<size_t>(c * pass.width + t)] = row[static_cast<size_t>(c)];
+      x.values<float>()[static_cast<size_t>(c * pass.width + t)] =
+          pass.noisy(t) ? size * noise(c * pass.width + t) : row[static_cast<size_t>(c)];
   }
   return x;
 }
@@ -185,7 +209,8 @@ Array Stepper::mask_for(const Reach& reach, const Pass& pass) const {
   for (int64_t t = 0; t < pass.width; ++t)
     for (int64_t j = 0; j < context; ++j) {
       const int64_t at = pass.position + std::min(t, pass.tokens - 1);
-      const bool hidden = j > at || (reach.kind == Reach::Kind::window && j <= at - reach.size);
+      bool hidden = j > at || (reach.kind == Reach::Kind::window && j <= at - reach.size);
+      if (pass.noisy(t)) hidden = j > 0 && noise(t * context + j) > 0;
       mask.values<float>()[static_cast<size_t>(t * context + j)] = hidden ? kMaskedOut : 0.0f;
     }
   return mask;
@@ -206,9 +231,12 @@ Array Stepper::rotation(const RopeTable& rope, bool cosine, const Pass& pass) co
   const auto pairs = static_cast<int64_t>(f.size());
   Array out(DType::fp32, {1, 1, pass.width, pairs});
   for (int64_t i = 0; i < pass.width * pairs; ++i) {
-    const double angle = static_cast<double>(pass.position + i / pairs) * f[static_cast<size_t>(i % pairs)];
+    const int64_t at = pass.position + pass.token(i / pairs);
+    const double angle = static_cast<double>(at) * f[static_cast<size_t>(i % pairs)];
     out.values<float>()[static_cast<size_t>(i)] =
-        static_cast<float>((cosine ? std::cos(angle) : std::sin(angle)) * rope.attention_factor);
+        pass.noisy(i / pairs)
+            ? noise(i)
+            : static_cast<float>((cosine ? std::cos(angle) : std::sin(angle)) * rope.attention_factor);
   }
   return out;
 }
@@ -270,8 +298,9 @@ void Stepper::set_states(size_t index, const StageFunction& function, Caches& ca
   }
 }
 
-void Stepper::get_states(size_t index, const StageFunction& function, Caches& caches) const {
+void Stepper::get_states(size_t index, const StageFunction& function, Caches& caches, bool recurrent) const {
   for (const Port& port : function.interface.states) {
+    if ((port.role.kind == Role::Kind::recurrent) != recurrent) continue;
     const Array array = caches.states[index]->get(port.name);
     auto from = array.values<float>().begin();
     for (size_t i = 0; i < port.role.layers.size(); ++i) {
@@ -280,6 +309,17 @@ void Stepper::get_states(size_t index, const StageFunction& function, Caches& ca
       from += static_cast<ptrdiff_t>(to.size());
     }
   }
+}
+
+void Stepper::refresh(Caches& caches) const {
+  if (!caches.behind) return;
+  for (size_t s = 0; s < info().stages.size(); ++s)
+    for (const StageFunction& f : info().stages[s].functions)
+      if (caches.states[s] && f.context == caches.context) {
+        get_states(s, f, caches, false);
+        break;
+      }
+  caches.behind = false;
 }
 
 // What comes as an output and belongs into the cache that the host keeps.
@@ -321,7 +361,10 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
   const bool stateful = !f.interface.states.empty();
   if (stateful && (caches.changed || !caches.states[index])) set_states(index, f, caches);
   Prediction result = p.predict(inputs, caches.states[index].get());
-  if (stateful) get_states(index, f, caches);
+  if (stateful) {
+    get_states(index, f, caches, true);
+    caches.behind = true;
+  }
   for (const Port& port : f.interface.outputs)
     check_output(result.at(port.name).shape(), port, info(), pass.width);
   if (result.fault && !out.fault) out.fault = result.fault;
@@ -336,11 +379,19 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
 void Stepper::take_inner(size_t index, const std::string& function, const Prediction& result,
                          const Pass& pass, StepResult& out) const {
   if (!options_.taps) return;
+  std::set<InnerName> used, unused;
+  const auto name_of = [&](const Tap& tap) {
+    return InnerName{tap.name, tap.layer < 0 ? -1 : tap.layer - first_layer_};
+  };
+  for (const Tap& tap : taps_of(index, function)) used.insert(name_of(tap));
+  for (const Tap& tap : info().stages[index].taps)
+    if (tap.name != "logits" && !used.contains(name_of(tap))) unused.insert(name_of(tap));
+  out.unused.insert(out.unused.end(), unused.begin(), unused.end());
   for (const Tap& tap : taps_of(index, function)) {
     const Array& array = result.at(tap.value);
     const std::vector<int64_t>& shape = array.shape();
     if (shape.size() != 4 || shape[0] != 1 || shape[2] != pass.width || tap.name == "logits") continue;
-    const InnerName name{tap.name, tap.layer < 0 ? -1 : tap.layer - first_layer_};
+    const InnerName name = name_of(tap);
     const int64_t outer = shape[1], inner = shape[3];
     std::vector<float> values(static_cast<size_t>(pass.tokens * outer * inner));
     double largest = 0;
@@ -439,13 +490,14 @@ void Stepper::take_best(const StageFunction& function, const Prediction& result,
 }
 
 StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, int64_t position,
-                         Caches& caches) const {
+                         Caches& caches, Padding padding) const {
+  if (caches.changed) caches.behind = false;
   const auto tokens = static_cast<int64_t>(ids.size());
   const int64_t width = std::max(tokens, shape.least_tokens);
   ANEMONE_CHECK(tokens > 0 && width <= shape.most_tokens && caches.context == shape.context);
   if (position < 0 || position + tokens > shape.positions())
     throw errorf("the context of {} tokens is full", shape.positions()).at(path().string());
-  const Pass pass{shape, ids, position, tokens, width};
+  const Pass pass{shape, ids, position, tokens, width, padding};
   StepResult out;
   Array stream = embedded(pass);
   if (options_.taps) {

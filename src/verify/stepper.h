@@ -29,6 +29,14 @@ struct StepperOptions {
   bool taps = false;      // fetch the values inside
 };
 
+// What stands in the columns behind the tokens of a call that takes more: all that docs/bundle.md allows.
+enum class Padding {
+  zeros,   // columns of zeros
+  repeat,  // the last token once more
+  noise,   // numbers of the usual size
+};
+std::string_view padding_name(Padding padding);
+
 // One way to call the layers: so many tokens over a cache of that length, in all stages alike.
 struct CallShape {
   std::string function;  // its name in the first stage
@@ -56,6 +64,7 @@ struct Caches {
   std::vector<LayerCache> layers;
   std::vector<std::unique_ptr<State>> states;  // by stage; what the calls work on
   bool changed = true;  // `layers` was changed by hand, so the states must be set from it
+  bool behind = false;  // the calls changed the states, and keys and values in `layers` are older: see refresh()
 
   // `side` is k or v of `layer`.
   std::span<float> row(const LayerCache& layer, std::vector<float>& side, int64_t head,
@@ -76,6 +85,7 @@ struct StepResult {
   // with StepperOptions::taps.
   std::map<InnerName, std::vector<float>> inner;
   Magnitudes magnitudes;  // of the same, as they stand in the shard
+  std::vector<InnerName> unused;  // those that bundle.json names, and that nothing in the functions uses
   std::optional<NumericFault> fault;
 };
 
@@ -93,10 +103,11 @@ class Stepper {
   const CallShape& shape_for(int64_t positions) const;
 
   Caches empty_caches(const CallShape& shape) const;
-  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded, with other
-  // tokens than the runtime takes for it.
-  StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position,
-                  Caches& caches) const;
+  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded.
+  StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position, Caches& caches,
+                  Padding padding = Padding::zeros) const;
+  // Brings keys and values in caches.layers up to date: calls leave them in their states, which are large.
+  void refresh(Caches& caches) const;
 
  private:
   using Arrays = std::map<std::string, Array>;
@@ -104,6 +115,13 @@ class Stepper {
     const CallShape& shape;
     std::span<const int32_t> ids;
     int64_t position, tokens, width;  // width: what the function takes, padding included
+    Padding padding = Padding::zeros;
+
+    bool noisy(int64_t column) const { return column >= tokens && padding == Padding::noise; }
+    // The token that stands in a column.
+    int64_t token(int64_t column) const {
+      return column < tokens || padding != Padding::repeat ? column : tokens - 1;
+    }
   };
 
   const Predictor& predictor(size_t stage, const std::string& function) const;
@@ -130,7 +148,7 @@ class Stepper {
   void take_memory(const StageFunction& function, const Pass& pass, const Caches& caches,
                    StepResult& out) const;
   void set_states(size_t stage, const StageFunction& function, Caches& caches) const;
-  void get_states(size_t stage, const StageFunction& function, Caches& caches) const;
+  void get_states(size_t stage, const StageFunction& function, Caches& caches, bool recurrent) const;
 
   std::shared_ptr<const Bundle> bundle_;
   StepperOptions options_;
