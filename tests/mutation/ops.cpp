@@ -1,0 +1,145 @@
+// Operations of another kind, left out, done twice, or with a factor behind them.
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "mutation/graph.h"
+
+namespace anemone::mutation {
+namespace {
+
+// Operations that can stand for each other: the same inputs, the same result type.
+const std::vector<std::vector<std::string>>& alike() {
+  static const std::vector<std::vector<std::string>> kSets = {
+      {"add", "sub", "mul", "real_div", "maximum", "minimum"},
+      {"silu", "relu", "tanh", "sigmoid", "gelu", "erf", "identity"},
+      {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"},
+      {"abs", "square", "sqrt", "identity"},
+      {"rsqrt", "inverse"},
+  };
+  return kSets;
+}
+
+std::vector<std::string> others_like(const std::string& type) {
+  for (const auto& set : alike()) {
+    std::vector<std::string> out;
+    bool found = false;
+    for (const std::string& name : set) (name == type ? found = true : (out.push_back(name), false));
+    if (found) return out;
+  }
+  return {};
+}
+
+Change kind_replaced(const std::string& op_name, const std::string& type) {
+  return [=](Function& f) {
+    Operation* op = find_op(f, op_name);
+    if (!op) return false;
+    const std::string before = op->type;
+    std::vector<Input> inputs = op->inputs;
+    op->type = type;
+    std::erase_if(op->inputs, [](const Input& in) { return in.name == "mode"; });
+    if (type == "gelu") {
+      Input mode{"mode", {}, ""};
+      mode.bindings.push_back({nullptr, std::make_shared<Constant>(Constant::text("EXACT")), ""});
+      op->inputs.push_back(std::move(mode));
+    }
+    if (types_hold(*op, f.opset)) return true;
+    op->type = before;
+    op->inputs = std::move(inputs);
+    return false;
+  };
+}
+
+Change dropped(const std::string& op_name, const std::string& input) {
+  return [=](Function& f) {
+    Operation* op = find_op(f, op_name);
+    return op && drop(*op, input);
+  };
+}
+
+// The result once more with one of its inputs: a residual that is added twice, a factor that counts twice.
+Change repeated(const std::string& op_name, const std::string& input) {
+  return [=](Function& f) {
+    Operation* op = find_op(f, op_name);
+    if (!op || op->outputs.size() != 1 || !op->input(input) || op->input(input)->bindings.size() != 1)
+      return false;
+    const Binding again = op->input(input)->bindings[0];
+    const std::string type = op->type;
+    return put_behind(f, op->outputs[0].get(), [&](Builder& b, Value* old) {
+      if (again.value) return b.op(type, {{"x", old}, {"y", again.value}}, "repeated");
+      return b.op(type, {{"x", old}, {"y", *again.literal}}, "repeated");
+    });
+  };
+}
+
+Change scaled(const std::string& op_name, float factor) {
+  return [=](Function& f) {
+    Operation* op = find_op(f, op_name);
+    if (!op || op->outputs.size() != 1 || !op->outputs[0]->type.is_float()) return false;
+    return put_behind(f, op->outputs[0].get(), [&](Builder& b, Value* old) {
+      return b.op("mul", {{"x", old}, {"y", Constant::number(factor, old->type.dtype)}}, "scaled");
+    });
+  };
+}
+
+// Swaps what two operations of the same kind and type give: their names stay where they are.
+Change exchanged(const std::string& a_name, const std::string& b_name) {
+  return [=](Function& f) {
+    Operation *a = find_op(f, a_name), *b = find_op(f, b_name);
+    if (!a || !b || a->type != b->type || a->outputs.size() != 1 ||
+        !(a->outputs[0]->type == b->outputs[0]->type))
+      return false;
+    Input *x = a->input("weight"), *y = b->input("weight");
+    if (!x || !y || !(x->bindings[0].type() == y->bindings[0].type())) return false;
+    std::swap(x->bindings, y->bindings);
+    return true;
+  };
+}
+
+void projections_exchanged(const Subject& subject, std::vector<GraphSite>& out) {
+  for (const auto& [name, package] : subject.packages) {
+    const Function& f = *package->program.functions.front();
+    const Operation* last = nullptr;
+    for (const auto& op : f.body.ops) {
+      if (op->type != "conv") continue;
+      if (last && last->outputs[0]->type == op->outputs[0]->type)
+        out.push_back({"weights of two projections exchanged", name, last->name(), "with " + op->name(),
+                       exchanged(last->name(), op->name()), places_of(subject, name, op->name())});
+      last = op.get();
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<GraphSite> op_graph_sites(const Subject& subject, Rng& rng) {
+  std::vector<GraphSite> out;
+  each_op(subject, [&](const std::string& package, const Function& f, const Operation& op) {
+    if (op.type == "const" || op.type.starts_with("constexpr_") || op.outputs.size() != 1) return;
+    const std::string name = op.name();
+    const std::vector<std::string> others = others_like(op.type);
+    if (!others.empty()) {
+      const std::string& other = rng.pick(others);
+      out.push_back({"kind replaced", package, name, op.type + " by " + other, kind_replaced(name, other)});
+    }
+    for (const Input& in : op.inputs) {
+      if (in.bindings.size() != 1 || !in.bindings[0].value || in.bindings[0].constant()) continue;
+      if (in.bindings[0].type() == op.outputs[0]->type)
+        out.push_back({"dropped", package, name, op.type + " gives its " + in.name, dropped(name, in.name)});
+      if (op.type == "add" || op.type == "mul")
+        out.push_back({"repeated", package, name, op.type + " of " + in.name, repeated(name, in.name)});
+    }
+    if (op.outputs[0]->type.is_float())
+      for (const float factor : {1.05f, 0.9f, 10.0f})
+        out.push_back({fmt::format("scaled by {}", factor), package, name, "", scaled(name, factor)});
+    (void)f;
+  });
+  projections_exchanged(subject, out);
+  return out;
+}
+
+std::vector<Mutation> op_sites(const Subject& subject, Rng& rng) {
+  return mutations_of("ops", subject, op_graph_sites(subject, rng));
+}
+
+}  // namespace anemone::mutation

@@ -1,0 +1,176 @@
+#include "mutation/workers.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+
+namespace anemone::mutation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What a child sends for each job: its number and length first. A job's start is a message without an answer.
+struct Header {
+  uint64_t job = 0;
+  uint64_t bytes = 0;
+  uint32_t done = 0;
+  uint32_t unused = 0;
+};
+
+void write_all(int fd, const void* data, size_t bytes) {
+  const auto* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd, at, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) ::_exit(3);  // nobody listens any more
+    at += n;
+    bytes -= static_cast<size_t>(n);
+  }
+}
+
+struct Child {
+  pid_t pid = -1;
+  int fd = -1;
+  std::string unread;
+  bool busy = false;
+  size_t job = 0;
+  Clock::time_point since;
+};
+
+class Pool {
+ public:
+  Pool(size_t count, double limit, std::filesystem::path folder, const DoJob& run, const TakeAnswer& take)
+      : count_(count), limit_(limit), folder_(std::move(folder)), run_(run), take_(take) {
+    void* memory = ::mmap(nullptr, sizeof *next_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      throw errorf("no memory to share with child processes: {}", std::strerror(errno));
+    next_ = new (memory) std::atomic<uint64_t>(0);
+  }
+  ~Pool() { ::munmap(next_, sizeof *next_); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void run(int workers) {
+    children_.resize(static_cast<size_t>(workers));
+    for (Child& child : children_) start(child);
+    for (;;) {
+      std::vector<pollfd> fds;
+      for (const Child& child : children_)
+        if (child.fd >= 0) fds.push_back({child.fd, POLLIN, 0});
+      if (fds.empty()) return;
+      ::poll(fds.data(), fds.size(), 200);
+      for (const pollfd& ready : fds)
+        for (Child& child : children_)
+          if (child.fd == ready.fd && ready.revents) receive(child);
+      for (Child& child : children_)
+        if (child.fd >= 0 && child.busy &&
+            std::chrono::duration<double>(Clock::now() - child.since).count() > limit_) {
+          ::kill(child.pid, SIGKILL);
+          late_ = true;
+        }
+    }
+  }
+
+ private:
+  void start(Child& child) {
+    int ends[2];
+    if (::pipe(ends) != 0) throw errorf("no pipe: {}", std::strerror(errno));
+    std::fflush(nullptr);
+    const pid_t pid = ::fork();
+    if (pid < 0) throw errorf("no child process: {}", std::strerror(errno));
+    if (pid == 0) {
+      ::close(ends[0]);
+      work(ends[1], folder_ / ("worker_" + std::to_string(::getpid())));
+    }
+    ::close(ends[1]);
+    child = {};
+    child.pid = pid;
+    child.fd = ends[0];
+  }
+
+  [[noreturn]] void work(int fd, const std::filesystem::path& folder) {
+    for (uint64_t job = next_->fetch_add(1); job < count_; job = next_->fetch_add(1)) {
+      const Header begin{job, 0, 0, 0};
+      write_all(fd, &begin, sizeof begin);
+      std::string answer;
+      try {
+        answer = run_(static_cast<size_t>(job), folder);
+      } catch (const std::exception& e) {
+        // The harness itself failed: end like a crash, with a reason on stderr.
+        fmt::print(stderr, "job {}: {}\n", job, e.what());
+        ::_exit(4);
+      }
+      const Header end{job, answer.size(), 1, 0};
+      write_all(fd, &end, sizeof end);
+      write_all(fd, answer.data(), answer.size());
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    ::_exit(0);
+  }
+
+  void receive(Child& child) {
+    char buffer[65536];
+    const ssize_t n = ::read(child.fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) return;
+    if (n <= 0) return ended(child);
+    child.unread.append(buffer, static_cast<size_t>(n));
+    Header header;
+    while (child.unread.size() >= sizeof header) {
+      std::memcpy(&header, child.unread.data(), sizeof header);
+      if (child.unread.size() < sizeof header + header.bytes) return;
+      child.job = static_cast<size_t>(header.job);
+      child.busy = header.done == 0;
+      child.since = Clock::now();
+      if (header.done) take_(child.job, child.unread.substr(sizeof header, header.bytes), "");
+      child.unread.erase(0, sizeof header + header.bytes);
+    }
+  }
+
+  void ended(Child& child) {
+    ::close(child.fd);
+    child.fd = -1;
+    int status = 0;
+    ::waitpid(child.pid, &status, 0);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_ / ("worker_" + std::to_string(child.pid)), ignored);
+    if (!child.busy) return;
+    const std::string why = late_                 ? fmt::format("did not end within {} s", limit_)
+                            : WIFSIGNALED(status) ? fmt::format("ended by signal {}", WTERMSIG(status))
+                                                  : fmt::format("ended with status {}", WEXITSTATUS(status));
+    late_ = false;
+    take_(child.job, "", why);
+    start(child);
+  }
+
+  size_t count_;
+  double limit_;
+  std::filesystem::path folder_;
+  const DoJob& run_;
+  const TakeAnswer& take_;
+  std::atomic<uint64_t>* next_ = nullptr;
+  std::vector<Child> children_;
+  bool late_ = false;
+};
+
+}  // namespace
+
+void run_jobs(size_t count, int workers, double limit_seconds, const std::filesystem::path& folder,
+              const DoJob& run, const TakeAnswer& take) {
+  if (count == 0) return;
+  Pool(count, limit_seconds, folder, run, take).run(workers);
+}
+
+}  // namespace anemone::mutation

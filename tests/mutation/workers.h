@@ -1,0 +1,23 @@
+// Workers: runs numbered jobs in child processes, so that a job that crashes or never ends takes nothing else with it.
+//     run_jobs(count, 2, 60, [&](size_t job, const fs::path& folder) { return answer_text; },
+//              [&](size_t job, const std::string& answer) { … });
+// Children are forked from this process and know all that it knows. They take jobs in order, so neighbours that need
+// the same preparation share it.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace anemone::mutation {
+
+using DoJob = std::function<std::string(size_t job, const std::filesystem::path& folder)>;
+// `answer` is what the job gave; `failure` says what happened to it where it gave nothing.
+using TakeAnswer = std::function<void(size_t job, const std::string& answer, const std::string& failure)>;
+
+// `limit_seconds`: how long one job may take.
+void run_jobs(size_t count, int workers, double limit_seconds, const std::filesystem::path& folder,
+              const DoJob& run, const TakeAnswer& take);
+
+}  // namespace anemone::mutation
