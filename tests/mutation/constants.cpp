@@ -13,6 +13,22 @@ namespace {
 
 constexpr int64_t kMostElements = 16;  // larger ones are weights
 
+// What a 1x1 convolution does not look at.
+bool is_inert(const std::string& name) {
+  for (const char* end : {"_strides", "_dilations", "_groups", "_pad_type"})
+    if (name.ends_with(end)) return true;
+  return false;
+}
+
+std::vector<std::string> users_of(const Function& f, const Operation& op) {
+  std::vector<std::string> out;
+  for (const auto& user : f.body.ops)
+    for (const Input& in : user->inputs)
+      for (const Binding& b : in.bindings)
+        if (b.value && b.value->producer == &op) out.push_back(user->name());
+  return out;
+}
+
 bool is_small(const Constant& c) {
   return !c.is_blob() && c.type.is_tensor() && c.type.fixed() && c.type.size() <= kMostElements;
 }
@@ -188,13 +204,15 @@ std::vector<Kind> kinds_for(const Constant& c) {
 std::vector<GraphSite> constant_graph_sites(const Subject& subject, Rng&) {
   std::vector<GraphSite> out;
   each_op(subject, [&](const std::string& package, const Function& f, const Operation& op) {
-    if (op.type == "const" && is_small(op.attributes.at("val")))
+    if (op.type == "const" && is_small(op.attributes.at("val")) && !is_inert(op.name()))
       for (const Kind& kind : kinds_for(op.attributes.at("val")))
         if (!remade(f, op, kind.remake).empty())
           out.push_back({kind.name, package, op.name(), kind.detail,
-                         changed(op.name(), [remake = kind.remake](const Function& g, const Operation& o) {
-                           return remade(g, o, remake);
-                         })});
+                         changed(op.name(),
+                                 [remake = kind.remake](const Function& g, const Operation& o) {
+                                   return remade(g, o, remake);
+                                 }),
+                         users_of(f, op)});
     if (op.type != "slice_by_index") return;
     for (size_t axis = 0; axis < op.outputs[0]->type.shape.size(); ++axis)
       for (const int32_t by : {1, -1})

@@ -74,8 +74,7 @@ class Sites {
     m.group = "description";
     m.kind = kind;
     m.place = fmt::format("{} {}", package_, where);
-    m.expected = {{package_}, 6};
-    if (!feature.empty()) m.expected.places.push_back(feature);
+    m.expected = {{package_, feature.empty() ? where : feature}, 6};
     m.counts = Counts::what_loads;
     m.apply = [package = package_, edit](Workspace& w) { w.edit_package(package, edit); };
     out_.push_back(std::move(m));

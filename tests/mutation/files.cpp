@@ -19,7 +19,7 @@ std::vector<Mutation> file_sites(const Subject& subject, Rng& rng) {
     m.group = "files";
     m.kind = kind;
     m.place = file + " " + where;
-    m.expected = {{file, fs::path(file).filename().string()}, 6};
+    m.expected = {{file, fs::path(file).filename().string(), fs::path(file).begin()->string()}, 6};
     m.counts = Counts::any_bit;
     m.rehash = false;
     m.apply = [=](Workspace& w) { w.edit_bytes(file, change); };

@@ -44,6 +44,20 @@ std::vector<std::string_view> words(std::string_view name) {
   return out;
 }
 
+// The numbers that an operation takes: a report may name one of them.
+std::vector<std::string> constants_of(const Package& package, const std::string& op) {
+  std::vector<std::string> out;
+  for (const auto& f : package.program.functions)
+    for (const auto& found : f->body.ops) {
+      if (found->name() != op) continue;
+      for (const Input& in : found->inputs)
+        for (const Binding& b : in.bindings)
+          if (b.value && b.value->constant()) out.push_back(b.value->name);
+      return out;
+    }
+  return out;
+}
+
 }  // namespace
 
 Mutation mutation_of(std::string_view group, const Subject& subject, const GraphSite& site,
@@ -55,6 +69,8 @@ Mutation mutation_of(std::string_view group, const Subject& subject, const Graph
                         site.detail.empty() ? "" : ": ", site.detail);
   m.expected = {places_of(subject, site.package, site.op), kLastGraphRung};
   m.expected.places.insert(m.expected.places.end(), site.more_places.begin(), site.more_places.end());
+  for (const std::string& constant : constants_of(*subject.packages.at(site.package), site.op))
+    m.expected.places.push_back(constant);
   m.apply = [package = site.package, only, change = site.change](Workspace& w) {
     w.edit_program(package, [&](Program& program) {
       bool changed = false;
@@ -107,6 +123,28 @@ std::string port_name(const Subject& subject, const std::string& package, const 
   return "";
 }
 
+std::vector<std::string> layers_with(const Subject& subject, std::initializer_list<Role::Kind> kinds,
+                                     size_t index) {
+  int64_t least = -1;
+  for (const Stage& stage : subject.info.stages) {
+    const StageFunction& f = stage.functions.front();
+    const Function* function = subject.packages.at(stage.package)->program.find_function(f.name);
+    for (const Port& port : f.interface.inputs) {
+      if (!function || port.role.index != index ||
+          std::find(kinds.begin(), kinds.end(), port.role.kind) == kinds.end())
+        continue;
+      for (const auto& op : function->body.ops)
+        for (const Input& in : op->inputs)
+          for (const Binding& b : in.bindings)
+            if (const int64_t layer = layer_of(op->name());
+                b.value && b.value->name == port.name && layer >= 0 && (least < 0 || layer < least))
+              least = layer;
+    }
+  }
+  if (least < 0) return {};
+  return {fmt::format("layer {}", least)};
+}
+
 int64_t layer_of(std::string_view name) {
   const std::vector<std::string_view> parts = words(name);
   if (parts[0].size() > 1 && parts[0][0] == 'l' && is_number(parts[0].substr(1)))
@@ -122,16 +160,20 @@ int64_t layer_of(std::string_view name) {
 std::vector<std::string> places_of(const Subject& subject, const std::string& package,
                                    const std::string& name) {
   std::vector<std::string> out{name};
+  const Stage& stage = subject.stage_of(package);
   const int64_t layer = layer_of(name);
   const std::string first(words(name)[0]);
-  if (!subject.stage_of(package).has_layers() ||
-      (layer < 0 &&
-       (first == "logits" || first == "head" || first == "best" || first == "high" || first == "low")))
-    out.insert(out.end(), {"head", "logits"});
+  static const std::set<std::string> kHead = {"logits", "head", "best", "high", "low", "classes", "pooled"};
+  if (!stage.has_layers() || (layer < 0 && kHead.contains(first)))
+    out.insert(out.end(), {"head", "logits", "classes"});
   else if (layer >= 0)
     out.push_back(fmt::format("layer {}", layer));
-  else if (name.find("norm") != std::string::npos || first == "y" || first == "final")
-    out.insert(out.end(), {"final norm", "final_norm", "head", "embedding"});
+  else if (first == "embed")
+    out.push_back("embedding");
+  else if (first == "y" ||
+           first == "final")  // the end of a stage's last layer, or the norm behind all layers
+    out.insert(out.end(),
+               {"final norm", "final_norm", "head", fmt::format("layer {}", stage.last_layer - 1)});
   else
     out.insert(out.end(), {"cache", "rows", "row"});  // what all layers share serves the cache
   return out;
@@ -160,13 +202,12 @@ bool put_behind(Function& function, Value* old, const Make& make, const Operatio
     if ((!only_user || ops[i].get() == only_user) && rebind(*ops[i], old, fresh)) place = std::min(place, i);
   const bool is_output = std::find(function.body.outputs.begin(), function.body.outputs.end(), old) !=
                          function.body.outputs.end();
-  if (is_output && !only_user) {
+  if (place == before && (only_user || !is_output)) return false;
+  if (!only_user && old->producer) {
     std::replace(function.body.outputs.begin(), function.body.outputs.end(), old, fresh);
     const std::string name = old->name;
     rename(*old, fresh->name);
     rename(*fresh, name);
-  } else if (place == before) {
-    return false;
   }
   std::rotate(ops.begin() + static_cast<ptrdiff_t>(place), ops.begin() + static_cast<ptrdiff_t>(before),
               ops.end());

@@ -51,6 +51,9 @@ Value* find_value(Function& function, std::string_view name);
 std::string port_name(const Subject& subject, const std::string& package, const std::string& function,
                       Role::Kind kind);
 
+// "layer N" for the first layer that takes an input of these roles and this index.
+std::vector<std::string> layers_with(const Subject& subject, std::initializer_list<Role::Kind> kinds,
+                                     size_t index);
 // The layer that a name of the lowering says ("l3_q_scaled", "attn_out_3"), or -1.
 int64_t layer_of(std::string_view name);
 // The words by which a report may name this value or operation of the package.
@@ -59,7 +62,7 @@ std::vector<std::string> places_of(const Subject& subject, const std::string& pa
 
 // Makes the operation give its input `x` as it is.
 bool drop(Operation& op, std::string_view input);
-// What `make` builds from `old` takes its place in all users, or in one; function outputs keep their names.
+// What `make` builds from `old` takes its place in all users, with its name, as if the operation gave it; or in one.
 using Make = std::function<Value*(Builder& b, Value* old)>;
 bool put_behind(Function& function, Value* old, const Make& make, const Operation* only_user = nullptr);
 

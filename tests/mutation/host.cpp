@@ -35,6 +35,7 @@ void fill_seeded(Array& array, int64_t head_dim, Rng& rng) {
 // Columns of a [1, rows, T, 1] array.
 std::vector<float> column(const Array& array, int64_t t) {
   const int64_t rows = array.shape().at(1), width = array.shape().at(2);
+  if (array.size() != rows * width || t >= width) throw errorf("a result has no column {}", t);
   std::vector<float> out(static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r)
     out[static_cast<size_t>(r)] = array.values<float>()[static_cast<size_t>(r * width + t)];
@@ -202,6 +203,9 @@ void HostText::keep(size_t stage, const Port& port, const Array& rows, const Pas
   if (kind != Kind::new_keys && kind != Kind::new_values) return;
   Array& cache = kept_.at(key_of(stage, kind == Kind::new_keys ? Kind::keys : Kind::values, port.role));
   const int64_t heads = rows.shape().at(1), dim = rows.shape().at(3), wide = cache.shape().at(3);
+  if (cache.shape().at(1) != heads || cache.shape().at(2) != options_.context || dim > wide ||
+      rows.shape().at(2) != pass.how.width || pass.position + pass.count() > options_.context)
+    throw errorf("'{}' does not fit the cache that it belongs to", port.name);
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t t = 0; t < pass.count(); ++t) {
       const auto to = cache.values<float>().begin() + (h * options_.context + pass.position + t) * wide;
@@ -215,8 +219,7 @@ void HostText::take(size_t stage, const StageFunction& f, const Prediction& resu
   const auto& ports = f.interface.outputs;
   const auto part = [&](Kind kind, int64_t first, int64_t t) {
     for (const Port& port : ports)
-      if (port.role.kind == kind && port.role.first == first)
-        return result.at(port.name).values<float>()[static_cast<size_t>(t)];
+      if (port.role.kind == kind && port.role.first == first) return column(result.at(port.name), t).at(0);
     throw errorf("'{}' does not say where its best token is", f.name);
   };
   size_t piece = 0;
@@ -237,7 +240,7 @@ void HostText::take(size_t stage, const StageFunction& f, const Prediction& resu
                     out.logits[at].begin() + port.role.first);
       }
       if (kind != Kind::best) continue;
-      const float value = result.at(port.name).values<float>()[at];
+      const float value = column(result.at(port.name), t).at(0);
       if (out.best[at] >= 0 && !(value > best[at])) continue;
       best[at] = value;
       const float high = part(Kind::best_high, port.role.first, t),
@@ -288,6 +291,8 @@ void HostText::move_to(int64_t context, int64_t rows, int64_t width) {
     if (kind == Kind::recurrent) return old;
     Array fresh(DType::fp32, shape);
     const int64_t heads = shape.at(0) * shape.at(1), wide = shape.at(3);
+    if (shape.at(2) != context || old.size() != heads * before * wide)
+      throw errorf("a memory of another tier has another shape");
     for (int64_t h = 0; h < heads; ++h)
       std::copy_n(old.values<float>().begin() + h * before * wide, rows * wide,
                   fresh.values<float>().begin() + h * context * wide);

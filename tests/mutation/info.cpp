@@ -39,7 +39,7 @@ std::vector<std::string> words_for(const Json& root, const Pointer& at) {
       {"tokens", {"eos", "bos", "pad", "ends", "begins", "tokenizer", "token"}},
       {"result", {"pooling", "pooled", "labels", "label", "classes", "normalize", "length"}},
       {"model", {"vocabulary", "hidden", "layers", "heads", "context", "family", "model"}},
-      {"choices", {"residual", "kv", "cache", "precision", "argmax"}},
+      {"choices", {"residual", "kv", "cache", "precision", "argmax", "best"}},
       {"kind", {"kind"}},
       {"format", {"format", "bundle"}},
       {"version", {"version"}},

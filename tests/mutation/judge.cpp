@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 
 #include "base/error.h"
@@ -73,22 +74,27 @@ bool names_place(const std::string& reason, const std::vector<std::string>& plac
 Judge::Judge(const Subject& subject, fs::path folder)
     : subject_(subject), folder_(std::move(folder)), oracle_(subject) {}
 
-Result Judge::judge(const Mutation& mutation) {
+Result Judge::judge(const Mutation& mutation, bool oracle, const std::function<void(char phase)>& say) {
   const auto start = std::chrono::steady_clock::now();
   Result out;
   try {
     Workspace workspace(subject_, folder_);
     mutation.apply(workspace);
     workspace.finish(mutation.rehash);
-    Difference difference = oracle_.compare(workspace.path(), mutation);
+    Difference difference{true, INFINITY, "the oracle ended with it"};
+    say(kAtOracle);
+    if (oracle) difference = oracle_.compare(workspace.path(), mutation);
     if (!difference.counts) {
       out.outcome = Outcome::equal;
     } else {
+      say(kAtVerify);
       run_verify(subject_, workspace.path(), out);
+      say(kAtReport);
       out.named = (out.outcome == Outcome::caught || out.outcome == Outcome::refused) &&
                   out.rung <= mutation.expected.last_rung &&
                   names_place(out.reason, mutation.expected.places);
-      if (out.outcome == Outcome::survived) difference = oracle_.compare(workspace.path(), mutation, true);
+      if (out.outcome == Outcome::survived && oracle)
+        difference = oracle_.compare(workspace.path(), mutation, true);
     }
     out.kl = difference.kl;
     out.where = difference.where;

@@ -9,6 +9,9 @@
 
 namespace anemone::mutation {
 
+// What a judge is at.
+inline constexpr char kAtOracle = 'o', kAtVerify = 'v', kAtReport = 'r';
+
 enum class Outcome {
   none,      // the change could not be made there
   equal,     // it changes nothing that matters
@@ -34,7 +37,8 @@ class Judge {
   // `folder`: where mutants may be made.
   Judge(const Subject& subject, fs::path folder);
 
-  Result judge(const Mutation& mutation);
+  // Without the oracle every mutant counts. `say` is told the phase before it begins.
+  Result judge(const Mutation& mutation, bool oracle, const std::function<void(char phase)>& say);
   // The bundle as it is: "" where every rung holds, else why not.
   static std::string judge_clean(const Subject& subject);
 

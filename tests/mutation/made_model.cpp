@@ -10,12 +10,18 @@
 #include "families/family.h"
 #include "families/weights.h"
 #include "mutation/rng.h"
+#include "support/data.h"
 #include "support/temp_folder.h"
 
 namespace anemone::mutation {
 namespace {
 
 using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr int64_t kTokenizerVocab = 512;  // of the tokenizer that such models get, where the test data has it
+
+int64_t vocabulary(Rng& rng) { return rng.chance(0.5) ? kTokenizerVocab : rng.between(5, 60) * 8; }
 
 struct Sizes {
   int64_t heads, kv_heads, head_dim, layers, vocab;
@@ -27,7 +33,7 @@ Sizes add_sizes(Json& c, Rng& rng) {
   s.heads = s.kv_heads * rng.between(1, 3);
   s.head_dim = rng.pick(std::vector<int64_t>{8, 16, 24, 32});
   s.layers = rng.between(2, 4);
-  s.vocab = rng.between(5, 60) * 8 + rng.below(2) * 3;
+  s.vocab = vocabulary(rng);
   c["hidden_size"] = rng.between(3, 10) * 8;
   c["intermediate_size"] = rng.between(3, 16) * 8;
   c["num_hidden_layers"] = s.layers;
@@ -148,7 +154,7 @@ void encoder(Json& c, Rng& rng) {
   c["intermediate_size"] = rng.between(3, 12) * 8;
   c["num_hidden_layers"] = layers;
   c["num_attention_heads"] = heads;
-  c["vocab_size"] = rng.between(5, 60) * 8;
+  c["vocab_size"] = vocabulary(rng);
   c["max_position_embeddings"] = 128;
   c["type_vocab_size"] = 2;
   c["layer_norm_eps"] = rng.pick(std::vector<double>{1e-12, 1e-5});
@@ -279,6 +285,11 @@ void write_made_model(const std::filesystem::path& folder, const std::string& fa
   const uint64_t length = text.size();
   spill(folder / "model.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + text + data);
   spill(folder / "config.json", config.dump(1));
+  if (config.at("vocab_size") == kTokenizerVocab)
+    for (const fs::path& root : data_roots())
+      for (const char* file : {"tokenizer.json", "tokenizer_config.json"})
+        if (const fs::path from = root / "models" / "tokenizer-bpe512" / file; fs::exists(from))
+          fs::copy_file(from, folder / file, fs::copy_options::overwrite_existing);
 }
 
 }  // namespace anemone::mutation

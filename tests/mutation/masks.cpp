@@ -123,7 +123,8 @@ void info_mask_sites(const Subject& subject, std::vector<Mutation>& out) {
     m.group = "masks";
     m.kind = kind;
     m.place = fmt::format("bundle.json masks[{}]", index);
-    m.expected = {{"mask", "masks", "window", "reach", "sees", "attn_out", "attention"}, 4};
+    m.expected = {layers_with(subject, {Role::Kind::mask}, index), 4};
+    m.expected.places.insert(m.expected.places.end(), {"mask", "masks", "window", "reach", "sees"});
     m.apply = [=](Workspace& w) { w.edit_info([&](Json& info) { change(info.at("masks").at(index)); }); };
     out.push_back(std::move(m));
   };

@@ -82,17 +82,17 @@ Change scaled(const std::string& op_name, float factor) {
   };
 }
 
-// Swaps what two operations of the same kind and type give: their names stay where they are.
+// Two projections with each other's weights: what makes the weights changes places, whatever form they have.
 Change exchanged(const std::string& a_name, const std::string& b_name) {
   return [=](Function& f) {
-    Operation *a = find_op(f, a_name), *b = find_op(f, b_name);
-    if (!a || !b || a->type != b->type || a->outputs.size() != 1 ||
-        !(a->outputs[0]->type == b->outputs[0]->type))
-      return false;
-    Input *x = a->input("weight"), *y = b->input("weight");
-    if (!x || !y || !(x->bindings[0].type() == y->bindings[0].type())) return false;
-    std::swap(x->bindings, y->bindings);
-    return true;
+    const Operation *a = find_op(f, a_name), *b = find_op(f, b_name);
+    const Value *x = a ? a->value("weight") : nullptr, *y = b ? b->value("weight") : nullptr;
+    if (!x || !y || x == y || !(x->type == y->type) || x->producer->type != y->producer->type) return false;
+    Operation &p = *x->producer, &q = *y->producer;
+    std::swap(p.inputs, q.inputs);
+    std::swap(p.attributes, q.attributes);
+    std::swap(p.attributes.at("name"), q.attributes.at("name"));
+    return types_hold(p, f.opset) && types_hold(q, f.opset);
   };
 }
 
@@ -102,7 +102,8 @@ void projections_exchanged(const Subject& subject, std::vector<GraphSite>& out) 
     const Operation* last = nullptr;
     for (const auto& op : f.body.ops) {
       if (op->type != "conv") continue;
-      if (last && last->outputs[0]->type == op->outputs[0]->type)
+      if (last && last->value("weight") && op->value("weight") &&
+          last->value("weight")->type == op->value("weight")->type)
         out.push_back({"weights of two projections exchanged", name, last->name(), "with " + op->name(),
                        exchanged(last->name(), op->name()), places_of(subject, name, op->name())});
       last = op.get();

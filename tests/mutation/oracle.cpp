@@ -228,9 +228,12 @@ Difference Oracle::compare(const fs::path& mutant, const Mutation& mutation, boo
 
 std::string text_view(const fs::path& bundle) {
   const BundleInfo info = BundleInfo::read(bundle);
-  std::string out = fmt::format("bos {} pooling {} normalize {} eos", info.bos.value_or(-1),
+  std::string out = fmt::format("pooling {} normalize {}",
                                 info.pooling ? static_cast<int>(*info.pooling) : -1, info.normalize);
-  for (const int64_t id : info.eos) out += fmt::format(" {}", id);
+  if (info.kind == BundleKind::generate) {
+    out += fmt::format(" bos {} eos", info.bos.value_or(-1));
+    for (const int64_t id : info.eos) out += fmt::format(" {}", id);
+  }
   for (const std::string& label : info.labels) out += "\n" + label;
   if (info.tokenizer.empty()) return out;
   const auto tokenizer = Tokenizer::load(bundle / info.tokenizer);

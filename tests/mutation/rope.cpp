@@ -6,14 +6,15 @@ namespace anemone::mutation {
 namespace {
 
 void table_sites_of(const Subject& subject, Rng& rng, std::vector<Mutation>& out) {
-  const auto add = [&](const std::string& kind, const std::string& place,
+  const auto add = [&](size_t index, const std::string& kind, const std::string& place,
                        const std::function<void(Json&)>& change) {
     Mutation m;
     m.group = "rope";
     m.kind = kind;
     m.place = "bundle.json " + place;
-    m.expected = {{"rope", "ropes", "rotation", "rotated", "frequencies", "frequency", "attention_factor"},
-                  4};
+    m.expected = {layers_with(subject, {Role::Kind::cos, Role::Kind::sin}, index), 4};
+    m.expected.places.insert(m.expected.places.end(),
+                             {"rope", "ropes", "rotation", "frequencies", "frequency", "attention_factor"});
     m.apply = [=](Workspace& w) { w.edit_info(change); };
     out.push_back(std::move(m));
   };
@@ -25,43 +26,44 @@ void table_sites_of(const Subject& subject, Rng& rng, std::vector<Mutation>& out
       const auto n = static_cast<int64_t>(rope.at(key).size());
       const auto k = static_cast<size_t>(rng.below(n));
       const std::string place = fmt::format("{}.{}", at, key);
-      add("one frequency times 1.05", fmt::format("{}[{}]", place, k), [=](Json& info) {
+      add(i, "one frequency times 1.05", fmt::format("{}[{}]", place, k), [=](Json& info) {
         Json& f = info.at("ropes").at(i).at(key).at(k);
         f = f.get<double>() * 1.05;
       });
-      add("all frequencies times 1.02", place, [=](Json& info) {
+      add(i, "all frequencies times 1.02", place, [=](Json& info) {
         for (Json& f : info.at("ropes").at(i).at(key)) f = f.get<double>() * 1.02;
       });
       if (n > 1)
-        add("two frequencies swapped", place, [=](Json& info) {
+        add(i, "two frequencies swapped", place, [=](Json& info) {
           Json& all = info.at("ropes").at(i).at(key);
           std::swap(all.at(k), all.at((k + 1) % static_cast<size_t>(n)));
         });
-      add("a frequency zeroed", place, [=](Json& info) { info.at("ropes").at(i).at(key).at(k) = 0.0; });
+      add(i, "a frequency zeroed", place, [=](Json& info) { info.at("ropes").at(i).at(key).at(k) = 0.0; });
     }
-    add("attention factor times 1.05", at, [=](Json& info) {
+    add(i, "attention factor times 1.05", at, [=](Json& info) {
       Json& f = info.at("ropes").at(i).at("attention_factor");
       f = f.get<double>() * 1.05;
     });
     if (!subject.info.ropes[i].long_frequencies.empty()) {
-      add("long and short table exchanged", at, [=](Json& info) {
+      add(i, "long and short table exchanged", at, [=](Json& info) {
         Json& rope = info.at("ropes").at(i);
         std::swap(rope.at("frequencies"), rope.at("long_frequencies"));
       });
-      add("long table is the short one", at, [=](Json& info) {
+      add(i, "long table is the short one", at, [=](Json& info) {
         Json& rope = info.at("ropes").at(i);
         rope["long_frequencies"] = rope.at("frequencies");
       });
-      add("long table left out", at, [=](Json& info) { info.at("ropes").at(i).erase("long_frequencies"); });
+      add(i, "long table left out", at,
+          [=](Json& info) { info.at("ropes").at(i).erase("long_frequencies"); });
       for (const double factor : {0.5, 2.0})
-        add("original context wrong", at, [=](Json& info) {
+        add(i, "original context wrong", at, [=](Json& info) {
           Json& n = info.at("ropes").at(i).at("original_context");
           n = static_cast<int64_t>(n.get<double>() * factor);
         });
     }
   }
   if (subject.info.ropes.size() > 1)
-    add("two ropes exchanged", "ropes",
+    add(0, "two ropes exchanged", "ropes",
         [](Json& info) { std::swap(info.at("ropes").at(0), info.at("ropes").at(1)); });
 }
 

@@ -7,11 +7,6 @@
 namespace anemone::mutation {
 namespace {
 
-bool is_memory(const Role& role) {
-  return role.kind == Role::Kind::keys || role.kind == Role::Kind::values ||
-         role.kind == Role::Kind::recurrent;
-}
-
 Change write_left_out(const std::string& name) {
   return [=](Function& f) {
     return std::erase_if(f.body.ops, [&](const auto& op) { return op->name() == name; }) > 0;

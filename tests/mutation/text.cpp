@@ -49,6 +49,7 @@ class Sites {
   }
 
   void ends() {
+    if (!subject_.generates()) return;
     const std::string file = kBundleFile;
     add("no token ends a text", file, "tokens.eos", {"eos", "ends"},
         json_of(file, [](Json& j) { j.at("tokens").at("eos") = Json::array(); }));

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -21,12 +22,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kHarnessFailed = 4;  // the status of a child that cannot go on
+
 // What a child sends for each job: its number and length first. A job's start is a message without an answer.
 struct Header {
   uint64_t job = 0;
   uint64_t bytes = 0;
   uint32_t done = 0;
-  uint32_t unused = 0;
+  uint32_t phase = 0;
 };
 
 void write_all(int fd, const void* data, size_t bytes) {
@@ -45,14 +48,18 @@ struct Child {
   int fd = -1;
   std::string unread;
   bool busy = false;
+  bool late = false;  // we ended it
   size_t job = 0;
+  int tries = 0;  // of that job, before
+  char phase = 0;
   Clock::time_point since;
 };
 
 class Pool {
  public:
-  Pool(size_t count, double limit, std::filesystem::path folder, const DoJob& run, const TakeAnswer& take)
-      : count_(count), limit_(limit), folder_(std::move(folder)), run_(run), take_(take) {
+  Pool(size_t count, double limit, std::filesystem::path folder, const DoJob& run, const TakeAnswer& take,
+       const TryAgain& again)
+      : count_(count), limit_(limit), folder_(std::move(folder)), run_(run), take_(take), again_(again) {
     void* memory = ::mmap(nullptr, sizeof *next_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
       throw errorf("no memory to share with child processes: {}", std::strerror(errno));
@@ -78,13 +85,14 @@ class Pool {
         if (child.fd >= 0 && child.busy &&
             std::chrono::duration<double>(Clock::now() - child.since).count() > limit_) {
           ::kill(child.pid, SIGKILL);
-          late_ = true;
+          child.late = true;
         }
     }
   }
 
  private:
-  void start(Child& child) {
+  // `retry`: the job to try again before others.
+  void start(Child& child, std::optional<uint64_t> retry = {}) {
     int ends[2];
     if (::pipe(ends) != 0) throw errorf("no pipe: {}", std::strerror(errno));
     std::fflush(nullptr);
@@ -92,7 +100,13 @@ class Pool {
     if (pid < 0) throw errorf("no child process: {}", std::strerror(errno));
     if (pid == 0) {
       ::close(ends[0]);
-      work(ends[1], folder_ / ("worker_" + std::to_string(::getpid())));
+      const JobPlace place{folder_ / ("worker_" + std::to_string(::getpid())), 0, {}};
+      if (retry) work(ends[1], *retry, 1, place);
+      for (uint64_t job = next_->fetch_add(1); job < count_; job = next_->fetch_add(1))
+        work(ends[1], job, 0, place);
+      std::error_code ignored;
+      std::filesystem::remove_all(place.folder, ignored);
+      ::_exit(0);
     }
     ::close(ends[1]);
     child = {};
@@ -100,25 +114,25 @@ class Pool {
     child.fd = ends[0];
   }
 
-  [[noreturn]] void work(int fd, const std::filesystem::path& folder) {
-    for (uint64_t job = next_->fetch_add(1); job < count_; job = next_->fetch_add(1)) {
-      const Header begin{job, 0, 0, 0};
-      write_all(fd, &begin, sizeof begin);
-      std::string answer;
-      try {
-        answer = run_(static_cast<size_t>(job), folder);
-      } catch (const std::exception& e) {
-        // The harness itself failed: end like a crash, with a reason on stderr.
-        fmt::print(stderr, "job {}: {}\n", job, e.what());
-        ::_exit(4);
-      }
-      const Header end{job, answer.size(), 1, 0};
-      write_all(fd, &end, sizeof end);
-      write_all(fd, answer.data(), answer.size());
+  void work(int fd, uint64_t job, int tries, JobPlace place) {
+    const auto say = [&](char phase) {
+      const Header header{job, 0, 0, static_cast<uint32_t>(phase)};
+      write_all(fd, &header, sizeof header);
+    };
+    say(0);
+    place.tries = tries;
+    place.say = say;
+    std::string answer;
+    try {
+      answer = run_(static_cast<size_t>(job), place);
+    } catch (const std::exception& e) {
+      // The harness itself failed: end with a status of its own, and the reason on stderr.
+      fmt::print(stderr, "job {}: {}\n", job, e.what());
+      ::_exit(kHarnessFailed);
     }
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-    ::_exit(0);
+    const Header end{job, answer.size(), 1, 0};
+    write_all(fd, &end, sizeof end);
+    write_all(fd, answer.data(), answer.size());
   }
 
   void receive(Child& child) {
@@ -131,7 +145,9 @@ class Pool {
     while (child.unread.size() >= sizeof header) {
       std::memcpy(&header, child.unread.data(), sizeof header);
       if (child.unread.size() < sizeof header + header.bytes) return;
+      if (child.job != header.job) child.tries = 0;
       child.job = static_cast<size_t>(header.job);
+      child.phase = static_cast<char>(header.phase);
       child.busy = header.done == 0;
       child.since = Clock::now();
       if (header.done) take_(child.job, child.unread.substr(sizeof header, header.bytes), "");
@@ -147,10 +163,18 @@ class Pool {
     std::error_code ignored;
     std::filesystem::remove_all(folder_ / ("worker_" + std::to_string(child.pid)), ignored);
     if (!child.busy) return;
-    const std::string why = late_                 ? fmt::format("did not end within {} s", limit_)
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kHarnessFailed)
+      throw errorf("the harness itself failed; see above");
+    const uint64_t job = child.job;
+    if (child.tries == 0 && again_ && again_(child.phase)) {
+      start(child, job);
+      child.job = static_cast<size_t>(job);
+      child.tries = 1;
+      return;
+    }
+    const std::string why = child.late            ? fmt::format("did not end within {} s", limit_)
                             : WIFSIGNALED(status) ? fmt::format("ended by signal {}", WTERMSIG(status))
                                                   : fmt::format("ended with status {}", WEXITSTATUS(status));
-    late_ = false;
     take_(child.job, "", why);
     start(child);
   }
@@ -160,17 +184,17 @@ class Pool {
   std::filesystem::path folder_;
   const DoJob& run_;
   const TakeAnswer& take_;
+  const TryAgain& again_;
   std::atomic<uint64_t>* next_ = nullptr;
   std::vector<Child> children_;
-  bool late_ = false;
 };
 
 }  // namespace
 
 void run_jobs(size_t count, int workers, double limit_seconds, const std::filesystem::path& folder,
-              const DoJob& run, const TakeAnswer& take) {
+              const DoJob& run, const TakeAnswer& take, const TryAgain& again) {
   if (count == 0) return;
-  Pool(count, limit_seconds, folder, run, take).run(workers);
+  Pool(count, limit_seconds, folder, run, take, again).run(workers);
 }
 
 }  // namespace anemone::mutation
