@@ -89,7 +89,7 @@ std::vector<Form> encoder_forms() {
 
 std::vector<Storage> all_storages() {
   const auto rule = [](const std::string& form) {
-    return R"({"min_size": 64, "skip": ["classes*"], "rules": [{"op": "conv", )" + form +
+    return R"({"min_size": 64, "skip": ["classes*", "*_taps"], "rules": [{"op": "conv", )" + form +
            R"(}, {"keep": true}]})";
   };
   return {

@@ -44,6 +44,16 @@ std::vector<std::string_view> words(std::string_view name) {
   return out;
 }
 
+int64_t first_with_cache(const Stage& stage) {
+  int64_t least = stage.last_layer;
+  const FunctionInterface& all = stage.functions.front().interface;
+  for (const auto* ports : {&all.states, &all.inputs})
+    for (const Port& port : *ports)
+      if (port.role.kind == Role::Kind::keys)
+        for (const int64_t layer : port.role.layers) least = std::min(least, layer);
+  return least;
+}
+
 // The numbers that an operation takes: a report may name one of them.
 std::vector<std::string> constants_of(const Package& package, const std::string& op) {
   std::vector<std::string> out;
@@ -174,8 +184,8 @@ std::vector<std::string> places_of(const Subject& subject, const std::string& pa
            first == "final")  // the end of a stage's last layer, or the norm behind all layers
     out.insert(out.end(),
                {"final norm", "final_norm", "head", fmt::format("layer {}", stage.last_layer - 1)});
-  else
-    out.insert(out.end(), {"cache", "rows", "row"});  // what all layers share serves the cache
+  else  // what all layers share serves the cache, and shows in the first that has one
+    out.insert(out.end(), {"cache", "rows", "row", fmt::format("layer {}", first_with_cache(stage))});
   return out;
 }
 

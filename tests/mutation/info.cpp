@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "mutation/graph.h"
 #include "mutation/mutation.h"
 
 namespace anemone::mutation {
@@ -31,7 +32,8 @@ std::string readable(const Pointer& at) {
 }
 
 // The words by which a report may name a field.
-std::vector<std::string> words_for(const Json& root, const Pointer& at) {
+std::vector<std::string> words_for(const Subject& subject, const Pointer& at) {
+  const Json& root = subject.json;
   static const std::map<std::string, std::vector<std::string>> kWords = {
       {"ropes", {"rope", "ropes", "rotation", "frequencies", "frequency", "attention factor"}},
       {"masks", {"mask", "masks", "window", "reach"}},
@@ -47,6 +49,11 @@ std::vector<std::string> words_for(const Json& root, const Pointer& at) {
   std::vector<std::string> out{readable(at)};
   Pointer place;
   const std::string text = at.to_string();
+  const auto index = static_cast<size_t>(std::atoll(text.substr(std::min<size_t>(7, text.size())).c_str()));
+  std::vector<std::string> layers;
+  if (text.starts_with("/ropes/")) layers = layers_with(subject, {Role::Kind::cos, Role::Kind::sin}, index);
+  if (text.starts_with("/masks/")) layers = layers_with(subject, {Role::Kind::mask}, index);
+  out.insert(out.end(), layers.begin(), layers.end());
   bool first = true;
   for (size_t i = 0; i < text.size();) {
     const size_t end = std::min(text.find('/', i + 1), text.size());
@@ -69,7 +76,7 @@ std::vector<std::string> words_for(const Json& root, const Pointer& at) {
 
 class Walker {
  public:
-  Walker(const Json& root, Rng& rng) : root_(root), rng_(rng) {}
+  Walker(const Subject& subject, Rng& rng) : subject_(subject), root_(subject.json), rng_(rng) {}
 
   std::vector<Mutation> walk() {
     collect(root_, Pointer());
@@ -95,7 +102,7 @@ class Walker {
     m.group = "info";
     m.kind = kind;
     m.place = "bundle.json " + readable(at) + (detail.empty() ? "" : " " + detail);
-    m.expected = {words_for(root_, at), 6};
+    m.expected = {words_for(subject_, at), 6};
     m.apply = [=](Workspace& w) { w.edit_info(change); };
     out_.push_back(std::move(m));
   }
@@ -136,6 +143,7 @@ class Walker {
     }
   }
 
+  const Subject& subject_;
   const Json& root_;
   Rng& rng_;
   std::map<std::string, std::vector<Pointer>> texts_;
@@ -144,8 +152,6 @@ class Walker {
 
 }  // namespace
 
-std::vector<Mutation> info_sites(const Subject& subject, Rng& rng) {
-  return Walker(subject.json, rng).walk();
-}
+std::vector<Mutation> info_sites(const Subject& subject, Rng& rng) { return Walker(subject, rng).walk(); }
 
 }  // namespace anemone::mutation

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "mutation/campaign.h"
+#include "mutation/self_check.h"
 
 using namespace anemone;
 using namespace anemone::mutation;
@@ -26,7 +27,7 @@ struct Args {
   fs::path json;
   double least_score = 0, least_named = 0;
   int64_t most_clean_failures = 0;
-  bool verbose = false, clean_bar = false;
+  bool verbose = false, clean_bar = false, self_check = false;
 };
 
 constexpr const char* kUsage =
@@ -35,7 +36,7 @@ constexpr const char* kUsage =
     "  [--storage NAME] [--operator GROUP[: KIND]] [--bundle DIR --source MODEL] [--jobs N] [--limit "
     "SECONDS]\n"
     "  [--list] [--json FILE] [--verbose] [--accepted FILE] [--least-score X] [--least-named X]\n"
-    "  [--most-clean-failures N]\n";
+    "  [--most-clean-failures N] [--self-check]\n";
 
 Args parse(int argc, char** argv) {
   Args a;
@@ -65,7 +66,8 @@ Args parse(int argc, char** argv) {
   };
   const std::map<std::string, std::function<void()>> flags = {{"--all", [&] { c.all = true; }},
                                                               {"--list", [&] { c.list = true; }},
-                                                              {"--verbose", [&] { a.verbose = true; }}};
+                                                              {"--verbose", [&] { a.verbose = true; }},
+                                                              {"--self-check", [&] { a.self_check = true; }}};
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (const auto flag = flags.find(name); flag != flags.end()) {
@@ -82,11 +84,20 @@ Args parse(int argc, char** argv) {
     }
   }
   if (c.bundle.empty() != c.source.empty()) throw errorf("--bundle and --source go together");
-  if (!c.sample && !c.all && !c.clean && !c.list) throw errorf("nothing to do").hint(kUsage);
+  if (!c.sample && !c.all && !c.clean && !c.list && !a.self_check) throw errorf("nothing to do").hint(kUsage);
   return a;
 }
 
+int check_harness() {
+  const TempFolder folder;
+  const std::vector<std::string> faults = self_check(folder.path());
+  for (const std::string& fault : faults) fmt::print("FAILED: the harness: {}\n", fault);
+  if (faults.empty()) fmt::print("the harness sees what it should\n");
+  return faults.empty() ? 0 : 1;
+}
+
 int run(const Args& a) {
+  if (a.self_check) return check_harness();
   Campaign campaign(a.campaign);
   const Report report = campaign.run();
   fmt::print("{}", report.text(a.verbose));

@@ -104,8 +104,12 @@ void projections_exchanged(const Subject& subject, std::vector<GraphSite>& out) 
       if (op->type != "conv") continue;
       if (last && last->value("weight") && op->value("weight") &&
           last->value("weight")->type == op->value("weight")->type)
-        out.push_back({"weights of two projections exchanged", name, last->name(), "with " + op->name(),
-                       exchanged(last->name(), op->name()), places_of(subject, name, op->name())});
+        out.push_back({"weights of two projections exchanged",
+                       name,
+                       last->name(),
+                       "with " + op->name(),
+                       exchanged(last->name(), op->name()),
+                       {op->name(), last->value("weight")->name, op->value("weight")->name}});
       last = op.get();
     }
   }

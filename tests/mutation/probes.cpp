@@ -46,7 +46,8 @@ class Maker {
     for (const Tier& tier : tiers_) {
       start(tier, subject_.large ? 5 : 12, Arithmetic::fp32);
       for (const int64_t width : tier.widths)
-        if (width > 1) padded(tier, width, Arithmetic::fp32);
+        if (width > 1 && (!subject_.large || (width == tier.wide() && &tier == &tiers_.front())))
+          padded(tier, width, Arithmetic::fp32);
     }
     for (const Tier& tier : tiers_) {
       if (subject_.large)
@@ -89,6 +90,7 @@ class Maker {
   void padded(const Tier& tier, int64_t width, Arithmetic arithmetic) {
     for (const Padding padding : {Padding::zeros, Padding::repeated, Padding::rubbish}) {
       if (3 * width > tier.context) continue;
+      if (subject_.large && arithmetic == Arithmetic::fp16 && padding != Padding::zeros) continue;
       Probe& p = add(fmt::format("{} columns padded with {}, context {}", width,
                                  kPaddingNames[static_cast<int>(padding)], tier.context),
                      tier, arithmetic);
@@ -136,8 +138,8 @@ class Maker {
     const int64_t narrow = tier.narrow();
     if (subject_.info.recurrent() || 8 * narrow > tier.context) return;
     Probe& p = add(fmt::format("back to an earlier position, context {}", tier.context), tier);
-    go(p, narrow, 0, 8 * narrow);
-    go(p, narrow, 3 * narrow, 6 * narrow);
+    go(p, narrow, 0, (subject_.large ? 4 : 8) * narrow);
+    go(p, narrow, 2 * narrow, (subject_.large ? 4 : 6) * narrow);
   }
 
   // A text that stays below longrope's original context.
