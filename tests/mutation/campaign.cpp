@@ -38,7 +38,8 @@ Report Campaign::run() {
     else
       judge(report);
   }
-  if (options_.clean) verify_made_up(report);
+  verify_plans(made_up_plans(), report);
+  verify_plans(given_plans(), report);
   return report;
 }
 
@@ -81,7 +82,7 @@ void Campaign::verify_clean(Report& report) {
   subjects_ = std::move(passing);
 }
 
-void Campaign::verify_made_up(Report& report) {
+std::vector<SubjectPlan> Campaign::made_up_plans() const {
   std::vector<SubjectPlan> plans;
   const std::vector<std::string> families = made_families();
   const std::vector<Storage> storages = all_storages();
@@ -93,6 +94,16 @@ void Campaign::verify_made_up(Report& report) {
                      rng.pick(encoder ? encoder_forms() : decoder_forms()),
                      rng.pick(storages)});
   }
+  return plans;
+}
+
+std::vector<SubjectPlan> Campaign::given_plans() const {
+  PlanFilter filter = options_.filter;
+  filter.given_only = true;
+  return plan_subjects(options_.clean_given, options_.seed, filter);
+}
+
+void Campaign::verify_plans(const std::vector<SubjectPlan>& plans, Report& report) {
   run_jobs(
       plans.size(), options_.jobs, options_.limit_seconds, folder_.path(),
       [&](size_t job, const JobPlace& place) -> std::string {
@@ -111,7 +122,8 @@ void Campaign::verify_made_up(Report& report) {
         return problem;
       },
       [&](size_t job, const std::string& answer, const std::string& failure) {
-        report.add_clean(fmt::format("{}, seed {}", plans[job].name(), plans[job].source.seed),
+        const SubjectPlan& plan = plans[job];
+        report.add_clean(plan.name() + (plan.source.seed ? fmt::format(", seed {}", plan.source.seed) : ""),
                          failure.empty() ? answer : failure);
       });
 }

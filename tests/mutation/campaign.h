@@ -15,8 +15,9 @@ struct CampaignOptions {
   size_t sample = 0;  // mutants; 0: none
   bool all = false;   // every site of every subject
   uint64_t seed = 1;
-  size_t subjects = 0;  // clean bundles; 0: by the sample
-  size_t clean = 0;     // made-up models that are verified as they are
+  size_t subjects = 0;     // clean bundles; 0: by the sample
+  size_t clean = 0;        // made-up models that are verified as they are
+  size_t clean_given = 0;  // the same of the given models, in all forms and storages by turns
   PlanFilter filter;
   std::string which;        // groups or kinds: a part of "group: kind"; empty: all
   fs::path bundle, source;  // a given bundle instead of the catalogue's
@@ -40,7 +41,9 @@ class Campaign {
 
   void make_subjects();
   void verify_clean(Report& report);
-  void verify_made_up(Report& report);
+  void verify_plans(const std::vector<SubjectPlan>& plans, Report& report);
+  std::vector<SubjectPlan> made_up_plans() const;
+  std::vector<SubjectPlan> given_plans() const;
   void choose();
   void choose_sample();
   void choose_all();

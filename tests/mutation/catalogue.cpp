@@ -106,7 +106,9 @@ std::vector<Storage> all_storages() {
 
 std::vector<SubjectPlan> plan_subjects(size_t count, uint64_t seed, const PlanFilter& filter) {
   std::vector<Source> sources = all_sources(seed);
-  std::erase_if(sources, [&](const Source& s) { return !has(s.name, filter.family); });
+  std::erase_if(sources, [&](const Source& s) {
+    return !has(s.name, filter.family) || (filter.given_only && s.path.empty());
+  });
   std::vector<Storage> storages = all_storages();
   std::erase_if(storages,
                 [&](const Storage& s) { return !filter.storage.empty() && s.name != filter.storage; });
@@ -118,6 +120,7 @@ std::vector<SubjectPlan> plan_subjects(size_t count, uint64_t seed, const PlanFi
     for (const Form& form : forms)
       for (const Storage& storage : storages) all.push_back({sources[i], form, storage});
   }
+  if (count >= all.size()) return all;
   // Turns: each plan is the one whose source, form and storage were taken least so far.
   std::vector<SubjectPlan> out;
   std::map<std::string, int> taken;

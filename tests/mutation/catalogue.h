@@ -41,7 +41,8 @@ struct SubjectPlan {
 };
 
 struct PlanFilter {
-  std::string family, form, storage;  // parts of names; empty: all
+  std::string family, form, storage;  // parts of names, of a storage all of it; empty: all
+  bool given_only = false;            // no made-up models
 };
 
 // Models below the roots of test data whose family is known, sorted; then one made-up model of every family.

@@ -31,7 +31,8 @@ struct Args {
 };
 
 constexpr const char* kUsage =
-    "usage: mutation_tests [--sample N | --all] [--clean N] [--seed S] [--subjects N] [--family NAME] "
+    "usage: mutation_tests [--sample N | --all] [--clean N] [--clean-given N] [--seed S] [--subjects N] "
+    "[--family NAME] "
     "[--form NAME]\n"
     "  [--storage NAME] [--operator GROUP[: KIND]] [--bundle DIR --source MODEL] [--jobs N] [--limit "
     "SECONDS]\n"
@@ -46,6 +47,7 @@ Args parse(int argc, char** argv) {
       {"--seed", [&](const std::string& v) { c.seed = std::stoull(v); }},
       {"--subjects", [&](const std::string& v) { c.subjects = std::stoull(v); }},
       {"--clean", [&](const std::string& v) { c.clean = std::stoull(v); }},
+      {"--clean-given", [&](const std::string& v) { c.clean_given = std::stoull(v); }},
       {"--family", [&](const std::string& v) { c.filter.family = v; }},
       {"--form", [&](const std::string& v) { c.filter.form = v; }},
       {"--storage", [&](const std::string& v) { c.filter.storage = v; }},
@@ -84,7 +86,8 @@ Args parse(int argc, char** argv) {
     }
   }
   if (c.bundle.empty() != c.source.empty()) throw errorf("--bundle and --source go together");
-  if (!c.sample && !c.all && !c.clean && !c.list && !a.self_check) throw errorf("nothing to do").hint(kUsage);
+  if (!c.sample && !c.all && !c.clean && !c.clean_given && !c.list && !a.self_check)
+    throw errorf("nothing to do").hint(kUsage);
   return a;
 }
 
