@@ -1,4 +1,4 @@
-// Catalogue: the clean bundles that mutants are made of: every family, every form of a bundle, every storage of weights.
+// Catalogue: the clean bundles that mutants are made of: every family, every form, every storage of weights.
 //     std::vector<SubjectPlan> plans = plan_subjects(16, 1, {});
 //     std::optional<Subject> s = make_subject(plans[0], folder);      // nothing: the model does not take the form
 #pragma once

@@ -1,4 +1,4 @@
-// Every field of bundle.json, one by one: numbers off by one, texts and entries in each other's place, entries left out.
+// Every field of bundle.json, one by one: numbers off by one, texts and entries in each other's place or left out.
 #include <map>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Pointer = Json::json_pointer;
 
-// Of no consequence for what runs: who made the bundle, what verify looks at, and the hashes, which have their own group.
+// Of no consequence for what runs: who made the bundle, what verify looks at; and the hashes, which files.cpp breaks.
 bool is_outside(const std::string& key) {
   return key == "tool" || key == "source" || key == "files" || key == "taps";
 }

@@ -54,6 +54,7 @@ std::vector<Mutation> op_sites(const Subject& subject, Rng& rng);
 std::vector<Mutation> mask_sites(const Subject& subject, Rng& rng);
 std::vector<Mutation> rope_sites(const Subject& subject, Rng& rng);
 std::vector<Mutation> state_sites(const Subject& subject, Rng& rng);
+std::vector<Mutation> every_layer_sites(const Subject& subject, Rng& rng);
 std::vector<Mutation> function_sites(const Subject& subject, Rng& rng);
 std::vector<Mutation> padding_sites(const Subject& subject, Rng& rng);
 std::vector<Mutation> info_sites(const Subject& subject, Rng& rng);

@@ -115,16 +115,43 @@ void projections_exchanged(const Subject& subject, std::vector<GraphSite>& out) 
   }
 }
 
+// The index of the best row stays below a number: wrong for a range of rows alone.
+void indices_clipped(const Subject& subject, Rng& rng, std::vector<GraphSite>& out) {
+  for (const Stage& stage : subject.info.stages)
+    for (const Port& port : stage.functions.front().interface.outputs) {
+      const bool high = port.role.kind == Role::Kind::best_high;
+      if (!high && port.role.kind != Role::Kind::best_low) continue;
+      const int64_t most = high ? (port.role.last - port.role.first - 1) / kIndexBase : kIndexBase - 1;
+      if (most < 1) continue;
+      const auto bound = static_cast<float>(rng.between(0, most - 1));
+      out.push_back({"index clipped",
+                     stage.package,
+                     port.name,
+                     fmt::format("at {}", bound),
+                     [name = port.name, bound](Function& f) {
+                       return put_behind(f, find_value(f, name), [&](Builder& b, Value* old) {
+                         return b.op("minimum", {{"x", old}, {"y", Constant::number(bound, old->type.dtype)}},
+                                     "clipped");
+                       });
+                     },
+                     {"picks", "best"}});
+    }
+}
+
 }  // namespace
 
 std::vector<GraphSite> op_graph_sites(const Subject& subject, Rng& rng) {
   std::vector<GraphSite> out;
-  each_op(subject, [&](const std::string& package, const Function& f, const Operation& op) {
+  const uint64_t seed = rng.next();
+  each_op(subject, [&](const std::string& package, const Function&, const Operation& op) {
     if (op.type == "const" || op.type.starts_with("constexpr_") || op.outputs.size() != 1) return;
     const std::string name = op.name();
     const std::vector<std::string> others = others_like(op.type);
     if (!others.empty()) {
-      const std::string& other = rng.pick(others);
+      // The same for all layers, so that they can be changed together.
+      std::string pattern = name;
+      std::erase_if(pattern, [](char c) { return c >= '0' && c <= '9'; });
+      const std::string& other = Rng(seed, pattern).pick(others);
       out.push_back({"kind replaced", package, name, op.type + " by " + other, kind_replaced(name, other)});
     }
     for (const Input& in : op.inputs) {
@@ -137,9 +164,9 @@ std::vector<GraphSite> op_graph_sites(const Subject& subject, Rng& rng) {
     if (op.outputs[0]->type.is_float())
       for (const float factor : {1.05f, 0.9f, 10.0f})
         out.push_back({fmt::format("scaled by {}", factor), package, name, "", scaled(name, factor)});
-    (void)f;
   });
   projections_exchanged(subject, out);
+  indices_clipped(subject, rng, out);
   return out;
 }
 

@@ -1,7 +1,6 @@
 #include "mutation/self_check.h"
 
-#include <unistd.h>
-
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -86,8 +85,7 @@ class Checks {
         got.size(), 2, 2, folder_,
         [](size_t job, const JobPlace& place) -> std::string {
           if (job == 1) std::abort();
-          if (job == 3)
-            for (;;) ::usleep(1000);
+          for (std::atomic<int> turn = 0; job == 3;) ++turn;
           place.say('x');
           if (job == 4 && place.tries == 0) std::abort();
           return fmt::format("{} {}", job, place.tries);

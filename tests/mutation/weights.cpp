@@ -1,4 +1,4 @@
-// Weights of packages as they are stored: values, integers, indices, scales, tables; by element, row, page, block, piece.
+// Weights of packages as they are stored, scales and tables included: by element, row, page, block and piece.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,6 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kPatience = 20;   // a job that waits for something may take so many times its limit
 constexpr int kHarnessFailed = 4;  // the status of a child that cannot go on
 
 // What a child sends for each job: its number and length first. A job's start is a message without an answer.
@@ -43,6 +45,14 @@ void write_all(int fd, const void* data, size_t bytes) {
   }
 }
 
+// Of the processor, by a process that is still there.
+double cpu_seconds(pid_t pid) {
+  clockid_t clock;
+  timespec time{};
+  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 struct Child {
   pid_t pid = -1;
   int fd = -1;
@@ -53,6 +63,7 @@ struct Child {
   int tries = 0;  // of that job, before
   char phase = 0;
   Clock::time_point since;
+  double cpu_before = 0;  // seconds that the child had used by then
 };
 
 class Pool {
@@ -82,8 +93,7 @@ class Pool {
         for (Child& child : children_)
           if (child.fd == ready.fd && ready.revents) receive(child);
       for (Child& child : children_)
-        if (child.fd >= 0 && child.busy &&
-            std::chrono::duration<double>(Clock::now() - child.since).count() > limit_) {
+        if (child.fd >= 0 && child.busy && (used(child) > limit_ || waited(child) > kPatience * limit_)) {
           ::kill(child.pid, SIGKILL);
           child.late = true;
         }
@@ -91,6 +101,12 @@ class Pool {
   }
 
  private:
+  // Seconds of the processor that the job took: a busy machine makes no job late.
+  static double used(const Child& child) { return cpu_seconds(child.pid) - child.cpu_before; }
+  static double waited(const Child& child) {
+    return std::chrono::duration<double>(Clock::now() - child.since).count();
+  }
+
   // `retry`: the job to try again before others.
   void start(Child& child, std::optional<uint64_t> retry = {}) {
     int ends[2];
@@ -150,6 +166,7 @@ class Pool {
       child.phase = static_cast<char>(header.phase);
       child.busy = header.done == 0;
       child.since = Clock::now();
+      child.cpu_before = cpu_seconds(child.pid);
       if (header.done) take_(child.job, child.unread.substr(sizeof header, header.bytes), "");
       child.unread.erase(0, sizeof header + header.bytes);
     }

@@ -25,7 +25,7 @@ using TakeAnswer = std::function<void(size_t job, const std::string& answer, con
 // Whether a job that ended badly in this phase shall be tried once more.
 using TryAgain = std::function<bool(char phase)>;
 
-// `limit_seconds`: how long one job may take.
+// `limit_seconds`: how much time of a processor one phase of a job may take.
 void run_jobs(size_t count, int workers, double limit_seconds, const std::filesystem::path& folder,
               const DoJob& run, const TakeAnswer& take, const TryAgain& again = {});
 
