@@ -33,7 +33,8 @@ Mutation joined(const Subject& subject, const std::string& group, const std::vec
   std::map<std::string, std::vector<Change>> changes;
   for (const GraphSite& site : sites) {
     changes[site.package].push_back(site.change);
-    m.expected.places.push_back(site.op);
+    for (std::string& place : places_of(subject, site.package, site.op))
+      m.expected.places.push_back(std::move(place));
   }
   m.apply = [changes](Workspace& w) {
     for (const auto& [package, all] : changes)
