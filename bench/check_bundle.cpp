@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
       packages = report.packages.size();
       ops = 0;
       for (const PackageReport& p : report.packages)
-        for (const FunctionReport& f : p.functions) ops += f.plan.ops.size();
+        for (const FunctionReport& f : p.functions) ops += f.placed.ops.size();
     }
     std::sort(checks.begin(), checks.end());
     std::sort(pages.begin(), pages.end());

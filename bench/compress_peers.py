@@ -74,16 +74,20 @@ def main():
         peers = {
             "palette4": timed(lambda: kmeans(0)),
             "palette4_group16": timed(lambda: kmeans(16)),
-            "int8": timed(lambda: linear_quantize_weights.blockwise_compress(weight, 8, "LINEAR_SYMMETRIC", True, [1, 0, 0, 0])),
+            "int8": timed(lambda: linear_quantize_weights.blockwise_compress(
+                weight, 8, "LINEAR_SYMMETRIC", True, [1, 0, 0, 0])),
         }
         peers["palette4_group16_fast"] = peers["palette4_group16"]
         ours = {}
-        out = subprocess.run([options.bench, str(options.rows), str(options.columns)], check=True, capture_output=True, text=True)
+        out = subprocess.run([options.bench, str(options.rows), str(options.columns)], check=True, capture_output=True,
+                             text=True)
         for line in out.stdout.splitlines():
             words = line.split()
             ours[words[0]] = float(words[1]), float(words[3])
-        print(f"{options.rows} x {options.columns}, fp16; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        print(f"{'ns per weight':<24}{'coremltools':>14}{'anemone':>12}{'ratio':>8}{'worked':>14}{'worked':>12}{'ratio':>8}")
+        print(f"{options.rows} x {options.columns}, fp16; load average {os.getloadavg()[0]:.1f} on "
+              f"{os.cpu_count()} cores")
+        print(f"{'ns per weight':<24}{'coremltools':>14}{'anemone':>12}{'ratio':>8}"
+              f"{'worked':>14}{'worked':>12}{'ratio':>8}")
         for name, seconds in peers.items():
             row = ""
             for theirs, mine in zip(seconds, ours[name]):
@@ -92,7 +96,8 @@ def main():
             print(f"{name:<24}{row}")
         saved = os.path.join(folder, "out.mlpackage")
         theirs = peak_mib([sys.executable, "-c", PEER, path, saved])
-        mine = peak_mib([options.anemone, "compress", path, "-o", os.path.join(folder, "ours.mlpackage"), "--palettize", "4"])
+        packed = os.path.join(folder, "ours.mlpackage")
+        mine = peak_mib([options.anemone, "compress", path, "-o", packed, "--palettize", "4"])
         print(f"{'peak memory':<24}{theirs:>10.0f} MiB{mine:>8.0f} MiB{theirs / mine:>7.0f}x")
 
 

@@ -12,9 +12,10 @@ mkdir -p "$work"
 base=$work/fp16
 [ -d "$base" ] || "$anemone" convert "$model" -o "$base" --precision fp16 --context 512 --tokens 1,64 --quiet
 
-perplexity() { "$anemone" perplexity "$1" --text "$here/texts/tide.txt" --context 512 --most "${TOKENS:-512}" --json | python3 -c '
-import json, sys
-print("%.2f" % json.load(sys.stdin)["perplexity"])'; }
+perplexity() {
+  "$anemone" perplexity "$1" --text "$here/texts/tide.txt" --context 512 --most "${TOKENS:-512}" --json |
+    python3 -c 'import json, sys; print("%.2f" % json.load(sys.stdin)["perplexity"])'
+}
 
 # form FLAGS: compresses, and says size and signal to noise.
 form() {

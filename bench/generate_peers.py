@@ -84,7 +84,8 @@ def anemone(command, bundle, prompt, new, threads):
 
 
 def warm_prefill(command, bundle, count, threads):
-    out = subprocess.run([command, bundle, str(count), str(threads), "1"], check=True, capture_output=True, text=True).stdout
+    run = subprocess.run([command, bundle, str(count), str(threads), "1"], check=True, capture_output=True, text=True)
+    out = run.stdout
     return next(float(line.split()[-2]) for line in out.splitlines() if line.startswith("last logits"))
 
 
@@ -119,10 +120,11 @@ def main():
               f"{ratios[-1][0]:7.2f} {ratios[-1][1]:7.2f} | {os.getloadavg()[0]:.1f}", flush=True)
     program = os.path.join(os.path.dirname(options.anemone), "bench_prefill")
     for count in (length, 64, 512, 1024) if os.path.exists(program) else ():
-        pairs = [(warm_prefill(program, options.bundle, count, options.threads), llama.prefill(count)) for _ in range(3)]
+        pairs = [(warm_prefill(program, options.bundle, count, options.threads), llama.prefill(count))
+                 for _ in range(3)]
         ratio = statistics.median(a / b for a, b in pairs)
-        print(f"warm, {count:4} tokens: prefill {max(a for a, _ in pairs):.0f} and {max(b for _, b in pairs):.0f} tok/s, ratio {ratio:.2f}",
-              flush=True)
+        print(f"warm, {count:4} tokens: prefill {max(a for a, _ in pairs):.0f} and {max(b for _, b in pairs):.0f} tok/s, "
+              f"ratio {ratio:.2f}", flush=True)
     print(f"median of the ratios: prefill {statistics.median(r[0] for r in ratios):.2f}, "
           f"decode {statistics.median(r[1] for r in ratios):.2f}")
 

@@ -138,12 +138,14 @@ def main():
     example = (torch.zeros(1, 1, dtype=torch.int32), torch.zeros(1, 1, 1, o.context), torch.zeros(1, dtype=torch.int32))
     with Step("trace"), torch.no_grad():
         traced = torch.jit.trace(model, example, check_trace=False)
-    inputs = [ct.TensorType("ids", (1, 1), dtype=np.int32), ct.TensorType("mask", (1, 1, 1, o.context), dtype=np.float16),
+    inputs = [ct.TensorType("ids", (1, 1), dtype=np.int32),
+              ct.TensorType("mask", (1, 1, 1, o.context), dtype=np.float16),
               ct.TensorType("position", (1,), dtype=np.int32)]
     states = [ct.StateType(ct.TensorType(shape=model.k_cache.shape, dtype=np.float16), name=n)
               for n in ("k_cache", "v_cache")]
     with Step("convert"):
-        converted = ct.convert(traced, inputs=inputs, outputs=[ct.TensorType("logits", dtype=np.float16)], states=states,
+        outputs = [ct.TensorType("logits", dtype=np.float16)]
+        converted = ct.convert(traced, inputs=inputs, outputs=outputs, states=states,
                                minimum_deployment_target=ct.target.macOS15, compute_precision=ct.precision.FLOAT16,
                                compute_units=ct.ComputeUnit.CPU_AND_NE, skip_model_load=True)
     config = cto.OptimizationConfig(global_config=cto.OpLinearQuantizerConfig(

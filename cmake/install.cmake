@@ -1,5 +1,5 @@
-# `cmake --install`: the command, its completions, the library, the public headers, and a package config, so that another
-# project says find_package(anemone) and links anemone::anemone.
+# `cmake --install`: the command, its completions, the library, the public headers, and a package config, so that
+# another project says find_package(anemone) and links anemone::anemone.
 #
 # The library is static: whoever links it also links what it is built on. The config finds those again on the machine
 # where it is used, so the list is read off the target and no folder of this machine is written into it.

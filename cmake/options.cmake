@@ -1,17 +1,18 @@
 # Compiler flags shared by everything in the tree.
 find_program(ANEMONE_CCACHE ccache)
 if(ANEMONE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # ccache needs the first two for precompiled headers. The others let it take one whose list CMake wrote a moment ago: GCC
-  # makes a precompiled header differently each time, and a new one would miss all that was built with the old.
+  # ccache needs the first two for precompiled headers. The others let it take one whose list CMake wrote a moment
+  # ago: GCC makes a precompiled header differently each time, and a new one would miss all that was built with the
+  # old.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
                                   ${ANEMONE_CCACHE})
 endif()
 
-# What most files include, precompiled: read once for all of them. A file still includes all that it uses: the neon preset
-# builds without (CMAKE_DISABLE_PRECOMPILE_HEADERS).
-set(ANEMONE_COMMON_HEADERS <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <filesystem> <functional> <map> <memory>
-                           <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant>
-                           <vector> <fmt/format.h>)
+# What most files include, precompiled: read once for all of them. A file still includes all that it uses: the neon
+# preset builds without (CMAKE_DISABLE_PRECOMPILE_HEADERS).
+set(ANEMONE_COMMON_HEADERS <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <filesystem> <functional> <map>
+                           <memory> <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility>
+                           <variant> <vector> <fmt/format.h>)
 
 add_library(anemone_flags INTERFACE)
 target_compile_options(anemone_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)

@@ -1,9 +1,9 @@
-# Unity builds: in trees with CMAKE_UNITY_BUILD (release, asan) the compiler reads several files of a folder as one, which
-# halves its work. `dev` compiles file by file, so that a change costs one file.
+# Unity builds: in trees with CMAKE_UNITY_BUILD (release, asan) the compiler reads several files of a folder as one,
+# which halves its work. `dev` compiles file by file, so that a change costs one file.
 #     anemone_unity_groups(anemone)      once all sources of the target are known
 #
-# Files that define the same name (`run` in an anonymous namespace, say) must not meet. So a group takes a file only when
-# no name at the start of its lines is in the group already; a file that fits nowhere opens a new group.
+# Files that define the same name (`run` in an anonymous namespace, say) must not meet. So a group takes a file only
+# when no name at the start of its lines is in the group already; a file that fits nowhere opens a new group.
 set(ANEMONE_UNITY_FILES 12 CACHE STRING "How many files a unity build puts together at most")
 mark_as_advanced(ANEMONE_UNITY_FILES)
 

@@ -1,12 +1,13 @@
 # Installs what the build needs and the machine lacks. Sourced by ./run and ./test:
 #     . tools/setup.sh; need_packages build       a compiler, CMake and the libraries
-#     . tools/setup.sh; need_packages build check  also what only ./test uses
+#     . tools/setup.sh; need_packages build check  also what only ./test uses; sanitize: what ./test --sanitizers does
 #     . tools/setup.sh; need_packages build arm64  also a cross compiler and qemu; need_sysroot: its libraries
 # Nothing is installed, and no network is touched, when everything is there.
 
-apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libcli11-dev libprotozero-dev nlohmann-json3-dev \
-libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev doctest-dev"
-apt_check="clang xz-utils"
+apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libcli11-dev libprotozero-dev \
+nlohmann-json3-dev libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev doctest-dev"
+apt_check="xz-utils"
+apt_sanitize="clang"
 apt_arm64="g++-aarch64-linux-gnu qemu-user-static"
 # A python that can make a virtual environment may come from elsewhere.
 python3 -c "import venv, ensurepip" 2>/dev/null || apt_check="$apt_check python3 python3-venv"

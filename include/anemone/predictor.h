@@ -7,7 +7,7 @@
 //     auto call = predictor->make_call();
 //     std::span<float> x = call->input("x").values<float>();     // fill it
 //     call->run(state.get());
-//     next->lend("x", call->output("y"));                        // straight into another call
+//     next->chain("x", *call, "y");                              // straight into another call
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,7 @@ enum class Arithmetic { fp32, fp16 };
 
 struct PredictOptions {
   Arithmetic arithmetic = Arithmetic::fp32;
-  int threads = 0;                // 0: one per core
-  std::vector<std::string> taps;  // values inside the program to return beside the outputs
+  int threads = 0;  // 0: one per core
 };
 
 // In fp16 arithmetic: the first operation whose result left half's range (or became NaN) though its inputs
@@ -61,7 +60,7 @@ class State {
 };
 
 // One caller's way to run a function: lends its inputs to be filled in place and its outputs to be read in
-// place. It belongs to one thread at a time, and may run many times. All names are the function's.
+// place. It belongs to one thread at a time, and may run many times: keep it. All names are the function's.
 class Call {
  public:
   virtual ~Call() = default;
@@ -73,6 +72,11 @@ class Call {
   // of that name. It is read where it lies if its type and strides fit the backend, else run() converts it;
   // it is never written to. Every run() needs the elements to be there until it returns.
   virtual void lend(const std::string& name, const TensorView& view) = 0;
+  // Takes an input from what the last run of another call gave. A backend that knows its own calls can pass on more
+  // than a view of the elements: a buffer that the device reads and writes.
+  virtual void chain(const std::string& name, Call& from, const std::string& output) {
+    lend(name, from.output(output));
+  }
   // Error, as predict() gives it, when an input without default was neither asked for nor lent.
   virtual void run(State* state = nullptr) = 0;
 
@@ -84,6 +88,10 @@ class Call {
   // Outputs of a classifier: its label, or the labels that its probabilities belong to. Empty for others.
   virtual std::vector<std::string> labels(const std::string& name) const = 0;
   virtual const std::optional<NumericFault>& fault() const = 0;  // of the last run
+
+  // Nothing of the last run is needed any more. Memory that other calls can use may go back until the next run, for
+  // which every input is filled or lent anew. Must not fail.
+  virtual void rest() {}
 
   // What could not be read where it lay, since the call was made.
   virtual uint64_t copied_bytes() const = 0;
@@ -109,9 +117,11 @@ class Predictor {
   virtual Prediction predict(const std::map<std::string, Array>& inputs, State* state = nullptr) const;
 };
 
-// On the CPU engine. `function` empty: the package's default one.
+// On the CPU engine. `function` empty: the package's default one. `taps`: values inside the function that its calls
+// give beside the outputs.
 std::unique_ptr<Predictor> make_predictor(std::shared_ptr<const Package> package,
                                           const std::string& function = "",
-                                          const PredictOptions& options = {});
+                                          const PredictOptions& options = {},
+                                          const std::vector<std::string>& taps = {});
 
 }  // namespace anemone

@@ -26,8 +26,8 @@ std::string json_line(const Json& json) {
   return out + (json.is_object() ? "}" : "]");
 }
 
-// Indented by one space a level; what fits into one line of `width` columns is one line, and a list of numbers fills its
-// lines.
+// Indented by one space a level; what fits into one line of `width` columns is one line, and a list of numbers
+// fills its lines.
 template <class Json>
 std::string json_lines(const Json& json, size_t width = 120, size_t depth = 0, size_t used = 0) {
   std::string line = json_line(json);

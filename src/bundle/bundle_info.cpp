@@ -18,12 +18,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::pair<BundleKind, std::string_view> kKinds[] = {
     {BundleKind::generate, "generate"}, {BundleKind::embed, "embed"}, {BundleKind::classify, "classify"}};
+constexpr std::pair<StageKind, std::string_view> kStageKinds[] = {{StageKind::run, "run"}};
 constexpr std::pair<Reach::Kind, std::string_view> kReaches[] = {{Reach::Kind::causal, "causal"},
                                                                  {Reach::Kind::window, "window"},
                                                                  {Reach::Kind::full, "full"},
                                                                  {Reach::Kind::band, "band"}};
 constexpr std::pair<Pooling, std::string_view> kPoolings[] = {{Pooling::mean, "mean"},
                                                               {Pooling::first, "first"}};
+constexpr std::pair<ClassScores, std::string_view> kScores[] = {
+    {ClassScores::softmax, "softmax"}, {ClassScores::sigmoid, "sigmoid"}, {ClassScores::plain, "plain"}};
 
 template <class T, size_t N>
 std::string_view name_in(const std::pair<T, std::string_view> (&table)[N], T value) {
@@ -62,11 +65,29 @@ RopeTable rope_from(const Json& j) {
   return r;
 }
 
+// Under which key a role's index stands; null: it has none.
+const char* index_key(Role::Kind kind) {
+  switch (kind) {
+    case Role::Kind::cos:
+    case Role::Kind::sin: return "rope";
+    case Role::Kind::mask: return "mask";
+    case Role::Kind::recurrent:
+    case Role::Kind::new_recurrent: return "slot";
+    case Role::Kind::advance: return "columns";
+    default: return nullptr;
+  }
+}
+
+// Left out where it is 0. Bundles that were written before there could be several have no such key, and mean 0.
+bool may_lack_index(Role::Kind kind) {
+  return kind == Role::Kind::recurrent || kind == Role::Kind::new_recurrent || kind == Role::Kind::advance;
+}
+
 Json to_json(const Port& port) {
   Json out = {{"name", port.name}, {"role", role_name(port.role.kind)}};
   const Role& role = port.role;
-  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin) out["rope"] = role.index;
-  if (role.kind == Role::Kind::mask) out["mask"] = role.index;
+  const char* key = index_key(role.kind);
+  if (key && (role.index || !may_lack_index(role.kind))) out[key] = role.index;
   if (!role.layers.empty()) out["layers"] = role.layers;
   if (role.last > role.first) out["rows"] = {role.first, role.last};
   return out;
@@ -75,8 +96,7 @@ Json to_json(const Port& port) {
 Port port_from(const Json& j) {
   Port port{j.at("name"), {.kind = role_from_name(j.at("role").get<std::string>())}};
   Role& role = port.role;
-  if (j.contains("rope")) role.index = j.at("rope");
-  if (j.contains("mask")) role.index = j.at("mask");
+  if (const char* key = index_key(role.kind); key && j.contains(key)) role.index = j.at(key);
   if (j.contains("layers")) role.layers = j.at("layers").get<std::vector<int64_t>>();
   if (j.contains("rows")) {
     role.first = j.at("rows").at(0);
@@ -99,6 +119,7 @@ std::vector<Port> ports_from(const Json& j) {
 
 Json to_json(const Stage& s) {
   Json out = {{"package", s.package}};
+  if (s.kind != StageKind::run) out["kind"] = name_in(kStageKinds, s.kind);
   if (s.has_layers()) out["layers"] = {s.first_layer, s.last_layer};
   out["functions"] = Json::array();
   for (const StageFunction& f : s.functions) {
@@ -118,9 +139,21 @@ Json to_json(const Stage& s) {
   return out;
 }
 
+// Whoever does not know a kind cannot run the bundle: leaving the stage out would give wrong numbers.
+StageKind stage_kind(const std::string& text, const std::string& package) {
+  try {
+    return value_in(kStageKinds, text, "kind of stage");
+  } catch (Error& e) {
+    e.hint("the bundle was made by a newer anemone: use that one");
+    e.within(package);
+    throw;
+  }
+}
+
 Stage stage_from(const Json& j) {
   Stage s;
   s.package = j.at("package");
+  if (j.contains("kind")) s.kind = stage_kind(j.at("kind").get<std::string>(), s.package);
   if (j.contains("layers")) {
     s.first_layer = j.at("layers").at(0);
     s.last_layer = j.at("layers").at(1);
@@ -190,6 +223,10 @@ void read_result(const Json& j, BundleInfo& b) {
   if (j.contains("pooling")) b.pooling = value_in(kPoolings, j.at("pooling").get<std::string>(), "pooling");
   b.normalize = j.value("normalize", false);
   if (j.contains("labels")) b.labels = j.at("labels").get<std::vector<std::string>>();
+  if (j.contains("scores"))
+    b.scores = value_in(kScores, j.at("scores").get<std::string>(), "way of scores");
+  else if (b.labels.size() == 1)  // of bundles that do not say it
+    b.scores = ClassScores::sigmoid;
 }
 
 BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
@@ -213,12 +250,6 @@ BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
   if (j.contains("result")) read_result(j.at("result"), b);
   for (const Json& s : j.at("stages")) b.stages.push_back(stage_from(s));
   return b;
-}
-
-const Port* find_port(const std::vector<Port>& ports, Role::Kind kind) {
-  for (const Port& port : ports)
-    if (port.role.kind == kind) return &port;
-  return nullptr;
 }
 
 Json common_json(const BundleInfo& b) {
@@ -248,9 +279,9 @@ const Port* StageFunction::find_output(Role::Kind kind) const { return find_port
 
 bool Stage::has_head() const {
   for (const StageFunction& f : functions)
-    for (const Role::Kind kind :
+    for (const Role::Kind role :
          {Role::Kind::logits, Role::Kind::best, Role::Kind::pooled, Role::Kind::classes})
-      if (f.find_output(kind)) return true;
+      if (f.find_output(role)) return true;
   return false;
 }
 
@@ -323,7 +354,10 @@ std::string BundleInfo::json() const {
   }
   if (pooling) j["result"]["pooling"] = name_in(kPoolings, *pooling);
   if (normalize) j["result"]["normalize"] = true;
-  if (!labels.empty()) j["result"]["labels"] = labels;
+  if (!labels.empty()) {
+    j["result"]["labels"] = labels;
+    j["result"]["scores"] = name_in(kScores, scores);
+  }
   j["tokens"] = {{"eos", eos}};
   if (bos) j["tokens"]["bos"] = *bos;
   if (pad) j["tokens"]["pad"] = *pad;
@@ -352,7 +386,10 @@ BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {
     if (e.where().empty()) e.at(path.string());
     throw;
   } catch (const nlohmann::json::exception& e) {
-    throw Error("is not a bundle's description").at(path.string()).found(e.what());
+    const std::string_view problem = e.what();  // behind a number of the library's own: "[json.exception.…] "
+    throw Error("is not a bundle's description")
+        .at(path.string())
+        .found(std::string(problem.substr(problem.find("] ") + 2)));
   }
 }
 

@@ -47,8 +47,14 @@ struct StageFunction {
   const Port* find_output(Role::Kind kind) const;
 };
 
+// What a host does with a stage.
+enum class StageKind {
+  run,  // fills the function's inputs, calls it, and hands its stream to the next stage
+};
+
 // Packages are called in the order of their stages.
 struct Stage {
+  StageKind kind = StageKind::run;
   std::string package;  // folder name inside the bundle
   std::vector<StageFunction> functions;
   int64_t first_layer = 0, last_layer = 0;  // layers [first, last)
@@ -101,9 +107,10 @@ struct BundleInfo {
 
   std::vector<RopeTable> ropes;
   std::vector<Reach> masks;
-  std::optional<Pooling> pooling;   // how pooled vectors are made
-  bool normalize = false;           // pooled vectors are brought to length 1
-  std::vector<std::string> labels;  // of the classes
+  std::optional<Pooling> pooling;             // how pooled vectors are made
+  bool normalize = false;                     // pooled vectors are brought to length 1
+  std::vector<std::string> labels;            // of the classes
+  ClassScores scores = ClassScores::softmax;  // what their logits become
   std::optional<int64_t> bos;
   std::vector<int64_t> eos;
   std::optional<int64_t> pad;

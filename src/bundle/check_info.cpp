@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "package/package.h"
 
 namespace anemone {
 namespace {
@@ -14,6 +13,7 @@ using Kind = Role::Kind;
 
 constexpr int64_t kMostWidth = 1 << 24, kMostRows = (int64_t{1} << 31) - 1, kMostLayers = 1 << 16,
                   kMostPositions = 1 << 24;
+constexpr size_t kMostSlots = 256;
 
 void expect_between(const char* what, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
@@ -31,8 +31,6 @@ void check_table(const EmbeddingTable& table, const char* what) {
   if (table && table.dtype == "int8" && table.scales.empty())
     throw errorf("the {} is int8 and has no file of scales", what);
 }
-
-bool is_cache(Kind kind) { return kind == Kind::keys || kind == Kind::values; }
 
 // Where a role may stand.
 enum class Side { input, state, output };
@@ -83,12 +81,8 @@ class FunctionCheck {
   }
 
  private:
-  bool keeps(Kind kind) const { return find(f_.interface.states, kind) || find(f_.interface.inputs, kind); }
-
-  static const Port* find(const std::vector<Port>& ports, Kind kind) {
-    const auto it =
-        std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.role.kind == kind; });
-    return it == ports.end() ? nullptr : &*it;
+  bool keeps(Kind kind) const {
+    return find_port(f_.interface.states, kind) || find_port(f_.interface.inputs, kind);
   }
 
   void need_input(Kind kind, const char* why) const {
@@ -126,6 +120,13 @@ class FunctionCheck {
                            role.kind == Kind::new_recurrent;
     if (of_layers == role.layers.empty())
       throw Error(of_layers ? "does not say which layers it is for" : "is for no layer, but names some");
+    if (role.kind == Kind::recurrent || role.kind == Kind::new_recurrent) {
+      if (role.layers.size() > 1) throw errorf("is for {} layers, not for one", role.layers.size());
+      if (role.index >= kMostSlots)
+        throw errorf("is for slot {}, and a layer has at most {}", role.index, kMostSlots);
+    }
+    if (role.kind == Kind::advance && role.index > static_cast<size_t>(kMostPositions))
+      throw errorf("is for states of {} columns", role.index);
     for (const int64_t layer : role.layers)
       if (layer < stage_.first_layer || layer >= stage_.last_layer)
         throw errorf("is for layer {}, and the stage has layers {} to {}", layer, stage_.first_layer,
@@ -157,13 +158,11 @@ class FunctionCheck {
       need_input(Kind::advance, "a recurrent state must be told how many tokens are real");
   }
 
-  // Every port of one role has a port of the other for the same layers.
+  // Every port of one role has a port of the other for the same layers and slot.
   static void check_pairs(const std::vector<Port>& ports, Kind kind, const std::vector<Port>& others,
                           Kind other) {
     for (const Port& port : ports)
-      if (port.role.kind == kind && std::none_of(others.begin(), others.end(), [&](const Port& p) {
-            return p.role.kind == other && p.role.layers == port.role.layers;
-          }))
+      if (port.role.kind == kind && !find_port(others, port.role.as(other)))
         throw errorf("'{}' has the role '{}', and nothing has the role '{}' for its layers", port.name,
                      role_name(kind), role_name(other));
   }
@@ -171,15 +170,12 @@ class FunctionCheck {
   void check_result() const {
     const std::vector<Port>& outputs = f_.interface.outputs;
     if (outputs.empty()) throw errorf("no output has a role");
-    if (stage_.has_layers() && !stage_.has_head() && !find(outputs, Kind::stream))
+    if (stage_.has_layers() && !stage_.has_head() && !find_port(outputs, Kind::stream))
       throw errorf("no output has the role 'stream'").hint("the next stage goes on from it");
     for (const Port& port : outputs)
       if (port.role.kind == Kind::best)
         for (const Kind part : {Kind::best_high, Kind::best_low})
-          if (std::none_of(outputs.begin(), outputs.end(), [&](const Port& p) {
-                return p.role.kind == part && p.role.first == port.role.first &&
-                       p.role.last == port.role.last;
-              }))
+          if (!find_port(outputs, port.role.as(part)))
             throw errorf("'{}' has the role 'best', and nothing has the role '{}' for its rows", port.name,
                          role_name(part));
   }
@@ -228,6 +224,30 @@ void check_rows(const BundleInfo& info) {
         .expected(fmt::format("outputs of the role '{}' for all of them", role_name(kind)));
 }
 
+// A bundle that sees a text whole gives the stream and its result in the last stage, and remembers nothing.
+void check_text(const BundleInfo& info) {
+  const bool classifies = info.kind == BundleKind::classify;
+  if (classifies && info.labels.empty())
+    throw errorf("the bundle classifies, and its classes have no labels")
+        .expected("'labels' in 'result', a name for each class");
+  for (const Stage& stage : info.stages)
+    for (const StageFunction& f : stage.functions)
+      for (const auto* ports : {&f.interface.inputs, &f.interface.states})
+        for (const Port& port : *ports)
+          if (is_cache(port.role.kind) || port.role.kind == Kind::recurrent)
+            throw errorf(
+                "'{}' of function '{}' has the role '{}', and a bundle of the kind '{}' has no memory",
+                port.name, f.name, role_name(port.role.kind), kind_name(info.kind));
+  const Stage& last = info.stages.back();
+  for (const StageFunction& f : last.functions)
+    for (const Kind kind : {Kind::stream, classifies ? Kind::classes : Kind::pooled})
+      if (!f.find_output(kind))
+        throw errorf("no output of function '{}' of '{}' has the role '{}'", f.name, last.package,
+                     role_name(kind))
+            .expected(
+                fmt::format("one in the last stage of a bundle of the kind '{}'", kind_name(info.kind)));
+}
+
 void check_ropes(const BundleInfo& info) {
   for (const RopeTable& rope : info.ropes) {
     expect_finite("attention factor of a rope", rope.attention_factor);
@@ -243,22 +263,6 @@ void check_ropes(const BundleInfo& info) {
     const bool sized = mask.kind == Reach::Kind::window || mask.kind == Reach::Kind::band;
     if (sized ? mask.size < 1 : mask.size != 0) throw errorf("a mask has the size {}", mask.size);
   }
-}
-
-// Names of one side of a function: those of the package and those of bundle.json are the same.
-void compare_names(const std::vector<TensorInfo>& declared, const std::vector<Port>& ports, const char* side,
-                   bool all) {
-  std::set<std::string> left;
-  for (const TensorInfo& info : declared)
-    if (!info.optional) left.insert(info.name);
-  for (const Port& port : ports) {
-    const bool there = std::any_of(declared.begin(), declared.end(),
-                                   [&](const TensorInfo& info) { return info.name == port.name; });
-    if (!there) throw errorf("the package has no {} '{}'", side, port.name);
-    left.erase(port.name);
-  }
-  if (all && !left.empty())
-    throw errorf("nothing says what the {} '{}' of the package is", side, *left.begin());
 }
 
 }  // namespace
@@ -292,24 +296,10 @@ void check_info(const BundleInfo& info) {
       }
     }
   }
-  if (info.kind == BundleKind::generate) check_rows(info);
-}
-
-void check_ports(const Stage& stage, const Package& package) {
-  const std::vector<Signature> all = signatures(package);
-  for (const StageFunction& f : stage.functions) {
-    const auto signature =
-        std::find_if(all.begin(), all.end(), [&](const Signature& s) { return s.function == f.name; });
-    if (signature == all.end()) throw errorf("the package '{}' has no function '{}'", stage.package, f.name);
-    try {
-      compare_names(signature->inputs, f.interface.inputs, "input", true);
-      compare_names(signature->states, f.interface.states, "state", true);
-      compare_names(signature->outputs, f.interface.outputs, "output", false);
-    } catch (Error& e) {
-      e.within(fmt::format("function '{}' of '{}'", f.name, stage.package));
-      throw;
-    }
-  }
+  if (info.kind == BundleKind::generate)
+    check_rows(info);
+  else
+    check_text(info);
 }
 
 }  // namespace anemone

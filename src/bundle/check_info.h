@@ -1,15 +1,13 @@
-// Holds what bundle.json says to what those who run a bundle rely on, so that a damaged or hostile file is one Error that
-// names the place, and nothing that happens later.
+// Holds what bundle.json says to what those who run a bundle rely on, so that a damaged or hostile file is one
+// Error that names the place, and nothing that happens later.
 //     check_info(info);                        // by itself: sizes, layers, indexes, roles that belong together
-//     check_ports(info.stages[0], package);    // against a package: every port is there, and there are no others
+// What the packages must be like for it is in check_ports.h.
 #pragma once
 
-#include "anemone/package.h"
 #include "bundle/bundle_info.h"
 
 namespace anemone {
 
 void check_info(const BundleInfo& info);
-void check_ports(const Stage& stage, const Package& package);
 
 }  // namespace anemone

@@ -8,9 +8,8 @@
 #include "base/thread_pool.h"
 #include "bundle/files.h"
 #include "checkpoint/checkpoint.h"
-#include "families/weight_ref.h"
+#include "families/checkpoint_rows.h"
 #include "kernels/convert.h"
-#include "kernels/quantize.h"
 #include "package/blob.h"
 
 namespace anemone {
@@ -161,36 +160,25 @@ void write_embedding_table(const Checkpoint& checkpoint, const WeightRef& ref,
                            ThreadPool& pool) {
   const WritableFile file(folder / table.file);
   const bool int8 = table.dtype == "int8";
-  std::vector<float> scales(int8 ? static_cast<size_t>(ref.rows()) : 0);
+  Int8Rows rows(CheckpointRows(checkpoint.tensor(ref.tensor), ref), {.per_row = true, .half = false});
   const int64_t columns = ref.columns, element = int8 ? 1 : 2;
   pool.parallel_for(ref.rows(), kTileRows, [&](int64_t begin, int64_t end) {
-    std::vector<float> tile;
     std::vector<std::byte> packed;
     for (int64_t r = begin; r < end; r += kTileRows) {
       const int64_t stop = std::min(end, r + kTileRows);
-      tile.resize(static_cast<size_t>((stop - r) * columns));
-      packed.resize(tile.size() * static_cast<size_t>(element));
-      read_rows(checkpoint, ref, r, stop, tile);
-      const float most = largest_magnitude(tile.data(), static_cast<int64_t>(tile.size()));
-      if (!(most <= kHalfMax))
-        throw errorf("a value of '{}' leaves the range of fp16", ref.tensor).found(fmt::format("{}", most));
-      if (!int8) {
-        floats_to_halves(tile.data(), static_cast<int64_t>(tile.size()),
-                         reinterpret_cast<uint16_t*>(packed.data()));
-      } else {
-        for (int64_t i = r; i < stop; ++i) {
-          const float* row = tile.data() + (i - r) * columns;
-          float& scale = scales[static_cast<size_t>(i)];
-          scale = int8_scale(largest_magnitude(row, columns), false);
-          quantize_int8(row, columns, 1 / scale,
-                        reinterpret_cast<int8_t*>(packed.data()) + (i - r) * columns);
-        }
-      }
+      packed.resize(static_cast<size_t>((stop - r) * columns * element));
+      if (int8)
+        rows.quantize(r, stop, reinterpret_cast<int8_t*>(packed.data()));
+      else
+        rows.rows().halves(r, stop, reinterpret_cast<uint16_t*>(packed.data()));
       file.write(static_cast<uint64_t>(r * columns * element), packed.data(), packed.size());
     }
-    release_rows(checkpoint.tensor(ref.tensor), ref, begin, end);
+    rows.rows().release(begin, end);
   });
-  if (int8) WritableFile(folder / table.scales).write(0, scales.data(), scales.size() * sizeof(float));
+  if (!int8) return;
+  std::vector<float> scales;
+  for (int64_t r = 0; r < ref.rows(); ++r) scales.push_back(rows.scale(r));
+  WritableFile(folder / table.scales).write(0, scales.data(), scales.size() * sizeof(float));
 }
 
 }  // namespace anemone

@@ -97,7 +97,7 @@ FunctionReport report_of(const Function& f, const PackageReport& package, const 
       out.layers[op.op->name()] = layer;
     Residency& r = out.residency[op.op->type];
     ++r.all;
-    r.taken += op.cost[placement::Backend::ane].supported && !op.unknown();
+    r.taken += op.cost[placement::Processor::ane].supported && !op.unknown();
     r.on_ane += op.on_ane();
     r.unknown += op.unknown();
   }
@@ -146,7 +146,7 @@ std::vector<WeightSubject> weights_of(const Program& program) {
 // Operations that the engine refuses, under the rule that says so.
 void find_refusals(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    const placement::Offer& offer = op.cost[placement::Backend::ane];
+    const placement::Offer& offer = op.cost[placement::Processor::ane];
     if (offer.supported) continue;
     const Rule* rule = find_rule(offer.rule);
     if (!rule) continue;
@@ -289,7 +289,8 @@ CheckReport check(const fs::path& path, const CheckOptions& options) {
   const BundleInfo info = BundleInfo::read(path);
   for (const std::string& name : info.packages()) {
     report.packages.push_back(load(open_package(path / name)));
-    report.packages.back().values = KnownValues(info, name);
+    PackageReport& last = report.packages.back();
+    last.values = KnownValues(info, name, *last.program);
   }
   run(report, &info, options);
   return report;

@@ -7,16 +7,17 @@
 namespace anemone {
 namespace {
 
-using placement::Backend;
 using placement::PlacedFunction;
 using placement::PlacedOp;
+using placement::Processor;
 
 std::string offers(const PlacedOp& op) {
   std::string out;
-  for (const auto& [backend, name] : {std::pair(Backend::ane, "ANE"), std::pair(Backend::bnns, "CPU, BNNS"),
-                                      std::pair(Backend::classic_cpu, "CPU, classic")}) {
-    const placement::Offer& offer = op.cost[backend];
-    const bool chosen = backend == op.chosen && !op.unknown();
+  for (const auto& [processor, name] :
+       {std::pair(Processor::ane, "ANE"), std::pair(Processor::bnns, "CPU, BNNS"),
+        std::pair(Processor::classic_cpu, "CPU, classic")}) {
+    const placement::Offer& offer = op.cost[processor];
+    const bool chosen = processor == op.chosen && !op.unknown();
     const std::string lead = fmt::format("  {:<14}", name);
     out += offer.supported ? fmt::format("{}{:.6f} ms{}\n", lead, offer.ms, chosen ? "   chosen" : "")
                            : wrap(lead, fmt::format("refused, {}: {}", offer.rule, offer.why), 100);
@@ -38,7 +39,7 @@ std::string neighbours(const PlacedFunction& placed, size_t i) {
 
 std::string advice(const PlacedFunction& placed, size_t i) {
   const PlacedOp& op = placed.ops[i];
-  const placement::Offer& ane = op.cost[Backend::ane];
+  const placement::Offer& ane = op.cost[Processor::ane];
   if (!ane.supported) {
     const Rule* rule = find_rule(ane.rule);
     return fmt::format("The engine refuses it ({}). {}", ane.rule, rule ? rule->fix : "");

@@ -17,7 +17,7 @@ bool number_token(std::string_view token) {
 
 }  // namespace
 
-KnownValues::KnownValues(const BundleInfo& info, std::string_view package) {
+KnownValues::KnownValues(const BundleInfo& info, std::string_view package, const Program& program) {
   for (const Stage& stage : info.stages) {
     if (stage.package != package) continue;
     for (const Tap& tap : stage.taps) taps_.insert_or_assign(tap.value, tap);
@@ -27,6 +27,30 @@ KnownValues::KnownValues(const BundleInfo& info, std::string_view package) {
         if (in.role.kind == Role::Kind::stream)  // what the layers give to a head
           taps_.insert_or_assign(in.name, Tap{in.name, "final_norm", -1, 1});
   }
+  for (const auto& function : program.functions) add_layers(*function);
+}
+
+// Backwards through the body, so that the end of a layer is met before its operations.
+void KnownValues::add_layers(const Function& function) {
+  std::map<const Operation*, int> layer_of, ends;
+  int layer = -1;
+  const auto& ops = function.body.ops;
+  for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+    for (const auto& value : (*op)->outputs)
+      if (const Tap* tap = find(value->name); tap && tap->name == "layer_out")
+        ends[op->get()] = layer = static_cast<int>(tap->layer);
+    layer_of[op->get()] = layer;
+  }
+  if (ends.empty()) return;
+  for (const auto& op : ops)
+    for (const Input& input : op->inputs)
+      for (const Binding& b : input.bindings) {
+        const auto from = layer_of.find(b.value ? b.value->producer : nullptr);
+        const int used = layer_of.at(op.get());
+        if (from == layer_of.end() || ends.contains(from->first) || used < 0) continue;
+        if (from->second != used) from->second = -1;
+      }
+  for (const auto& [op, found] : layer_of) layers_.insert_or_assign(op->name(), found);
 }
 
 const Tap* KnownValues::find(std::string_view value) const {
@@ -35,8 +59,9 @@ const Tap* KnownValues::find(std::string_view value) const {
 }
 
 int KnownValues::layer_of(std::string_view op) const {
-  const Tap* tap = find(op);
-  return tap && tap->layer >= 0 ? static_cast<int>(tap->layer) : layer_in_name(op);
+  if (layers_.empty()) return layer_in_name(op);
+  const auto it = layers_.find(op);
+  return it == layers_.end() ? -1 : it->second;
 }
 
 int layer_in_name(std::string_view name) {

@@ -8,7 +8,7 @@ namespace anemone {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using placement::Backend;
+using placement::Processor;
 
 // Twelve digits: the same text on every machine.
 double rounded(double x) { return std::stod(fmt::format("{:.12g}", x)); }
@@ -16,16 +16,16 @@ double rounded(double x) { return std::stod(fmt::format("{:.12g}", x)); }
 Json op_json(const placement::PlacedOp& op, const FunctionReport& f) {
   Json out = {{"name", op.op->name()}, {"type", op.op->type}};
   if (const auto layer = f.layers.find(op.op->name()); layer != f.layers.end()) out["layer"] = layer->second;
-  const placement::Offer& ane = op.cost[Backend::ane];
+  const placement::Offer& ane = op.cost[Processor::ane];
   if (ane.supported)
     out["ane_ms"] = rounded(ane.ms);
   else
     out["refused"] = {{"rule", std::string(ane.rule)}, {"why", ane.why}};
-  for (const auto& [key, backend] :
-       {std::pair("bnns_ms", Backend::bnns), std::pair("classic_cpu_ms", Backend::classic_cpu)})
-    if (op.cost[backend].supported) out[key] = rounded(op.cost[backend].ms);
-  out["chosen"] = op.unknown() ? "unknown" : std::string(backend_name(op.chosen));
-  if (op.unknown()) out["taken_as"] = std::string(backend_name(op.chosen));
+  for (const auto& [key, processor] :
+       {std::pair("bnns_ms", Processor::bnns), std::pair("classic_cpu_ms", Processor::classic_cpu)})
+    if (op.cost[processor].supported) out[key] = rounded(op.cost[processor].ms);
+  out["chosen"] = op.unknown() ? "unknown" : std::string(processor_name(op.chosen));
+  if (op.unknown()) out["taken_as"] = std::string(processor_name(op.chosen));
   out["segment"] = op.segment;
   if (!op.cost.extrapolated.empty()) out["extrapolated"] = op.cost.extrapolated;
   if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end()) out["core_ml"] = truth->second;

@@ -8,8 +8,8 @@
 namespace anemone {
 namespace {
 
-using placement::Backend;
 using placement::PlacedOp;
+using placement::Processor;
 
 std::string plural(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -136,7 +136,7 @@ std::string operations(const FunctionReport& f) {
   std::string out = fmt::format("  {:<{}} {:<20} {:>10} {:>10}  {:<{}} {}\n", "operation", names, "kind",
                                 "ANE ms", "CPU ms", "on", device, f.truth.empty() ? "" : "Core ML");
   for (const PlacedOp& op : f.placed.ops) {
-    const placement::Offer& ane = op.cost[Backend::ane];
+    const placement::Offer& ane = op.cost[Processor::ane];
     const char* mark = op.cost.extrapolated.empty() ? " " : "~";
     const auto truth = f.truth.find(op.op->name());
     out += fmt::format("  {} {} {:>10} {}{:>9.5f}  {:<{}} {}\n",

@@ -29,7 +29,7 @@ void fused_attention(const FunctionSubject& s, Findings& out) {
     const Tensor* key = view.find("key");
     out.add(Level::warning, *op.op,
             fmt::format("{:.3g} elements a key; estimated {:.4f} ms on the ANE, {:.4f} on the CPU",
-                        key ? key->count : 0, op.cost[placement::Backend::ane].ms, op.cost.cpu_ms()));
+                        key ? key->count : 0, op.cost[placement::Processor::ane].ms, op.cost.cpu_ms()));
   });
 }
 
@@ -45,7 +45,7 @@ void many_inputs(const FunctionSubject& s, Findings& out) {
   size_t most = 0;
   each(s, [&](const placement::PlacedOp& op) {
     const Input* values = op.op->type == "concat" ? op.op->input("values") : nullptr;
-    if (!values || values->bindings.size() < 3 || !op.cost[placement::Backend::ane].supported) return;
+    if (!values || values->bindings.size() < 3 || !op.cost[placement::Processor::ane].supported) return;
     ++count;
     most = std::max(most, values->bindings.size());
   });

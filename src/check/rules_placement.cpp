@@ -22,7 +22,7 @@ void uneconomic(const FunctionSubject& s, Findings& out) {
   size_t left = 0;
   for (const auto& op : s.placed.ops)
     left += s.placed.ane_ops > 0 && op.device() == placement::Device::cpu &&
-            op.cost[placement::Backend::ane].supported;
+            op.cost[placement::Processor::ane].supported;
   if (left > 0)
     out.add(Level::hint,
             fmt::format("{} operations that the engine takes stay on the CPU: moving them saves less than a "
@@ -50,9 +50,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::hint,
      .title = "Core ML takes the cheapest path through the operations by its own estimates",
-     .why = "Each operation has an estimate per back end; a change of back end costs 0.125 ms, and a program "
-            "begins and "
-            "ends on the CPU.",
+     .why = "Each operation has an estimate for each processor: the engine, and the CPU's two libraries. A "
+            "change costs 0.125 ms, and a program begins and ends on the CPU.",
      .cost = "",
      .fix = "anemone check shows the path; --explain-op why one operation is where it is.",
      .sources = "M6 5.2"},

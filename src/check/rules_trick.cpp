@@ -20,7 +20,7 @@ void linears(const FunctionSubject& s, Findings& out) {
     const Value* w = op.op->type == "linear" ? op.op->value("weight") : nullptr;
     if (!w || !placement::is_constant(*w)) continue;
     ++count;
-    ms += op.cost[placement::Backend::ane].ms;
+    ms += op.cost[placement::Processor::ane].ms;
   }
   if (count > 0)
     out.add(Level::hint,

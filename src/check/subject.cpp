@@ -10,7 +10,7 @@ namespace {
 
 // The operation is one for the engine: it is known to be taken there, and it is no mere keeper of a state.
 bool engine_work(const placement::PlacedOp& op) {
-  return op.cost[placement::Backend::ane].supported && !op.unknown() && !placement::is_state_op(*op.op) &&
+  return op.cost[placement::Processor::ane].supported && !op.unknown() && !placement::is_state_op(*op.op) &&
          op.op->type != "cast" && op.op->type != "identity";
 }
 

@@ -54,7 +54,7 @@ const TensorReader& Checkpoint::tensor(std::string_view name) const {
 
 uint64_t Checkpoint::stored_bytes() const {
   uint64_t total = 0;
-  for (const TensorReader& tensor : tensors()) total += tensor.stored().size();
+  for (const TensorReader& tensor : tensors()) total += tensor.stored_bytes();
   return total;
 }
 

@@ -35,7 +35,7 @@ class Checkpoint {
   explicit Checkpoint(std::shared_ptr<const CheckpointReader> reader) : reader_(std::move(reader)) {}
 
   std::string_view format_name() const { return reader_->format_name(); }  // for people: "GGUF"
-  Naming naming() const { return reader_->naming(); }                      // of keys and tensors
+  std::optional<Naming> naming() const { return reader_->naming(); }       // of keys and tensors
   bool config_only() const { return reader_->facts().config_only; }
   const std::filesystem::path& path() const { return reader_->facts().path; }
   // The folder that the files lie in, with tokenizer.json and the rest of a Hugging Face model.
@@ -50,7 +50,7 @@ class Checkpoint {
   // What the publisher says, where it does: empty otherwise.
   const std::string& source_name() const { return reader_->facts().name; }
   const std::string& author() const { return reader_->facts().author; }
-  const std::string& licence() const { return reader_->facts().licence; }
+  const std::string& license() const { return reader_->facts().license; }
 
   // A value of the metadata by its key as the file spells it, of config.json by its outermost key: bool, integer,
   // double, text, a list, or in config.json an object. Nothing where the key is absent, a JSON null where it is null.

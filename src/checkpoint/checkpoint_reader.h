@@ -15,16 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/naming.h"
 #include "checkpoint/tensor_reader.h"
 
 namespace anemone {
-
-// How keys and tensors are called. Formats may share one: whatever stands beside a config.json has its names. Used in
-// switches without `default`, so that a new one is an error of the compiler wherever it matters.
-enum class Naming {
-  gguf,          // "llama.block_count", "blk.0.attn_q.weight"
-  hugging_face,  // "num_hidden_layers", "model.layers.0.self_attn.q_proj.weight"
-};
 
 // A file that a bundle needs for its words: a copy of another, or made from what the checkpoint holds.
 struct TokenizerFile {
@@ -36,7 +30,7 @@ struct TokenizerFile {
 
 // Where the words of a checkpoint come from.
 struct TokenizerSource {
-  std::filesystem::path load;  // what Tokenizer::load takes
+  std::filesystem::path load;  // the file that it is read from
   std::string main;  // the one of `files` that a bundle opens; empty: the checkpoint has no tokenizer
   std::vector<TokenizerFile> files;  // all that belongs to it
 };
@@ -48,7 +42,7 @@ struct CheckpointFacts {
   std::string metadata_file;          // which the keys are in, for messages
   std::string architecture;           // "llama", "LlamaForCausalLM"; empty where not said
   std::string model_type;             // a broader name, where the format has one
-  std::string name, author, licence;  // what the publisher says, where it does
+  std::string name, author, license;  // what the publisher says, where it does
   bool config_only = false;           // there are no tensors and no files beside: for those who plan
 };
 
@@ -59,7 +53,9 @@ class CheckpointReader {
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
   virtual std::string_view format_name() const = 0;  // for people: "GGUF"
-  virtual Naming naming() const = 0;
+  // Nothing where keys and tensors have no names to go by, as in a graph: then a family must know the checkpoint by
+  // what lies in it (Family::claims).
+  virtual std::optional<Naming> naming() const = 0;
 
   // The value under a key as the format spells it: bool, integer, double, text, a list of these, or where the format
   // nests them an object. Nothing where the key is absent; a JSON null where the file says null.

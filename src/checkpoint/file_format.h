@@ -4,9 +4,9 @@
 //     const FileFormat& format = choose_format(path, all_file_formats());
 //
 // A new one is a file formats/<name>.cpp that ends with the line above and derives a CheckpointReader: from the one of
-// hugging_face.h when a config.json stands beside its weights, and else with a Naming of its own, which the compiler
-// then asks about wherever names matter. Its bytes are read by a class of their own (gguf.h, safetensors.h) with a
-// fuzzer in tests/fuzz.
+// hugging_face.h when a config.json stands beside its weights, and else with a Naming of its own (naming.h), for which
+// the compiler then asks at every table of names. Its bytes are read by a class of their own (gguf.h, safetensors.h)
+// with a fuzzer in tests/fuzz.
 #pragma once
 
 #include <filesystem>

@@ -24,18 +24,18 @@ std::string text_at(const Json& config, const char* key) {
 }
 
 // A line "license: apache-2.0" between the two "---" lines that open a model card.
-std::string card_licence(const fs::path& readme) {
+std::string card_license(const fs::path& readme) {
   std::ifstream in(readme);
-  std::string line, licence;
+  std::string line, license;
   if (!std::getline(in, line) || line.substr(0, 3) != "---") return "";
   for (int i = 0; i < 200 && std::getline(in, line) && line.substr(0, 3) != "---"; ++i) {
     constexpr std::string_view kKey = "license:";
     if (!line.starts_with(kKey)) continue;
     const size_t begin = line.find_first_not_of(" \t\"'", kKey.size()),
                  end = line.find_last_not_of(" \t\r\"'");
-    if (begin != std::string::npos && begin <= end) licence = line.substr(begin, end - begin + 1);
+    if (begin != std::string::npos && begin <= end) license = line.substr(begin, end - begin + 1);
   }
-  return licence;
+  return license;
 }
 
 std::string folder_name(const fs::path& folder) {
@@ -57,7 +57,7 @@ CheckpointFacts published(const fs::path& path, const fs::path& config_file, con
   CheckpointFacts facts =
       with_config({.path = path, .folder = folder, .metadata_file = config_file.string()}, config);
   if (facts.name.empty()) facts.name = folder_name(folder);
-  facts.licence = card_licence(folder / "README.md");
+  facts.license = card_license(folder / "README.md");
   return facts;
 }
 
@@ -99,14 +99,17 @@ std::optional<Json> HuggingFaceReader::companion(const std::string& file) const 
 }
 
 TokenizerSource HuggingFaceReader::tokenizer() const {
-  TokenizerSource source{.load = facts().folder, .main = "", .files = {}};
+  TokenizerSource source;
   for (const char* name : kTokenizerFiles) {
     const fs::path from = facts().folder / name;
     std::error_code why;
     if (!fs::exists(from, why)) continue;
     const uint64_t bytes = fs::file_size(from, why);
     source.files.push_back({.name = name, .from = from, .made = "", .bytes = why ? 0 : bytes});
-    if (source.main.empty() && std::string_view(name).starts_with("tokenizer.")) source.main = name;
+    if (source.main.empty() && std::string_view(name).starts_with("tokenizer.")) {
+      source.main = name;
+      source.load = from;
+    }
   }
   return source;
 }

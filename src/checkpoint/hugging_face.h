@@ -18,7 +18,7 @@ class HuggingFaceReader : public CheckpointReader {
   HuggingFaceReader(const std::filesystem::path& path, const std::filesystem::path& config_file,
                     nlohmann::ordered_json config, std::vector<TensorReader> tensors);
 
-  Naming naming() const override { return Naming::hugging_face; }
+  std::optional<Naming> naming() const override { return Naming::hugging_face; }
   std::optional<nlohmann::ordered_json> value(std::string_view key) const override;
   std::optional<uint64_t> list_size(std::string_view key) const override;
   std::optional<nlohmann::ordered_json> companion(const std::string& file) const override;

@@ -6,35 +6,37 @@
 #include "base/shape.h"
 #include "base/thread_pool.h"
 #include "checkpoint/byte_reader.h"
-#include "kernels/dequant.h"
 
 namespace anemone {
+namespace {
 
-TensorReader::TensorReader(std::shared_ptr<const MappedFile> file, std::string name, BlockType type,
-                           std::vector<int64_t> shape, uint64_t offset)
-    : file_(std::move(file)),
-      name_(std::move(name)),
-      info_(block_info(type)),
-      shape_(std::move(shape)),
-      offset_(offset) {
-  ANEMONE_CHECK(info_);
+void decode(const ElementSource& source, int64_t begin, int64_t count, float* out) {
+  source.read(begin, count, out);
+}
+void decode(const ElementSource& source, int64_t begin, int64_t count, uint16_t* out) {
+  source.read_halves(begin, count, out);
+}
+
+}  // namespace
+
+TensorReader::TensorReader(std::string name, std::vector<int64_t> shape,
+                           std::shared_ptr<const ElementSource> source)
+    : name_(std::move(name)), shape_(std::move(shape)), source_(std::move(source)) {
   const int64_t elements = element_count(shape_);
   if (!shape_.empty()) rows_ = shape_.front();
   row_elements_ = rows_ > 0 ? elements / rows_ : 0;
-  ANEMONE_CHECK(elements % info_->elements == 0);
-  file_->slice(offset_, block_bytes(*info_, elements),
-               "tensor");  // the readers of the formats checked this already
 }
 
-std::span<const std::byte> TensorReader::stored() const {
-  return file_->bytes().subspan(offset_, block_bytes(*info_, elements()));
-}
+TensorReader::TensorReader(std::shared_ptr<const MappedFile> file, std::string name, BlockType type,
+                           std::vector<int64_t> shape, uint64_t offset)
+    : TensorReader(std::move(name), shape,
+                   std::make_shared<BlockSource>(std::move(file), type, element_count(shape), offset)) {}
 
 void TensorReader::expect_floats() const {
-  if (!info_->decodes)
+  if (!decodes())
     throw errorf("tensor '{}' cannot be read as floats", printable(name_))
-        .at(file_->path())
-        .found(std::string(info_->name))
+        .at(file())
+        .found(std::string(type_name()))
         .expected("a floating-point or quantised type");
 }
 
@@ -43,14 +45,14 @@ void TensorReader::read(int64_t begin, int64_t end, std::span<Out> out) const {
   expect_floats();
   if (begin < 0 || begin > end || end > rows_)
     throw errorf("tensor '{}' has no rows {} to {}", printable(name_), begin, end)
-        .at(file_->path())
+        .at(file())
         .found(shape_text(shape_));
   const int64_t count = (end - begin) * row_elements_;
   if (out.size() != static_cast<size_t>(count))
     throw errorf("rows {} to {} of tensor '{}' do not fit the buffer given", begin, end, printable(name_))
         .found(fmt::format("room for {} elements", out.size()))
         .expected(std::to_string(count));
-  decode_range(info_->type, stored().data(), begin * row_elements_, count, out.data());
+  decode(*source_, begin * row_elements_, count, out.data());
 }
 
 void TensorReader::read_rows(int64_t begin, int64_t end, std::span<float> out) const {
@@ -64,13 +66,13 @@ void TensorReader::read_elements(int64_t begin, int64_t end, std::span<float> ou
   expect_floats();
   if (begin < 0 || begin > end || end > elements())
     throw errorf("tensor '{}' has no elements {} to {}", printable(name_), begin, end)
-        .at(file_->path())
+        .at(file())
         .found(shape_text(shape_));
   if (out.size() != static_cast<size_t>(end - begin))
     throw errorf("elements {} to {} of tensor '{}' do not fit the buffer given", begin, end, printable(name_))
         .found(fmt::format("room for {} elements", out.size()))
         .expected(std::to_string(end - begin));
-  decode_range(info_->type, stored().data(), begin, end - begin, out.data());
+  source_->read(begin, end - begin, out.data());
 }
 
 template <class Out>
@@ -79,13 +81,13 @@ void TensorReader::read_parallel(ThreadPool& pool, std::span<Out> out) const {
   // MiB of output.
   constexpr int64_t kTile = int64_t{1} << 18;
   const int64_t total = elements();
-  if (total == 0 || !info_->decodes || out.size() != static_cast<size_t>(total))
+  if (total == 0 || !decodes() || out.size() != static_cast<size_t>(total))
     return read(0, rows_, out);  // nothing to do, or says what is wrong
   pool.parallel_for((total + kTile - 1) / kTile, 1, [&](int64_t first, int64_t last) {
     for (int64_t tile = first; tile < last; ++tile) {
       const int64_t begin = tile * kTile, count = std::min(kTile, total - begin);
-      decode_range(info_->type, stored().data(), begin, count, out.data() + begin);
-      file_->release(offset_ + block_bytes(*info_, begin), block_bytes(*info_, count));
+      decode(*source_, begin, count, out.data() + begin);
+      source_->release(begin, begin + count);
     }
   });
 }
@@ -106,9 +108,7 @@ void TensorReader::release_rows(int64_t begin, int64_t end) const noexcept {
 
 void TensorReader::release_elements(int64_t begin, int64_t end) const noexcept {
   if (begin < 0 || begin >= end || end > elements()) return;
-  // A range need not end with a block; whole blocks are released, page by page, and can be read again.
-  const uint64_t first = block_bytes(*info_, begin), last = block_bytes(*info_, end);
-  file_->release(offset_ + first, last - first);
+  source_->release(begin, end);
 }
 
 }  // namespace anemone

@@ -1,4 +1,4 @@
-// TensorReader: one stored tensor, decoded by ranges; a view that holds on to its file.
+// TensorReader: one stored tensor, decoded by ranges; a view that holds on to where its elements come from.
 //     const TensorReader& w = checkpoint.tensor("blk.0.attn_q.weight");
 //     w.read_rows(0, 64, std::span<float>(tile));                 // rows [0, 64), as floats
 //     w.read_elements(100, 107, std::span<float>(few));           // elements 100 to 106, wherever rows begin
@@ -8,12 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/mapped_file.h"
-#include "kernels/dequant_types.h"
+#include "checkpoint/element_source.h"
 
 namespace anemone {
 
@@ -21,14 +22,16 @@ class ThreadPool;
 
 class TensorReader {
  public:
+  TensorReader(std::string name, std::vector<int64_t> shape, std::shared_ptr<const ElementSource> source);
+  // Of blocks that lie at `offset` of a file.
   TensorReader(std::shared_ptr<const MappedFile> file, std::string name, BlockType type,
                std::vector<int64_t> shape, uint64_t offset);
 
   const std::string& name() const { return name_; }
-  const std::string& file() const { return file_->path(); }
-  BlockType type() const { return info_->type; }
-  const BlockInfo& info() const { return *info_; }
-  const std::vector<int64_t>& shape() const { return shape_; }  // row-major
+  const std::string& file() const { return source_->file(); }
+  std::string_view type_name() const { return source_->type_name(); }  // for people: "Q4_K"
+  bool decodes() const { return source_->decodes(); }                  // whether it can be read as floats
+  const std::vector<int64_t>& shape() const { return shape_; }         // row-major
   // A row is all that shares the first index: an element of a vector, a line of a matrix, a matrix of a stack.
   int64_t rows() const { return rows_; }
   int64_t row_elements() const { return row_elements_; }
@@ -46,8 +49,9 @@ class TensorReader {
   void read_all(ThreadPool& pool, std::span<uint16_t> out) const;
   std::vector<float> read_floats(ThreadPool& pool) const;
 
-  // The bytes as stored, for those who understand them.
-  std::span<const std::byte> stored() const;
+  uint64_t stored_bytes() const { return source_->stored_bytes(); }
+  // The bytes as stored, for those who understand them; nothing where the tensor is made of several.
+  std::optional<StoredBlocks> blocks() const { return source_->blocks(); }
   // Says that these are not needed soon: their pages go back to the system. A hint; ranges that do not exist are
   // passed over.
   void release_rows(int64_t begin, int64_t end) const noexcept;
@@ -60,11 +64,9 @@ class TensorReader {
   template <class Out>
   void read_parallel(ThreadPool& pool, std::span<Out> out) const;
 
-  std::shared_ptr<const MappedFile> file_;
   std::string name_;
-  const BlockInfo* info_;
   std::vector<int64_t> shape_;
-  uint64_t offset_;
+  std::shared_ptr<const ElementSource> source_;
   int64_t rows_ = 1, row_elements_ = 1;
 };
 

@@ -21,41 +21,48 @@ struct Args {
   EncodingFlags flags;
 };
 
-// Softmax; of a single class, how likely it is at all.
-std::vector<double> probabilities(std::span<const float> logits) {
-  if (logits.size() == 1) return {1 / (1 + std::exp(-static_cast<double>(logits[0])))};
-  const auto most = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  std::vector<double> out;
+// By class, as the bundle says: probabilities, or the values of a regression.
+std::vector<double> scores_of(std::span<const float> logits, ClassScores way) {
+  std::vector<double> out(logits.begin(), logits.end());
+  if (way == ClassScores::sigmoid)
+    for (double& v : out) v = 1 / (1 + std::exp(-v));
+  if (way != ClassScores::softmax) return out;
+  const double most = *std::max_element(out.begin(), out.end());
   double sum = 0;
-  for (const float v : logits) {
-    out.push_back(std::exp(static_cast<double>(v) - most));
-    sum += out.back();
-  }
-  for (double& p : out) p /= sum;
+  for (double& v : out) sum += v = std::exp(v - most);
+  for (double& v : out) v /= sum;
   return out;
 }
 
-struct Choice {
-  std::string label;
-  double probability = 0;
+struct Scores {
   std::vector<double> all;
+  size_t best = 0;
 };
 
-Choice choose(std::span<const float> logits, const BundleInfo& info) {
-  Choice out;
-  out.all = probabilities(logits);
-  const auto best = static_cast<size_t>(std::max_element(out.all.begin(), out.all.end()) - out.all.begin());
-  out.label = best < info.labels.size() ? info.labels[best] : fmt::format("LABEL_{}", best);
-  out.probability = out.all[best];
+Scores score(std::span<const float> logits, const BundleInfo& info) {
+  Scores out{scores_of(logits, info.scores)};
+  out.best = static_cast<size_t>(std::max_element(out.all.begin(), out.all.end()) - out.all.begin());
   return out;
 }
 
 double rounded(double p) { return std::round(p * 1e6) / 1e6; }
 
-Json scores_json(const Choice& choice, const BundleInfo& info) {
-  Json out;
-  for (size_t i = 0; i < choice.all.size(); ++i)
-    out[i < info.labels.size() ? info.labels[i] : fmt::format("LABEL_{}", i)] = rounded(choice.all[i]);
+// Values have no best one.
+void add_scores(const Scores& scores, const BundleInfo& info, Json& out) {
+  if (info.scores != ClassScores::plain) {
+    out["label"] = info.labels.at(scores.best);
+    out["probability"] = rounded(scores.all[scores.best]);
+  }
+  for (size_t i = 0; i < scores.all.size(); ++i) out["scores"][info.labels.at(i)] = rounded(scores.all[i]);
+}
+
+// "joy          0.9876", or every value of a regression.
+std::string scores_line(const Scores& scores, const BundleInfo& info) {
+  if (info.scores != ClassScores::plain)
+    return fmt::format("{:<12} {:.4f}", info.labels.at(scores.best), scores.all[scores.best]);
+  std::string out;
+  for (size_t i = 0; i < scores.all.size(); ++i)
+    out += fmt::format("{}{:<12} {:.4f}", i ? "  " : "", info.labels.at(i), scores.all[i]);
   return out;
 }
 
@@ -80,15 +87,14 @@ void print_tokens(const EncodingInput& input, size_t text, const EncodedText& e,
   const size_t classes = e.classes.size() / ids.size();
   Json tokens = Json::array();
   for (size_t t = 0; t < ids.size(); ++t) {
-    const Choice choice = choose(std::span(e.classes).subspan(t * classes, classes), info);
+    const Scores scores = score(std::span(e.classes).subspan(t * classes, classes), info);
     const std::string word = token_text(input, ids[t]);
-    if (json)
-      tokens.push_back({{"id", ids[t]},
-                        {"token", word},
-                        {"label", choice.label},
-                        {"probability", rounded(choice.probability)}});
-    else if (!input.tokenizer || !input.tokenizer->is_special(ids[t]))
-      fmt::print("{:<20} {:<12} {:.4f}\n", one_line(word, 20), choice.label, choice.probability);
+    if (json) {
+      tokens.push_back({{"id", ids[t]}, {"token", word}});
+      add_scores(scores, info, tokens.back());
+    } else if (!input.tokenizer || !input.tokenizer->is_special(ids[t])) {
+      fmt::print("{:<20} {}\n", one_line(word, 20), scores_line(scores, info));
+    }
   }
   if (!json) return;
   Json out;
@@ -99,17 +105,15 @@ void print_tokens(const EncodingInput& input, size_t text, const EncodedText& e,
 
 void print_text(const EncodingInput& input, size_t text, const EncodedText& e, const BundleInfo& info,
                 bool json) {
-  const Choice choice = choose(e.classes, info);
+  const Scores scores = score(e.classes, info);
   if (!json) {
-    fmt::print("{:<12} {:.4f}  {}\n", choice.label, choice.probability,
+    fmt::print("{}  {}\n", scores_line(scores, info),
                input.texts.empty() ? fmt::format("{} tokens", e.tokens) : one_line(input.texts[text], 70));
     return;
   }
   Json out;
   if (!input.texts.empty()) out["text"] = input.texts[text];
-  out["label"] = choice.label;
-  out["probability"] = rounded(choice.probability);
-  out["scores"] = scores_json(choice, info);
+  add_scores(scores, info, out);
   fmt::print("{}\n", json_text(out));
 }
 

@@ -23,7 +23,7 @@ int run_compress(const Args& args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
   const CompressReport report = args.flags.run(args.input, args.output, args.overwrite, common);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  print_report(report, common);
+  print_report(report, args.output, common);
   if (!common.json && !common.quiet) fmt::print("{} written in {:.2f} s\n", args.output, seconds);
   return 0;
 }

@@ -14,11 +14,11 @@
 #include "base/npy.h"
 #include "base/shape.h"
 #include "bundle/bundle_info.h"
+#include "cli/backend.h"
 #include "cli/format.h"
 #include "cli/ids.h"
 #include "cli/version.h"
 #include "convert/search.h"
-#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
 #include "verify/perplexity.h"
 
@@ -52,13 +52,19 @@ double share(const std::string& text) {
 std::string decibel_text(double db) { return std::isinf(db) ? "exact" : fmt::format("{:.1f}", db); }
 
 // The search is guided by perplexity.
-void expect_perplexity(const std::string& bundle) {
-  const BundleInfo info = BundleInfo::read(bundle);
-  if (info.kind != BundleKind::generate)
-    throw errorf("--search goes by perplexity, and this bundle foresees no text")
-        .at(bundle)
-        .found(fmt::format("a bundle of kind '{}'", kind_name(info.kind)))
-        .hint("give the bits yourself: --palettize 4 --calibrate TEXT");
+// The matrices of an encoder that conversion leaves in fp16 (families/encoder.h says why), by their names in packages.
+void note_sensitive(const CompressReport& report, const std::string& output) {
+  if (!is_bundle(output) || BundleInfo::read(output).kind == BundleKind::generate) return;
+  const auto count = std::count_if(report.rows.begin(), report.rows.end(), [](const auto& row) {
+    const bool plain = std::isinf(row.sqnr_db);  // nothing was lost
+    return !plain && (row.weight.ends_with("_v_weight") || row.weight.ends_with("_down_weight"));
+  });
+  if (count)
+    fmt::print(
+        stderr,
+        "note: of an encoder the values and the MLP's way back lose most ({} weights here); --skip "
+        "'*_v_weight' --skip '*_down_weight' leaves them as they are, as convert --precision int8 does\n",
+        count);
 }
 
 void print_rows(const CompressReport& report, bool all_rows) {
@@ -273,6 +279,7 @@ void CompressFlags::check_text_flags(const Recipe& r) const {
 
 CompressBundleOptions CompressFlags::options_of(const std::string& input, const Common& common) const {
   CompressBundleOptions out;
+  out.backend = BackendFlags{}.make();
   out.compress.recipe = recipe_of();
   check_text_flags(out.compress.recipe);
   out.compress.threads = common.threads;
@@ -307,12 +314,12 @@ CompressReport CompressFlags::run_search(const std::string& input, const std::st
                                          CompressBundleOptions& options, const Common& common) const {
   if (std::filesystem::exists(output) && !options.compress.overwrite)
     throw Error("is there already").at(output).hint("give another name, or --overwrite");
-  expect_perplexity(input);
+  expect_perplexity(BundleInfo::read(input).kind, input);
   SearchOptions s;
   s.ids = options.calibration;
   s.max_loss = share(max_ppl_loss.empty() ? "2%" : max_ppl_loss);
   s.perplexity = [&](const std::filesystem::path& bundle, std::span<const int32_t> ids) {
-    return perplexity(Bundle::open(bundle, cpu_backend({.threads = common.threads})), ids, {}).value();
+    return perplexity(Bundle::open(bundle, BackendFlags{}.open(common)), ids, {}).value();
   };
   s.compress = options;
   if (!common.quiet && !common.json)
@@ -331,10 +338,19 @@ CompressReport CompressFlags::run_search(const std::string& input, const std::st
   return report;
 }
 
-void print_report(const CompressReport& report, const Common& common) {
+void expect_perplexity(BundleKind kind, const std::string& place) {
+  if (kind != BundleKind::generate)
+    throw errorf("--search goes by perplexity, and this foresees no text")
+        .at(place)
+        .found(fmt::format("kind '{}'", kind_name(kind)))
+        .hint("give the bits yourself: --palettize 4 --calibrate TEXT");
+}
+
+void print_report(const CompressReport& report, const std::string& output, const Common& common) {
   if (report.again > 0 && !common.quiet)
     fmt::print(stderr, "note: {} weight{} already quantized: compressing the fp16 original would lose less\n",
                report.again, report.again == 1 ? " was" : "s were");
+  if (!common.quiet) note_sensitive(report, output);
   if (common.json)
     fmt::print("{}\n", report_json(report));
   else if (!common.quiet)

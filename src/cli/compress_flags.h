@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bundle/bundle_info.h"
 #include "cli/command.h"
 #include "convert/compress_bundle.h"
 
@@ -42,7 +43,11 @@ struct CompressFlags {
                             CompressBundleOptions& options, const Common& common) const;
 };
 
-// The table of weights, the total and the warnings, or JSON; on stderr what the user should know.
-void print_report(const CompressReport& report, const Common& common);
+// Error for a kind of bundle that --search cannot judge.
+void expect_perplexity(BundleKind kind, const std::string& place);
+
+// The table of weights, the total and the warnings, or JSON; on stderr what the user should know. `output`: what was
+// written.
+void print_report(const CompressReport& report, const std::string& output, const Common& common);
 
 }  // namespace anemone::cli

@@ -14,22 +14,25 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "base/staged.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
 #include "cli/format.h"
 #include "cli/version.h"
+#include "convert/calibrated.h"
 #include "convert/convert.h"
+#include "convert/request.h"
+#include "families/family.h"
 
 namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string model, output, context, tokens, precision, kv, kv_write = "mask", target = "macos15",
-                                                             embedding = "fp16", layers, residual_scale = "1";
+  std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
+                                                                       layers, residual_scale = "1";
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
-  int64_t head_rows = 16384;
+  static constexpr int64_t kNotSaid = INT64_MIN;
+  int64_t head_rows = kNotSaid;
   CompressFlags compress;
 };
 
@@ -115,7 +118,8 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   if (args.kv == "state") o.kv = lower::KvKind::state;
   if (args.kv == "packed") o.kv = lower::KvKind::packed;
   if (args.kv == "io") o.kv = lower::KvKind::io;
-  o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
+  if (!args.kv_write.empty())
+    o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
   o.precision = precision_of(args);
   o.whole = args.whole;
   o.argmax = args.argmax;
@@ -124,9 +128,11 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   if (!(args.shard_mb > 0 && args.shard_mb < 1e9))
     throw errorf("--shard-mb takes a number above zero").found(fmt::format("{}", args.shard_mb));
   o.shard_bytes = static_cast<uint64_t>(args.shard_mb * 1e6);
-  if (args.head_rows < 1 || args.head_rows > 65536)
-    throw errorf("--head-rows must be 1 to 65536").found(fmt::format("{}", args.head_rows));
-  o.head_rows = args.head_rows;
+  if (args.head_rows != Args::kNotSaid) {
+    if (args.head_rows < 1 || args.head_rows > 65536)
+      throw errorf("--head-rows must be 1 to 65536").found(fmt::format("{}", args.head_rows));
+    o.head_rows = args.head_rows;
+  }
   if (!args.layers.empty()) set_layers(args.layers, o);
   o.residual_scale = residual_scale_of(args.residual_scale);
   o.target = args.target;
@@ -186,19 +192,6 @@ void print_notes(const ConvertReport& report, const Common& common) {
   for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
 }
 
-// Activations come from running the whole model, and what runs is a bundle. So it is written first as it is, beside the
-// output, and compressed from there.
-int run_calibrated(const Args& args, const ConvertOptions& options, const Common& common) {
-  if (std::filesystem::exists(args.output) && !args.overwrite)
-    throw Error("is there already").at(args.output).hint("give another name, or --overwrite");
-  check_output(args.model, args.output, args.overwrite, {kBundleFile});
-  const StagedOutput place(args.output + ".fp16", true);  // never committed, so removed
-  const ConvertReport converted = convert(args.model, place.path(), options);
-  print_report(args.compress.run(place.path().string(), args.output, args.overwrite, common), common);
-  print_notes(converted, common);
-  return 0;
-}
-
 int run_convert(const Args& args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
   ConvertOptions options = options_of(args, common);
@@ -206,15 +199,17 @@ int run_convert(const Args& args, const Common& common) {
     if (args.precision.empty()) options.precision = Precision::fp16;  // the best there is to compress
     options.recipe = args.compress.recipe_of();
     args.compress.check_text_flags(*options.recipe);
-    if (args.compress.run_model()) {
-      options.recipe.reset();
-      return run_calibrated(args, options, common);
-    }
+    if (args.compress.search) expect_perplexity(kind_of(describe(Checkpoint::open(args.model))), args.model);
   }
-  const ConvertReport report = convert(args.model, args.output, options);
+  const auto compress = [&](const std::filesystem::path& plain) {
+    return args.compress.run(plain.string(), args.output, args.overwrite, common);
+  };
+  const ConvertReport report = args.compress.any() && args.compress.run_model()
+                                   ? convert_calibrated(args.model, args.output, options, compress)
+                                   : convert(args.model, args.output, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (report.compressed)
-    print_report(*report.compressed, common);
+    print_report(*report.compressed, args.output, common);
   else if (common.json)
     print_json(args, report, seconds);
   else if (!common.quiet)

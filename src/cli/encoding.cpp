@@ -7,52 +7,75 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/npy.h"
+#include "base/shape.h"
 #include "cli/generation.h"
 #include "cli/ids.h"
-#include "engine/cpu_backend.h"
 
 namespace anemone::cli {
 namespace {
 
-// A file of numbers, one a token: [tokens], or [texts, tokens].
-struct Numbers {
-  std::vector<int64_t> shape;
-  std::vector<int64_t> values;
-
-  size_t texts() const { return shape.size() == 2 ? static_cast<size_t>(shape[0]) : 1; }
-  size_t tokens() const { return static_cast<size_t>(shape.back()); }
-};
-
-Numbers read_numbers(const std::string& path) {
-  const Array array = read_npy(path);
-  Numbers out{array.shape(), array.to_int()};
-  if (out.shape.empty() || out.shape.size() > 2 || out.values.empty())
-    throw errorf("token ids are [tokens] or [texts, tokens]")
+TokenTable read_beside(const std::string& path, const TokenTable& ids, const char* what, int64_t most) {
+  TokenTable out = read_token_table(path, what, most);
+  if (out.shape != ids.shape)
+    throw errorf("the shape is another than that of --ids")
         .at(path)
-        .found(fmt::format("{} axes, {} numbers", out.shape.size(), out.values.size()));
-  for (const int64_t value : out.values)
-    if (value < 0 || value > INT32_MAX)
-      throw errorf("a number is no token id").at(path).found(fmt::format("{}", value));
-  return out;
-}
-
-Numbers read_beside(const std::string& path, const Numbers& ids) {
-  Numbers out = read_numbers(path);
-  if (out.shape != ids.shape) throw errorf("the shape is another than that of --ids").at(path);
+        .found(shape_text(out.shape))
+        .expected(shape_text(ids.shape));
   return out;
 }
 
 // How many tokens of a text are there: those before its padding.
-size_t real_tokens(const Numbers& mask, size_t text, const std::string& path) {
-  const auto row = std::span(mask.values).subspan(text * mask.tokens(), mask.tokens());
+size_t real_tokens(const TokenTable& mask, size_t text, const std::string& path) {
+  const std::span<const int32_t> row = mask.text(text);
   const auto end = std::find(row.begin(), row.end(), 0);
-  if (std::any_of(end, row.end(), [](int64_t v) { return v != 0; }))
+  if (std::any_of(end, row.end(), [](int32_t v) { return v != 0; }))
     throw errorf("padding must stand at the end of a text")
         .at(path)
         .found(fmt::format("a 1 behind a 0 in text {}", text));
   if (end == row.begin()) throw errorf("text {} is all padding", text).at(path);
   return static_cast<size_t>(end - row.begin());
+}
+
+void read_tables(const EncodingFlags& flags, EncodingInput& out) {
+  if (!flags.texts.empty() || !flags.files.empty() || flags.lines || !flags.prefix.empty())
+    throw errorf("--ids takes the place of texts").hint("leave out TEXT, --file, --lines and --prefix");
+  const TokenTable ids = read_token_table(flags.ids);
+  TokenTable mask, types;
+  if (!flags.mask.empty()) mask = read_beside(flags.mask, ids, "mark of a token", 1);
+  if (!flags.types.empty()) types = read_beside(flags.types, ids, "token type", INT32_MAX);
+  out.shape = ids.shape;
+  for (size_t i = 0; i < ids.texts(); ++i) {
+    const size_t count = mask.values.empty() ? ids.tokens() : real_tokens(mask, i, flags.mask);
+    const auto real = [&](const TokenTable& table) {
+      const auto row = table.text(i).first(count);
+      return std::vector<int32_t>(row.begin(), row.end());
+    };
+    out.ids.push_back(real(ids));
+    if (!types.values.empty()) out.types.push_back(real(types));
+    out.places.push_back(ids.texts() == 1 ? flags.ids : fmt::format("{}, text {}", flags.ids, i));
+  }
+}
+
+// A text as an argument is the same as one from a file, which editors end with a line break.
+std::string without_last_break(std::string text) {
+  for (const std::string_view end : {"\r\n", "\n"})
+    if (text.ends_with(end)) return text.substr(0, text.size() - end.size());
+  return text;
+}
+
+void add_source(const std::string& source, bool lines, EncodingInput& out) {
+  const std::string place = source == "-" ? "standard input" : source;
+  const std::string text = read_text(source);
+  if (!lines) {
+    out.texts.push_back(without_last_break(text));
+    out.places.push_back(place);
+    return;
+  }
+  size_t line = 0;
+  for (std::string& part : lines_of(text)) {
+    out.texts.push_back(std::move(part));
+    out.places.push_back(fmt::format("{}, line {}", place, ++line));
+  }
 }
 
 // How many tokens the tokenizer puts behind every text.
@@ -63,58 +86,37 @@ size_t tokens_behind(const Tokenizer& tokenizer) {
   return at == whole.end() ? 0 : static_cast<size_t>(whole.end() - at) - plain.size();
 }
 
-// Small calls hardly gain from a second core, so texts run beside each other, each on one core.
-PredictOptions predict_options(const EncodingFlags& flags, size_t workers, const Common& common) {
-  PredictOptions out;
-  out.arithmetic = flags.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-  out.threads = workers > 1 ? 1 : common.threads;
-  return out;
-}
-
 }  // namespace
 
 void EncodingFlags::declare(Options& o) {
   o.positionals("TEXT", texts, "the texts; - is standard input, as it is without any", false);
-  o.texts("--file", "FILE", files, "a text from a file; may be given often");
-  o.flag("--lines", lines, "each line is a text: of the files, TEXT being one too, or of standard input");
+  o.texts("--file", "FILE", files, "a text from a file, without its last line break; may be given often");
+  o.flag("--lines", lines,
+         "each line is a text, empty ones too: of the files, TEXT being one, or of standard input");
   o.text("--prefix", "TEXT", prefix, "stands before every text: \"query: \"");
   o.text("--ids", "FILE", ids, "token ids instead, .npy: [tokens] or [texts, tokens]");
   o.text("--mask", "FILE", mask, "with --ids: 1 for a token, 0 for padding at the end, .npy");
   o.text("--types", "FILE", types, "with --ids: token types, .npy (all 0)");
   o.flag("--truncate", truncate, "cut texts that are too long for the bundle");
-  o.text("--arith", "MODE", arith, "fp32 (default) or fp16", {"fp32", "fp16"});
+  backend.declare(o);
 }
 
 EncodingInput EncodingFlags::read(const std::string& bundle) const {
   EncodingInput out;
   if (!ids.empty()) {
-    if (!texts.empty() || !files.empty() || lines || !prefix.empty())
-      throw errorf("--ids takes the place of texts").hint("leave out TEXT, --file, --lines and --prefix");
-    const Numbers numbers = read_numbers(ids);
-    const Numbers masks = mask.empty() ? Numbers{} : read_beside(mask, numbers);
-    const Numbers kinds = types.empty() ? Numbers{} : read_beside(types, numbers);
-    out.shape = numbers.shape;
-    for (size_t i = 0; i < numbers.texts(); ++i) {
-      const size_t count = mask.empty() ? numbers.tokens() : real_tokens(masks, i, mask);
-      const auto first = static_cast<ptrdiff_t>(i * numbers.tokens()),
-                 last = first + static_cast<ptrdiff_t>(count);
-      out.ids.emplace_back(numbers.values.begin() + first, numbers.values.begin() + last);
-      if (!types.empty()) out.types.emplace_back(kinds.values.begin() + first, kinds.values.begin() + last);
-    }
+    read_tables(*this, out);
     return out;
   }
   if (!mask.empty() || !types.empty()) throw errorf("--mask and --types go with --ids");
-  std::vector<std::string> sources = files;
-  if (lines) sources.insert(sources.begin(), texts.begin(), texts.end());
-  const bool nothing = texts.empty() && files.empty();
-  if (!lines)
-    for (const std::string& text : texts) out.texts.push_back(text == "-" ? read_text("-") : text);
-  if (nothing) sources.push_back("-");
-  for (const std::string& source : sources) {
-    const std::string text = read_text(source);
-    for (std::string& part : lines ? lines_of(text) : std::vector{text})
-      if (!lines || !part.empty()) out.texts.push_back(std::move(part));
-  }
+  for (const std::string& text : texts)
+    if (lines || text == "-") {
+      add_source(text, lines, out);
+    } else {
+      out.texts.push_back(text);
+      out.places.push_back(texts.size() + files.size() == 1 ? "" : fmt::format("text {}", out.texts.size()));
+    }
+  for (const std::string& file : files) add_source(file, lines, out);
+  if (texts.empty() && files.empty()) add_source("-", lines, out);
   if (out.texts.empty()) throw errorf("there are no texts");
   out.tokenizer = tokenizer_of(bundle);
   out.keep_last = tokens_behind(*out.tokenizer);
@@ -131,10 +133,13 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   const size_t workers = std::min(cores, input.ids.size());
   options.truncate = flags.truncate;
   options.keep_last = input.keep_last;
-  const Encoder encoder(Bundle::open(bundle, cpu_backend(predict_options(flags, workers, common))), options);
+  // Small calls hardly gain from a second core, so texts run beside each other, each on one core.
+  const auto backend = flags.backend.open(workers > 1 ? 1 : common.threads);
+  const Encoder encoder(Bundle::open(bundle, backend), options);
   std::vector<EncoderText> texts;
   for (size_t i = 0; i < input.ids.size(); ++i)
-    texts.push_back({input.ids[i], input.types.empty() ? std::span<const int32_t>() : input.types[i]});
+    texts.push_back(
+        {input.ids[i], input.types.empty() ? std::span<const int32_t>() : input.types[i], input.places[i]});
   std::optional<NumericFault> fault;
   size_t cut = 0;
   encoder.each(texts, static_cast<int>(workers), [&](size_t i, EncodedText e) {
@@ -146,9 +151,7 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   if (cut)
     fmt::print(stderr, "note: {} text{} cut at {} tokens\n", cut, cut == 1 ? " was" : "s were",
                encoder.longest());
-  if (fault)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
-               fault->op);
+  print_fault(fault, common);
 }
 
 double short_number(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "runtime/encoder.h"
 #include "text/tokenizer.h"
@@ -22,12 +23,14 @@ struct EncodingInput {
   std::vector<std::string> texts;                // empty: ids were given
   std::vector<std::vector<int32_t>> ids, types;  // by text; types: empty, or of every text
   std::vector<int64_t> shape;                    // of the ids that were given: [tokens] or [texts, tokens]
+  std::vector<std::string> places;               // by text: where it was found, for messages
   size_t keep_last = 0;                          // tokens that the tokenizer puts behind a text
 };
 
 struct EncodingFlags {
   std::vector<std::string> texts, files;
-  std::string ids, types, mask, prefix, arith = "fp32";
+  std::string ids, types, mask, prefix;
+  BackendFlags backend;
   bool lines = false, truncate = false;
 
   void declare(Options& o);

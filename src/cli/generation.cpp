@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "cli/format.h"
-#include "engine/cpu_backend.h"
+#include "predict/arithmetic.h"
 #include "runtime/prompt.h"
 
 namespace anemone::cli {
@@ -44,8 +44,8 @@ uint64_t peak_memory() {
 #endif
 }
 
-const char* arithmetic_name(const Session& session) {
-  return session.bundle()->backend().arithmetic() == Arithmetic::fp16 ? "fp16" : "fp32";
+const char* arithmetic_of(const Session& session) {
+  return arithmetic_name(session.bundle()->backend().arithmetic());
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void GenerationFlags::declare(Options& o) {
   o.flag("--slide", slide, "at the context's end forget the older half and go on");
   o.flag("--ignore-eos", ignore_eos, "go on where the model would end");
   o.text("--template", "FILE", template_file, "a chat template (Jinja) to use instead of the model's");
-  o.text("--arith", "MODE", arith, "fp32 (default) or fp16", {"fp32", "fp16"});
+  backend.declare(o);
   o.flag("--stats", stats, "all figures at the end: speed, speculation, memory");
 }
 
@@ -88,10 +88,7 @@ GenerateOptions GenerationFlags::options() const {
 
 OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common) {
   OpenModel out;
-  PredictOptions options;
-  options.arithmetic = flags.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-  options.threads = common.threads;
-  out.bundle = Bundle::open(path, cpu_backend(options));
+  out.bundle = Bundle::open(path, flags.backend.open(common));
   expect_kind(out.bundle->info(), path, {BundleKind::generate});
   out.tokenizer = load_tokenizer(*out.bundle);
   if (!flags.template_file.empty()) out.chat_template = read_text(flags.template_file);
@@ -140,10 +137,11 @@ std::string figures_line(const Generation& g, const Session& session) {
       s.speculated ? fmt::format(", {:.0f}% of {} drafted tokens taken", 100 * s.acceptance(), s.drafted)
                    : "";
   return fmt::format(
-      "[{}{} + {} tokens, {}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s{}; cpu, {}, "
+      "[{}{} + {} tokens, {}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s{}; {}, {}, "
       "peak memory {}]",
       s.prompt_tokens, reused, s.new_tokens, stop_reason_text(g.why), s.first_seconds, s.prefill_speed(),
-      s.decode_speed(), drafts, arithmetic_name(session), size_text(peak_memory()));
+      s.decode_speed(), drafts, session.bundle()->backend().name(), arithmetic_of(session),
+      size_text(peak_memory()));
 }
 
 std::string figures_table(const Generation& g, const Session& session) {
@@ -163,7 +161,8 @@ std::string figures_table(const Generation& g, const Session& session) {
   out += fmt::format("memory       weights {} (mapped), cache {}{}; peak of the process {}\n",
                      size_text(m.weights), size_text(m.cache), m.arena ? ", arena " + size_text(m.arena) : "",
                      size_text(peak_memory()));
-  out += fmt::format("backend      cpu, {} arithmetic\n", arithmetic_name(session));
+  out += fmt::format("backend      {}, {} arithmetic\n", session.bundle()->backend().name(),
+                     arithmetic_of(session));
   return out;
 }
 
@@ -179,8 +178,8 @@ nlohmann::ordered_json figures_json(const Generation& g, const Session& session)
                                 {"first_token_s", s.first_seconds},
                                 {"prefill_tokens_per_s", s.prefill_speed()},
                                 {"decode_tokens_per_s", s.decode_speed()},
-                                {"backend", "cpu"},
-                                {"arithmetic", arithmetic_name(session)},
+                                {"backend", session.bundle()->backend().name()},
+                                {"arithmetic", arithmetic_of(session)},
                                 {"peak_bytes", peak_memory()},
                                 {"weight_bytes", m.weights},
                                 {"cache_bytes", m.cache},
@@ -199,9 +198,7 @@ nlohmann::ordered_json figures_json(const Generation& g, const Session& session)
 void print_figures(const Generation& g, const Session& session, const GenerationFlags& flags,
                    const Common& common) {
   if (common.quiet) return;
-  if (const auto& fault = session.fault())
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
-               fault->op);
+  print_fault(session.fault(), common);
   if (flags.stats)
     fmt::print(stderr, "{}", figures_table(g, session));
   else

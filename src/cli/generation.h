@@ -10,13 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "runtime/generate.h"
 
 namespace anemone::cli {
 
 struct GenerationFlags {
-  std::string arith = "fp32", template_file;
+  BackendFlags backend;
+  std::string template_file;
   int64_t max_new = 128, top_k = 0, seed = 1, stop_ngram = 0, speculate = 0;
   double temperature = 0, top_p = 1, min_p = 0, penalty = 1;
   std::vector<std::string> stops;

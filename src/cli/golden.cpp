@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
 #include "families/family.h"
@@ -15,7 +16,8 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string source, output, text, ids, arith = "fp32";
+  std::string source, output, text, ids;
+  BackendFlags backend;
   int64_t steps = 16;
   bool layers = false;
 };
@@ -33,13 +35,11 @@ int run_golden(const Args& args, const Common& common) {
   CaptureOptions options;
   options.steps = args.steps;
   options.layers = args.layers;
-  options.threads = common.threads;
   Golden golden;
   if (is_bundle(args.source)) {
-    options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-    golden = capture(args.source, prompt, options);
+    golden = capture(args.source, args.backend.open(common), prompt, options);
   } else {
-    if (args.arith == "fp16") throw errorf("--arith fp16 is for bundles").at(args.source);
+    args.backend.expect_bundle(args.source);
     auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(args.source));
     golden = capture(Reference(checkpoint, describe(*checkpoint), common.threads), prompt, options);
   }
@@ -74,7 +74,7 @@ extern const Command kGolden{
       o.text("--ids", "FILE", args->ids, "token ids instead, .npy");
       o.integer("--steps", "N", args->steps, "tokens to choose greedily after it (16)");
       o.flag("--layers", args->layers, "the values inside as well, layer by layer");
-      o.text("--arith", "MODE", args->arith, "fp32 (default) or fp16, for bundles", {"fp32", "fp16"});
+      args->backend.declare(o, ", for bundles");
       return [args](const Common& common) { return run_golden(*args, common); };
     }};
 

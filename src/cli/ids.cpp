@@ -19,6 +19,25 @@ std::vector<int32_t> read_ids(const std::filesystem::path& path) {
   return out;
 }
 
+TokenTable read_token_table(const std::filesystem::path& path, const char* what, int64_t most) {
+  const Array array = read_npy(path);
+  TokenTable out{array.shape(), {}};
+  const std::vector<int64_t> values = array.to_int();
+  if (out.shape.empty() || out.shape.size() > 2 || values.empty())
+    throw errorf("{}s are [tokens] or [texts, tokens]", what)
+        .at(path.string())
+        .found(fmt::format("{} axes, {} numbers", out.shape.size(), values.size()));
+  for (const int64_t value : values) {
+    if (value < 0 || value > most)
+      throw errorf("a number is no {}", what)
+          .at(path.string())
+          .found(fmt::format("{} in place {}", value, out.values.size()))
+          .expected(fmt::format("0 to {}", most));
+    out.values.push_back(static_cast<int32_t>(value));
+  }
+  return out;
+}
+
 std::shared_ptr<const Tokenizer> tokenizer_of(const std::filesystem::path& source) {
   if (!is_bundle(source)) return Tokenizer::load(source);
   const BundleInfo info = BundleInfo::read(source);

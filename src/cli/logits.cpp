@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/npy.h"
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
-#include "engine/cpu_backend.h"
 #include "families/family.h"
 #include "reference/reference.h"
 #include "runtime/encoder.h"
@@ -17,21 +17,28 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string source, ids, output, arith = "fp32", function;
+  std::string source, ids, output, function;
+  BackendFlags backend;
   int64_t chunk = 0;
 };
 
 struct Logits {
-  std::vector<float> values;
-  int64_t width = 0;     // tokens of the vocabulary, or classes
-  bool classes = false;  // of a classifier: a row for each token, or one for the text
+  std::vector<float> values;  // text by text
+  int64_t width = 0;          // tokens of the vocabulary, or classes
+  bool classes = false;       // of a classifier
+  bool by_token = true;       // a row for each token, or one for the text
 };
 
-Logits of_bundle(const Args& args, const std::vector<int32_t>& ids, const Common& common) {
-  PredictOptions options;
-  options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-  options.threads = common.threads;
-  const auto bundle = Bundle::open(args.source, cpu_backend(options));
+void expect_one_text(const Args& args, const TokenTable& ids) {
+  if (ids.texts() != 1)
+    throw errorf("a model that writes text takes one text")
+        .at(args.ids)
+        .found(fmt::format("[{}, {}]", ids.texts(), ids.tokens()))
+        .expected("[tokens]");
+}
+
+Logits of_bundle(const Args& args, const TokenTable& ids, const Common& common) {
+  const auto bundle = Bundle::open(args.source, args.backend.open(common));
   const BundleInfo& info = bundle->info();
   expect_kind(info, args.source, {BundleKind::generate, BundleKind::classify});
   Logits out;
@@ -39,25 +46,29 @@ Logits of_bundle(const Args& args, const std::vector<int32_t>& ids, const Common
   if (info.kind == BundleKind::classify) {
     if (args.chunk || !args.function.empty())
       throw errorf("--chunk and --function are for bundles that write text").at(args.source);
-    EncodedText e = Encoder(bundle).encode({.ids = ids});
-    out = {std::move(e.classes), static_cast<int64_t>(info.labels.size()), true};
-    fault = e.fault;
+    const Encoder encoder(bundle);
+    out = {{}, static_cast<int64_t>(info.labels.size()), true, !info.pooling};
+    for (size_t i = 0; i < ids.texts(); ++i) {
+      const EncodedText e = encoder.encode({.ids = ids.text(i), .place = args.ids});
+      out.values.insert(out.values.end(), e.classes.begin(), e.classes.end());
+      if (!fault) fault = e.fault;
+    }
   } else {
+    expect_one_text(args, ids);
     Session session(
         bundle,
-        {.positions = static_cast<int64_t>(ids.size()), .chunk = args.chunk, .function = args.function});
-    out = {session.forward(ids), info.vocab};
+        {.positions = static_cast<int64_t>(ids.tokens()), .chunk = args.chunk, .function = args.function});
+    out = {session.forward(ids.values), info.vocab};
     fault = session.fault();
   }
-  if (fault && !common.quiet)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", fault->nan ? "NaN" : "overflow",
-               fault->op);
+  print_fault(fault, common);
   return out;
 }
 
-Logits of_model(const Args& args, const std::vector<int32_t>& ids, const Common& common) {
-  if (args.arith == "fp16" || args.chunk || !args.function.empty())
-    throw errorf("--arith fp16, --chunk and --function are for bundles").at(args.source);
+Logits of_model(const Args& args, const TokenTable& ids, const Common& common) {
+  args.backend.expect_bundle(args.source);
+  if (args.chunk || !args.function.empty())
+    throw errorf("--chunk and --function are for bundles").at(args.source);
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(args.source));
   const Reference reference(checkpoint, describe(*checkpoint), common.threads);
   const Model& model = reference.model();
@@ -66,19 +77,32 @@ Logits of_model(const Args& args, const std::vector<int32_t>& ids, const Common&
         .at(args.source)
         .hint("convert it, and use anemone embed");
   const auto* classes = std::get_if<ClassHead>(&model.head);
-  return {reference.logits(ids), classes ? static_cast<int64_t>(classes->labels.size()) : model.vocab,
-          classes != nullptr};
+  if (!classes) expect_one_text(args, ids);
+  Logits out{{}, model.vocab};
+  if (classes) out = {{}, static_cast<int64_t>(classes->labels.size()), true, !classes->pooling};
+  for (size_t i = 0; i < ids.texts(); ++i) {
+    const std::vector<float> values = reference.logits(ids.text(i));
+    out.values.insert(out.values.end(), values.begin(), values.end());
+  }
+  return out;
+}
+
+// [rows, width]; of a classifier's texts [texts, tokens, classes], or [texts, classes] where it sees each whole.
+std::vector<int64_t> shape_of(const Logits& logits, const TokenTable& ids) {
+  if (logits.classes && logits.by_token && ids.shape.size() == 2)
+    return {ids.shape[0], ids.shape[1], logits.width};
+  return {static_cast<int64_t>(logits.values.size()) / logits.width, logits.width};
 }
 
 int run_logits(const Args& args, const Common& common) {
-  const std::vector<int32_t> ids = read_ids(args.ids);
+  const TokenTable ids = read_token_table(args.ids);
   const Logits logits = is_bundle(args.source) ? of_bundle(args, ids, common) : of_model(args, ids, common);
-  const int64_t rows = static_cast<int64_t>(logits.values.size()) / logits.width;
-  Array out(DType::fp32, {rows, logits.width});
+  Array out(DType::fp32, shape_of(logits, ids));
   std::copy(logits.values.begin(), logits.values.end(), out.values<float>().begin());
   write_npy(args.output, out);
   if (!common.quiet)
-    fmt::print("{}: {} tokens, {}\n", args.output, ids.size(),
+    fmt::print("{}: {}{} tokens, {}\n", args.output,
+               ids.texts() == 1 ? "" : fmt::format("{} texts of ", ids.texts()), ids.tokens(),
                logits.classes ? fmt::format("{} classes", logits.width)
                               : fmt::format("vocabulary {}", logits.width));
   return 0;
@@ -95,11 +119,12 @@ extern const Command kLogits{
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder");
-      o.required_text("--ids", "FILE", args->ids, "token ids, .npy");
+      o.required_text("--ids", "FILE", args->ids,
+                      "token ids, .npy: [tokens], or [texts, tokens] of a classifier");
       o.required_text("-o,--output", "FILE", args->output,
                       "where to write [tokens, vocabulary or classes] in fp32, .npy");
       o.integer("--chunk", "N", args->chunk, "most tokens at once");
-      o.text("--arith", "MODE", args->arith, "fp32 (default) or fp16", {"fp32", "fp16"});
+      args->backend.declare(o);
       o.text("--function", "NAME", args->function, "use only this function of the bundle");
       return [args](const Common& common) { return run_logits(*args, common); };
     }};

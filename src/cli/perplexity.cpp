@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
-#include "engine/cpu_backend.h"
 #include "families/family.h"
 #include "verify/perplexity.h"
 
@@ -18,7 +18,8 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string source, text, ids, arith = "fp32";
+  std::string source, text, ids;
+  BackendFlags backend;
   int64_t context = 0, stride = 0, most = 0;
 };
 
@@ -38,13 +39,9 @@ PerplexityOptions options_of(const Args& args, const Common& common) {
 
 Perplexity measure(const Args& args, const std::vector<int32_t>& ids, const Common& common) {
   const PerplexityOptions options = options_of(args, common);
-  if (is_bundle(args.source)) {
-    PredictOptions predict;
-    predict.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-    predict.threads = common.threads;
-    return perplexity(Bundle::open(args.source, cpu_backend(predict)), ids, options);
-  }
-  if (args.arith == "fp16") throw errorf("--arith fp16 is for bundles").at(args.source);
+  if (is_bundle(args.source))
+    return perplexity(Bundle::open(args.source, args.backend.open(common)), ids, options);
+  args.backend.expect_bundle(args.source);
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(args.source));
   const Reference reference(checkpoint, describe(*checkpoint), common.threads);
   return perplexity(reference, ids, options);
@@ -61,17 +58,15 @@ int run_perplexity(const Args& args, const Common& common) {
     const nlohmann::ordered_json out = {
         {"perplexity", p.value()}, {"nats_per_token", p.nats}, {"standard_error", p.error},
         {"tokens", p.tokens},      {"scored", p.scored},       {"windows", p.windows},
-        {"context", p.context},    {"stride", p.stride},       {"arithmetic", args.arith}};
+        {"context", p.context},    {"stride", p.stride},       {"arithmetic", args.backend.arith}};
     fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
-  if (p.fault && !common.quiet)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n", p.fault->nan ? "NaN" : "overflow",
-               p.fault->op);
+  print_fault(p.fault, common);
   fmt::print("perplexity {:.4f}  ({:.5f} ± {:.5f} nats per token)\n", p.value(), p.nats, p.error);
   if (!common.quiet)
     fmt::print("{} of {} tokens scored in {} window{} of {}, stride {}; {}\n", p.scored, p.tokens, p.windows,
-               p.windows == 1 ? "" : "s", p.context, p.stride, args.arith);
+               p.windows == 1 ? "" : "s", p.context, p.stride, args.backend.arith);
   return 0;
 }
 
@@ -91,7 +86,7 @@ extern const Command kPerplexity{
       o.integer("--context", "N", args->context, "tokens of a window (512, or what the bundle holds)");
       o.integer("--stride", "N", args->stride, "from one window to the next (as long as a window)");
       o.integer("--most", "N", args->most, "only the first N tokens of the text");
-      o.text("--arith", "MODE", args->arith, "fp32 (default) or fp16, for bundles", {"fp32", "fp16"});
+      args->backend.declare(o, ", for bundles");
       return [args](const Common& common) { return run_perplexity(*args, common); };
     }};
 

@@ -24,10 +24,10 @@ struct Args {
   bool matrix = false;
 };
 
-std::vector<WeightPrecision> precisions_of(const std::string& text) {
-  std::vector<WeightPrecision> out;
+std::vector<StorageForm> precisions_of(const std::string& text) {
+  std::vector<StorageForm> out;
   std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) out.push_back(WeightPrecision::parse(part));
+  for (std::string part; std::getline(in, part, ',');) out.push_back(parse_precision(part));
   return out;
 }
 
@@ -64,15 +64,15 @@ void print_model(const PlanSource& source, const Planner& planner) {
              m.vocab, m.generates() && m.vocabulary_head().tied ? " (tied)" : "");
 }
 
-void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<WeightPrecision>& precisions) {
+void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<StorageForm>& precisions) {
   const Chip& chip = *o.target.chip;
   fmt::print("Sizes, and speed predicted for {} at context {}\n", chip.name, o.context);
   fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", "precision", "layers", "head", "packages",
              "bundle", "memory", "calls", "tok/s");
-  for (const WeightPrecision& precision : precisions) {
+  for (const StorageForm& precision : precisions) {
     o.precision = precision;
     const ModelPlan p = planner.plan(o);
-    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", precision.name(),
+    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", precision_name(precision),
                size_text(p.layer_weights), size_text(p.head_weights), size_text(p.package_bytes),
                size_text(p.bundle_bytes), size_text(p.memory_bytes),
                fmt::format("{}+{}", p.shards.layers.size(), p.shards.heads.size()), range_text(p));
@@ -84,11 +84,12 @@ void print_parts(const ModelPlan& p, const Model& m) {
   const Chip& chip = *p.options.target.chip;
   const CostConstants& c = calibration().constants;
   const bool slice = p.options.kv_write == lower::KvWrite::slice;
-  fmt::print("A token's time at {}: {:.1f} ms\n", p.options.precision.name(), p.cost.total_ms());
+  fmt::print("A token's time at {}: {:.1f} ms\n", precision_name(p.options.precision), p.cost.total_ms());
   fmt::print(
       "  weights  {:>8.2f} ms   {} read at {} GB/s ({}{}){}\n", p.cost.weights_ms, size_text(p.read_bytes),
       chip.weight_read.mid(), chip.weight_read.measured ? "measured: " : "assumed: ", chip.weight_read.origin,
-      p.options.precision.efficiency() < 1 ? fmt::format(" x {}", p.options.precision.efficiency()) : "");
+      read_efficiency(p.options.precision) < 1 ? fmt::format(" x {}", read_efficiency(p.options.precision))
+                                               : "");
   fmt::print("  cache    {:>8.2f} ms   {} {} at {:.1f} GB/s (fitted)\n", p.cost.kv_ms, size_text(p.kv_bytes),
              slice ? "read once" : "read and rewritten through the mask", c.activation_gbps);
   fmt::print("  calls    {:>8.2f} ms   {} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
@@ -96,7 +97,10 @@ void print_parts(const ModelPlan& p, const Model& m) {
 }
 
 void print_contexts(const Planner& planner, ModelPlanOptions o) {
-  fmt::print("Cache: {} a position\n", size_text(planner.kv_bytes_per_position()));
+  fmt::print("Cache: {} a position", size_text(planner.kv_bytes_per_position()));
+  if (planner.state_bytes())
+    fmt::print(", and {} of recurrent states in all", size_text(planner.state_bytes()));
+  fmt::print("\n");
   std::set<int64_t> contexts = {o.context};
   for (const int64_t n : {512, 2048, 4096, 8192, 32768})
     if (n <= planner.model().context) contexts.insert(n);
@@ -145,7 +149,7 @@ void print_fit(const ModelPlan& p) {
   if (!p.fit.context)
     fmt::print("  note: attention over more than {} rows leaves the {}'s engine\n", longest_context(chip),
                chip.name);
-  if (p.options.precision.bits < 4)
+  if (bits_of(p.options.precision) < 4)
     fmt::print("  note: two bits a weight spoil most models that were not trained for them\n");
   fmt::print("\n");
 }
@@ -164,16 +168,15 @@ void print_honesty(const ModelPlan& p) {
         "times slower there.\n");
 }
 
-void print_matrix(const Planner& planner, ModelPlanOptions o,
-                  const std::vector<WeightPrecision>& precisions) {
+void print_matrix(const Planner& planner, ModelPlanOptions o, const std::vector<StorageForm>& precisions) {
   fmt::print("Predicted tok/s at context {} (±25%, ±40% where the read rate is assumed: *)\n", o.context);
   fmt::print("  {:<10} {:>5}", "chip", "GB/s");
-  for (const WeightPrecision& precision : precisions) fmt::print(" {:>9}", precision.name());
+  for (const StorageForm& precision : precisions) fmt::print(" {:>9}", precision_name(precision));
   fmt::print("\n");
   for (const Chip& chip : all_chips()) {
     o.target = find_target(chip.id);
     fmt::print("  {:<10} {:>4.0f}{}", chip.id, chip.weight_read.mid(), chip.weight_read.measured ? " " : "*");
-    for (const WeightPrecision& precision : precisions) {
+    for (const StorageForm& precision : precisions) {
       o.precision = precision;
       const ModelPlan p = planner.plan(o);
       fmt::print(" {:>9}", p.fit.smallest_gb ? number(p.tokens_per_second()) : "too big");
@@ -184,7 +187,7 @@ void print_matrix(const Planner& planner, ModelPlanOptions o,
 }
 
 nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, ModelPlanOptions o,
-                              const std::vector<WeightPrecision>& precisions, bool matrix) {
+                              const std::vector<StorageForm>& precisions, bool matrix) {
   nlohmann::ordered_json out = {{"model", model_json(source, planner)},
                                 {"plans", nlohmann::ordered_json::array()}};
   std::vector<Target> targets = {o.target};
@@ -193,7 +196,7 @@ nlohmann::ordered_json report(const PlanSource& source, const Planner& planner, 
     for (const Chip& chip : all_chips()) targets.push_back(find_target(chip.id));
   }
   for (const Target& target : targets)
-    for (const WeightPrecision& precision : precisions) {
+    for (const StorageForm& precision : precisions) {
       o.target = target;
       o.precision = precision;
       out["plans"].push_back(plan_json(planner.plan(o)));
@@ -217,16 +220,17 @@ void expect_sizes_alone(const Args& args, const Model& model) {
 
 // What a model that sees a text whole weighs.
 void print_text_model(const PlanSource& source, const Planner& planner, ModelPlanOptions o,
-                      const std::vector<WeightPrecision>& precisions) {
+                      const std::vector<StorageForm>& precisions) {
   print_model(source, planner);
   fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", "precision", "layers", "packages", "bundle",
              "memory", "calls");
   const ModelPlan plan = planner.plan(o);
-  for (const WeightPrecision& precision : precisions) {
+  for (const StorageForm& precision : precisions) {
     o.precision = precision;
     const ModelPlan p = planner.plan(o);
-    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", precision.name(), size_text(p.layer_weights),
-               size_text(p.package_bytes), size_text(p.bundle_bytes), size_text(p.memory_bytes), p.calls());
+    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", precision_name(precision),
+               size_text(p.layer_weights), size_text(p.package_bytes), size_text(p.bundle_bytes),
+               size_text(p.memory_bytes), p.calls());
   }
   fmt::print("\n");
   print_fit(plan);
@@ -242,8 +246,8 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
 
 int run_plan(const Args& args, const Common& common) {
   ModelPlanOptions o = options_of(args);
-  std::vector<WeightPrecision> precisions = precisions_of(args.precision);
-  o.precision = precisions.empty() ? WeightPrecision{} : precisions.front();
+  std::vector<StorageForm> precisions = precisions_of(args.precision);
+  if (!precisions.empty()) o.precision = precisions.front();
   if (precisions.empty()) precisions.assign(all_precisions().begin(), all_precisions().end());
   if (args.model.empty() && args.html.empty())
     throw errorf("a model is missing")

@@ -14,15 +14,18 @@
 #include "base/json_text.h"
 #include "base/npy.h"
 #include "base/shape.h"
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/package_argument.h"
 #include "predict/predictor.h"
+#include "predict/taps.h"
 
 namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string package, inputs, function, outputs, state, arith = "fp32";
+  std::string package, inputs, function, outputs, state;
+  BackendFlags backend;
   std::vector<std::string> input, tap;
   int64_t repeat = 1;
   bool time = false;
@@ -166,11 +169,7 @@ void print_json(const Prediction& result, double ms) {
 int predict(const Args& args, const Common& common) {
   if (args.repeat < 1) throw errorf("--repeat must be at least 1").found(fmt::format("{}", args.repeat));
   const auto package = package_argument(args.package);
-  PredictOptions options;
-  options.arithmetic = args.arith == "fp16" ? Arithmetic::fp16 : Arithmetic::fp32;
-  options.threads = common.threads;
-  options.taps = args.tap;
-  const auto predictor = make_predictor(package, args.function, options);
+  const auto predictor = open_tapped(*args.backend.open(common), package, args.function, args.tap);
   const auto inputs = read_inputs(args);
   const bool stateful = !predictor->signature().states.empty();
   if (!stateful && !args.state.empty())
@@ -198,9 +197,7 @@ int predict(const Args& args, const Common& common) {
   if (args.time && !common.json)
     fmt::print("{} call{}: first {:.3f} ms, best {:.3f} ms, median {:.3f} ms\n", times.size(),
                times.size() == 1 ? "" : "s", times[0], sorted[0], median);
-  if (result.fault && !common.quiet)
-    fmt::print(stderr, "note: {} in fp16 arithmetic, first in op '{}'\n",
-               result.fault->nan ? "NaN" : "overflow", result.fault->op);
+  print_fault(result.fault, common);
   return 0;
 }
 
@@ -220,8 +217,7 @@ extern const Command kPredict{
       o.text("--outputs", "FILE", args->outputs, "write the outputs to an .npz file instead of a summary");
       o.text("--state", "FILE", args->state,
              "an .npz with the states: read if it is there, written after the call");
-      o.text("--arith", "MODE", args->arith, "fp32 (the maths, default) or fp16 (rounded as on the device)",
-             {"fp32", "fp16"});
+      args->backend.declare(o, ": the maths, or rounded as on the device");
       o.texts("--tap", "VALUE", args->tap, "also return a value from inside the program; several times");
       o.integer("--repeat", "N", args->repeat, "call it N times");
       o.flag("--time", args->time, "print how long the calls took");

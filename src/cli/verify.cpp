@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/staged.h"
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
 #include "verify/report.h"
@@ -15,7 +16,8 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string bundle, source, golden, text, ids, html, arith = "both";
+  std::string bundle, source, golden, text, ids, html;
+  BackendFlags backend;
   int64_t steps = 16;
   double min_cosine = kMinCosine;
 };
@@ -36,8 +38,8 @@ VerifyOptions options_of(const Args& args, const Common& common) {
   o.steps = args.steps;
   if (!(args.min_cosine >= 0 && args.min_cosine <= 1)) throw errorf("--min-cosine must be 0 to 1");
   o.min_cosine = args.min_cosine;
-  if (args.arith == "fp32") o.arithmetics = {Arithmetic::fp32};
-  if (args.arith == "fp16") o.arithmetics = {Arithmetic::fp16};
+  o.arithmetics = args.backend.arithmetics();
+  o.backend = args.backend.make();
   o.threads = common.threads;
   if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
     o.progress = [](const std::string& what) {
@@ -83,7 +85,7 @@ extern const Command kVerify{
       o.text("--ids", "FILE", args->ids, "token ids instead, .npy");
       o.integer("--steps", "N", args->steps, "tokens to decode after the prompt (16)");
       o.real("--min-cosine", "X", args->min_cosine, "the least cosine of stream and logits (0.97)");
-      o.text("--arith", "MODE", args->arith, "fp32, fp16 or both (default)", {"fp32", "fp16", "both"});
+      args->backend.declare_all(o);
       o.text("--html", "FILE", args->html, "write the report as a page, too");
       return [args](const Common& common) { return run_verify(*args, common); };
     }};

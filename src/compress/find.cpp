@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/shape.h"
-#include "engine/function_info.h"
+#include "mil/function_info.h"
 
 namespace anemone {
 namespace {

@@ -25,6 +25,8 @@ struct PaletteForm {
   bool int8_table = false;  // entries are stored as int8 with a scale per table
   bool fast = false;
   std::vector<float> table;  // given: 2^bits entries of `vector` values
+
+  bool operator==(const PaletteForm&) const = default;
 };
 
 struct IntegerForm {
@@ -34,6 +36,8 @@ struct IntegerForm {
   Per per = Per::channel;
   int64_t block = 0;  // input channels that share a scale
   bool symmetric = true;
+
+  bool operator==(const IntegerForm&) const = default;
 };
 
 // What is set to zero. One of the three.
@@ -41,6 +45,8 @@ struct PruneForm {
   std::optional<double> sparsity;   // this share of the values, the smallest
   std::optional<double> threshold;  // values of at most this magnitude
   int64_t n = 0, m = 0;             // of every m values along the input channels the n smallest
+
+  bool operator==(const PruneForm&) const = default;
 };
 
 struct StorageForm {
@@ -51,6 +57,7 @@ struct StorageForm {
   std::optional<PruneForm> prune;
 
   std::string text() const;
+  bool operator==(const StorageForm&) const = default;
 };
 
 // Error, saying what would work, when the parts do not go together or a number is out of range.

@@ -15,13 +15,11 @@ namespace {
 
 constexpr int64_t kChunk = 1 << 14;  // elements decoded at once: they stay in the first cache
 
-// Adding and taking away 1.5 * 2^23 rounds to an integer, without a call.
-constexpr float kMagic = 12582912.0f;
 constexpr int kShrinks = 9;       // ranges that are tried beside the full one,
 constexpr double kShrink = 0.04;  // each that much narrower
 
 // Of one block: value = scale * (q - zero).
-struct Step {
+struct Quantum {
   float scale = 1;
   int zero = 0;
 };
@@ -83,8 +81,8 @@ class IntegerFit {
       for (size_t i = 0; i < own.size(); ++i)
         ranges[i] = {std::min(ranges[i].low, own[i].low), std::max(ranges[i].high, own[i].high)};
     });
-    const std::vector<Step> steps = refine(ranges, rows_apart, pool);
-    for (const Step& step : steps) {
+    const std::vector<Quantum> steps = refine(ranges, rows_apart, pool);
+    for (const Quantum& step : steps) {
       e.scales.push_back(step.scale);
       if (!form_.symmetric || !dtype_is_signed(form_.dtype)) e.offsets.push_back(step.zero);
     }
@@ -93,16 +91,16 @@ class IntegerFit {
 
   // The code nearest to a value in a matrix.
   float nearest(int64_t row, int64_t column, float value, uint8_t& code) const {
-    const Step& step = step_at(row, column);
+    const Quantum& step = step_at(row, column);
     const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
-    const float q = (std::min(most, std::max(least, value / step.scale)) + kMagic) - kMagic;
+    const float q = nearest_step(value / step.scale, least, most);
     code = static_cast<uint8_t>(static_cast<int32_t>(q) + step.zero);
     return values_.half() ? round_to_half(step.scale * q) : step.scale * q;
   }
 
   // What a code of a matrix stands for.
   float value(int64_t row, int64_t column, uint8_t code) const {
-    const Step& step = step_at(row, column);
+    const Quantum& step = step_at(row, column);
     const int q = dtype_is_signed(form_.dtype) ? sign_extended(code) : code;
     const float v = step.scale * static_cast<float>(q - step.zero);
     return values_.half() ? round_to_half(v) : v;
@@ -110,7 +108,7 @@ class IntegerFit {
 
   void codes(int64_t begin, int64_t end, uint8_t* out) const {
     chunks(begin, end, [&](const auto* v, int64_t count, int64_t block) {
-      const Step& step = steps_[static_cast<size_t>(block)];
+      const Quantum& step = steps_[static_cast<size_t>(block)];
       const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
       round(v, count, 1.0f / step.scale, least, most, step.zero, out);
       out += count;
@@ -142,33 +140,26 @@ class IntegerFit {
                     uint8_t* out) {
     if (zero == 0 && least == -127 && most == 127)
       return quantize_int8(v, count, inverse, reinterpret_cast<int8_t*>(out));
-    for (int64_t i = 0; i < count; ++i) {
-      const float rounded = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
-      out[i] = static_cast<uint8_t>(static_cast<int32_t>(rounded) + zero);
-    }
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<uint8_t>(static_cast<int32_t>(nearest_step(v[i] * inverse, least, most)) + zero);
   }
 
-  // A scale as it is stored: integers are made with that, so that rounding it costs nothing. A block of zeros
-  // gets the scale 1: nothing is divided by zero.
-  float stored_scale(double scale) const {
-    const bool half = values_.half();
-    auto out = static_cast<float>(scale);
-    if (half) out = round_to_half(out);
-    if (out == 0 || std::isinf(1.0f / out)) out = scale > 0 ? (half ? 0x1p-24f : 0x1p-126f) : 1.0f;
-    return out;
+  Quantum make_step(double scale, int zero) const {
+    const auto most = static_cast<float>(std::max(high_ - zero, zero - low_));
+    return {stored_scale(static_cast<float>(scale), most, values_.half()), zero};
   }
 
   // The steps to choose from: the range of the values first.
-  std::vector<Step> candidates(Range r) const {
-    std::vector<Step> out;
+  std::vector<Quantum> candidates(Range r) const {
+    std::vector<Quantum> out;
     const double high = static_cast<double>(r.high), low = static_cast<double>(r.low);
     const double span = form_.symmetric ? 2 * std::max(high, -low) : high - low;
     if (form_.symmetric) {
       const int zero = dtype_is_signed(form_.dtype) ? 0 : high_ / 2;
       if (!searches()) return {{int8_scale(std::max(r.high, -r.low), values_.half()), zero}};
-      out.push_back({stored_scale(span / (high_ - low_)), zero});
+      out.push_back(make_step(span / (high_ - low_), zero));
       for (int k = 1; k <= kShrinks; ++k)
-        out.push_back({stored_scale(span * (1 - kShrink * k) / (high_ - low_)), zero});
+        out.push_back(make_step(span * (1 - kShrink * k) / (high_ - low_), zero));
       return out;
     }
     const double zero = span > 0 ? (low_ * high - high_ * low) / span : 0;
@@ -183,18 +174,18 @@ class IntegerFit {
     return out;
   }
 
-  void add(std::vector<Step>& out, double scale, double zero) const {
-    const Step step{stored_scale(scale), std::clamp(static_cast<int>(zero), low_, high_)};
-    for (const Step& other : out)
-      if (other.scale == step.scale && other.zero == step.zero) return;
-    out.push_back(step);
+  void add(std::vector<Quantum>& out, double scale, double zero) const {
+    const Quantum made = make_step(scale, std::clamp(static_cast<int>(zero), low_, high_));
+    for (const Quantum& other : out)
+      if (other.scale == made.scale && other.zero == made.zero) return;
+    out.push_back(made);
   }
 
   // With 16 levels, cutting the largest values off pays: their loss is less than what finer steps give all
   // others.
   bool searches() const { return dtype_bits(form_.dtype) == 4; }
 
-  const Step& step_at(int64_t row, int64_t column) const {
+  const Quantum& step_at(int64_t row, int64_t column) const {
     return steps_[static_cast<size_t>(row * parts_[0] / dims_[0] * parts_[1] +
                                       column * parts_[1] / dims_[1])];
   }
@@ -204,34 +195,32 @@ class IntegerFit {
   }
 
   // weights: of each value's error, or none.
-  double error(const Step& step, const float* v, const float* weights, int64_t count) const {
+  double error(const Quantum& step, const float* v, const float* weights, int64_t count) const {
     const float inverse = 1.0f / step.scale;
     const auto least = static_cast<float>(low_ - step.zero), most = static_cast<float>(high_ - step.zero);
     float sum = 0;
     if (weights) {
       for (int64_t i = 0; i < count; ++i) {
-        const float q = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
-        const float d = v[i] - step.scale * q;
+        const float d = v[i] - step.scale * nearest_step(v[i] * inverse, least, most);
         sum += weights[i] * d * d;
       }
       return static_cast<double>(sum);
     }
     for (int64_t i = 0; i < count; ++i) {
-      const float q = (std::min(most, std::max(least, v[i] * inverse)) + kMagic) - kMagic;
-      const float d = v[i] - step.scale * q;
+      const float d = v[i] - step.scale * nearest_step(v[i] * inverse, least, most);
       sum += d * d;
     }
     return static_cast<double>(sum);
   }
 
   // The best candidate of each block, by the error over its values.
-  std::vector<Step> refine(const std::vector<Range>& ranges, bool rows_apart, ThreadPool& pool) const {
+  std::vector<Quantum> refine(const std::vector<Range>& ranges, bool rows_apart, ThreadPool& pool) const {
     if (form_.symmetric && !searches()) {  // one step is all there is to choose from
-      std::vector<Step> out;
+      std::vector<Quantum> out;
       for (const Range& r : ranges) out.push_back(candidates(r)[0]);
       return out;
     }
-    std::vector<std::vector<Step>> choices;
+    std::vector<std::vector<Quantum>> choices;
     bool any = false;
     for (const Range& r : ranges) {
       choices.push_back(candidates(r));
@@ -261,7 +250,7 @@ class IntegerFit {
     // Sums that cross rows are made in one order, so that the threads have no say in them.
     if (any && rows_apart) pool.parallel_for(dims_[0], 8, rows);
     if (any && !rows_apart) rows(0, dims_[0]);
-    std::vector<Step> out;
+    std::vector<Quantum> out;
     for (size_t b = 0; b < choices.size(); ++b)
       out.push_back(choices[b][static_cast<size_t>(std::min_element(errors[b].begin(), errors[b].end()) -
                                                    errors[b].begin())]);
@@ -275,7 +264,7 @@ class IntegerFit {
   Blocks blocks_;
   int64_t row_;
   int low_, high_;
-  std::vector<Step> steps_;
+  std::vector<Quantum> steps_;
 };
 
 }  // namespace

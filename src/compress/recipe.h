@@ -25,6 +25,9 @@
 
 namespace anemone {
 
+// Weights of fewer elements are kept, where nobody says another number: they are small, and lose much.
+inline constexpr int64_t kLeastCompressed = 2048;
+
 struct RecipeRule {
   std::string match = "*";
   std::string op;        // empty: any
@@ -34,7 +37,7 @@ struct RecipeRule {
 
 struct Recipe {
   std::vector<std::string> skip, only;  // only: empty means all
-  int64_t min_size = 2048;
+  int64_t min_size = kLeastCompressed;
   std::vector<RecipeRule> rules;
 
   // The form of a weight of the package `package` (its name without ".mlpackage").

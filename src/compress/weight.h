@@ -1,5 +1,5 @@
 // Weight: a tensor of a program that can be compressed, and its values by ranges.
-//     WeightValues values(weight.stored, weight.file);
+//     WeightValues values(weight);
 //     const uint16_t* h = values.halves(begin, end, room);
 #pragma once
 

@@ -5,7 +5,6 @@
 #include "anemone/package.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "engine/cpu_backend.h"
 #include "package/package.h"
 #include "runtime/encoder.h"
 #include "runtime/session.h"
@@ -61,8 +60,10 @@ void read_whole(const std::shared_ptr<const Bundle>& bundle, std::span<const int
 
 }  // namespace
 
-Activations::Activations(std::filesystem::path bundle, std::vector<int32_t> ids, int64_t most_tokens)
-    : bundle_(std::move(bundle)), ids_(std::move(ids)) {
+Activations::Activations(std::filesystem::path bundle, std::vector<int32_t> ids, MakeBackend backend,
+                         int64_t most_tokens)
+    : bundle_(std::move(bundle)), ids_(std::move(ids)), backend_(std::move(backend)) {
+  ANEMONE_CHECK(backend_);
   const int64_t count = std::min(static_cast<int64_t>(ids_.size()), most_tokens);
   if (count < 64)
     throw errorf("calibration on {} tokens tells too little", std::max<int64_t>(0, count))
@@ -88,7 +89,7 @@ Hessians Activations::collect(const std::string& package, const std::map<std::st
   watch.seen = [&](size_t stage, const std::string&, const Call& call, int64_t tokens) {
     if (info.stages[stage].package == package) add_call(call, tokens, out, pool);
   };
-  const auto bundle = Bundle::open(bundle_, cpu_backend({.threads = pool.threads()}), std::move(watch));
+  const auto bundle = Bundle::open(bundle_, backend_({.threads = pool.threads()}), std::move(watch));
   if (info.kind == BundleKind::generate)
     read_growing(bundle, ids_);
   else

@@ -1,6 +1,6 @@
-// Activations: runs a bundle on a text and gathers what compress/ wants to know of it: the squares of what each matrix is
-// multiplied with.
-//     Activations activations("bundle", ids);
+// Activations: runs a bundle on a text and gathers what compress/ wants to know of it: the squares of what each
+// matrix is multiplied with.
+//     Activations activations("bundle", ids, cpu_backend);
 //     Hessians h = activations.collect("layers_00.mlpackage", {{"l0_attn_norm", 576}}, true, pool);
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compress/hessian.h"
+#include "predict/backend.h"
 
 namespace anemone {
 
@@ -18,7 +19,8 @@ class Activations {
  public:
   // ids: a text of the bundle's vocabulary. At most `most_tokens` of them are used, in windows of the bundle's
   // context.
-  Activations(std::filesystem::path bundle, std::vector<int32_t> ids, int64_t most_tokens = 2048);
+  Activations(std::filesystem::path bundle, std::vector<int32_t> ids, MakeBackend backend,
+              int64_t most_tokens = 2048);
 
   // Runs the text once and looks at these values (with their channels) of one stage; full: with all pairs.
   Hessians collect(const std::string& package, const std::map<std::string, int64_t>& inputs, bool full,
@@ -27,6 +29,7 @@ class Activations {
  private:
   std::filesystem::path bundle_;
   std::vector<int32_t> ids_;
+  MakeBackend backend_;
 };
 
 }  // namespace anemone

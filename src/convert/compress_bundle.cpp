@@ -36,7 +36,8 @@ CompressReport compress_to(const fs::path& in, const fs::path& out, const Compre
         .at(in.string())
         .hint("convert without --embedding head");
   std::optional<Activations> activations;
-  if (!options.calibration.empty()) activations.emplace(in, options.calibration, options.calibration_tokens);
+  if (!options.calibration.empty())
+    activations.emplace(in, options.calibration, options.backend, options.calibration_tokens);
   ThreadPool pool(options.compress.threads);
   StagedOutput staged(out, options.compress.overwrite);
   staged.make_folder();

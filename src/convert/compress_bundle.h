@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compress/compress.h"
+#include "predict/backend.h"
 
 namespace anemone {
 
@@ -18,6 +19,7 @@ struct CompressBundleOptions {
   // loses less on a quarter of the tokens that is kept aside. Empty: without.
   std::vector<int32_t> calibration;
   int64_t calibration_tokens = 2048;  // at most
+  MakeBackend backend;                // runs that text; none is needed without one
   std::string tool = "anemone";
 };
 

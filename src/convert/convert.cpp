@@ -18,21 +18,14 @@
 #include "convert/rope_tables.h"
 #include "convert/stages.h"
 #include "families/family.h"
+#include "families/weights.h"
+#include "plan/precision.h"
 #include "text/tokenizer.h"
 
 namespace anemone {
 namespace {
 
 namespace fs = std::filesystem;
-
-const char* precision_name(Precision precision) {
-  switch (precision) {
-    case Precision::fp16: return "fp16";
-    case Precision::int8: return "int8";
-    case Precision::int8_tensor: return "int8-tensor";
-  }
-  return "";
-}
 
 class Converter {
  public:
@@ -99,21 +92,22 @@ class Converter {
   }
 
   void plan_tables() {
-    const auto plan = [&](const WeightRef& ref, const std::string& name, bool int8) -> EmbeddingTable {
-      EmbeddingTable table{name + ".bin", int8 ? "int8" : "fp16", int8 ? name + "_scales.bin" : "",
-                           ref.rows()};
-      tables_.push_back({&ref, table, static_cast<uint64_t>(ref.rows() * ref.columns) * (int8 ? 1 : 2)});
-      return table;
-    };
     BundleInfo& b = report_.info;
     const Embedding& e = model_.embedding;
-    if (options_.embedding_in_head)
-      b.tokens = {"", options_.precision == Precision::fp16 ? "fp16" : "int8", "", model_.vocab};
-    else
-      b.tokens = plan(e.tokens, "embedding", options_.embedding_int8);
-    if (e.positions) b.positions = plan(e.positions, "positions", false);
-    if (e.types) b.types = plan(e.types, "types", false);
     b.first_position = e.first_position;
+    each_weight(model_, [&](const WeightUse& w) {
+      if (w.place != WeightUse::Place::table) return;
+      const bool tokens = &w.ref == &e.tokens;
+      if (tokens && options_.embedding_in_head) {
+        b.tokens = {"", options_.precision == Precision::fp16 ? "fp16" : "int8", "", model_.vocab};
+        return;
+      }
+      const std::string name = tokens ? "embedding" : &w.ref == &e.positions ? "positions" : "types";
+      const bool int8 = tokens && options_.embedding_int8;
+      EmbeddingTable& table = tokens ? b.tokens : &w.ref == &e.positions ? b.positions : b.types;
+      table = {name + ".bin", int8 ? "int8" : "fp16", int8 ? name + "_scales.bin" : "", w.ref.rows()};
+      tables_.push_back({&w.ref, table, static_cast<uint64_t>(w.elements()) * (int8 ? 1 : 2)});
+    });
   }
 
   void sum_up() {
@@ -171,7 +165,7 @@ class Converter {
     b.architecture = model_.architecture;
     b.source = checkpoint_.path().filename().string();
     b.author = checkpoint_.author();
-    b.license = checkpoint_.licence();
+    b.license = checkpoint_.license();
     b.hidden = model_.hidden;
     b.layers = static_cast<int64_t>(request_.last_layer - request_.first_layer);
     const ModelSizes sizes = sizes_of(model_);
@@ -180,12 +174,13 @@ class Converter {
     b.head_dim = sizes.head_dim;
     b.vocab = model_.vocab;
     b.model_context = model_.context;
-    b.precision = options_.recipe ? options_.recipe->text() : precision_name(options_.precision);
+    b.precision =
+        options_.recipe ? options_.recipe->text() : precision_name(storage_form(options_.precision));
     if (request_.kind == BundleKind::generate) {
       b.kv = request_.kv == lower::KvKind::state    ? "state"
              : request_.kv == lower::KvKind::packed ? "packed"
                                                     : "io";
-      b.kv_write = options_.kv_write == lower::KvWrite::mask ? "mask" : "slice";
+      b.kv_write = options_.kv_write == lower::KvWrite::slice ? "slice" : "mask";
     }
     b.target = request_.target.name;
     b.argmax = options_.argmax;
@@ -203,6 +198,7 @@ class Converter {
     if (const auto* head = std::get_if<ClassHead>(&model_.head)) {
       b.pooling = head->pooling;
       b.labels = head->labels;
+      b.scores = head->scores;
     }
   }
 
@@ -242,20 +238,23 @@ class Converter {
     artifact.description =
         fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, plan.holds);
     artifact.author = checkpoint_.author();
-    artifact.license = checkpoint_.licence();
+    artifact.license = checkpoint_.license();
     artifact.notes["anemone.tool"] = options_.tool;
     artifact.notes["anemone.source"] = checkpoint_.path().filename().string();
-    current_ = plan.package + ".mlpackage";
+    Stage stage = stage_of(plan, request_, artifact, writer.file_name(artifact.name));
+    current_ = stage.package;
+    const FunctionInterface first = std::move(artifact.interfaces.at(stage.functions.front().name));
     const WriteReport written =
-        options_.recipe ? add_compressed(writer, artifact, plan) : writer.add(artifact);
-    report_.rows.push_back({artifact.stage.package, plan.holds, plan.bytes, written.weight_bytes});
-    if (options_.embedding_in_head && plan.has_rows()) note_rows(artifact.stage, written);
-    report_.info.stages.push_back(std::move(artifact.stage));
+        options_.recipe ? add_compressed(writer, std::move(artifact), plan) : writer.add(std::move(artifact));
+    report_.rows.push_back({stage.package, plan.holds, plan.bytes, written.weight_bytes});
+    if (options_.embedding_in_head && plan.has_rows()) note_rows(stage, first.weights, written);
+    report_.info.stages.push_back(std::move(stage));
     step(plan.bytes);
   }
 
-  WriteReport add_compressed(BundleWriter& writer, Artifact& artifact, const StagePlan& plan) {
+  WriteReport add_compressed(BundleWriter& writer, Artifact artifact, const StagePlan& plan) {
     const Program plain = std::move(artifact.program);
+    const fs::path package = writer.folder() / writer.file_name(artifact.name);
     // Fitting takes nearly all of the time; what is left of the package's share is for writing.
     const auto progress = [&](int64_t done, int64_t total, const std::string&) {
       return step_to(whole_files_ +
@@ -264,28 +263,27 @@ class Converter {
     const CompressedProgram compressed(plain, artifact.name, *options_.recipe, pool_, {}, progress);
     artifact.program = compressed.rewritten();
     artifact.notes[kCompressNote] = options_.recipe->text();
-    const WriteReport written = writer.add(artifact);
+    const WriteReport written = writer.add(std::move(artifact));
     if (!report_.compressed) report_.compressed.emplace();
-    compressed.report(writer.folder() / artifact.stage.package, *report_.compressed);
+    compressed.report(package, *report_.compressed);
     return written;
   }
 
   // Where the rows of the head lie in the package that was just written: they are the embedding.
-  void note_rows(const Stage& stage, const WriteReport& written) {
-    const StageFunction& function = stage.functions.front();
-    size_t piece = 0;
-    for (const Port& port : function.interface.outputs) {
-      if (port.role.kind != Role::Kind::logits && port.role.kind != Role::Kind::best) continue;
-      const std::string name = fmt::format("head_{}_weight", piece++);
+  void note_rows(const Stage& stage, const std::vector<NamedWeight>& weights, const WriteReport& written) {
+    const std::string& function = stage.functions.front().name;
+    const WeightRef& head = model_.vocabulary_head().weight;
+    for (const NamedWeight& weight : weights) {
+      const int64_t first = weight.ref.row_begin - head.row_begin, rows = weight.ref.rows();
+      if (weight.ref != lower::head_rows(head, first, first + rows)) continue;
       const bool int8 = report_.info.tokens.dtype == "int8";
-      const WeightPlace* data = written.find(function.name, name, int8 ? "data" : "");
-      const WeightPlace* scales = int8 ? written.find(function.name, name, "scale") : nullptr;
-      const int64_t rows = port.role.last - port.role.first;
+      const WeightPlace* data = written.find(function, weight.value, int8 ? "data" : "");
+      const WeightPlace* scales = int8 ? written.find(function, weight.value, "scale") : nullptr;
       if (!data || (int8 && !scales))
         throw errorf("the last piece of the head, {} rows, is too small to hold embeddings", rows)
             .hint("choose another --head-rows");
       report_.info.embedding_parts.push_back({fmt::format("{}/{}", stage.package, data->file), data->offset,
-                                              scales ? scales->offset : 0, port.role.first, rows});
+                                              scales ? scales->offset : 0, first, rows});
     }
   }
 

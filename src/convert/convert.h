@@ -23,16 +23,18 @@ struct ConvertOptions {
   std::vector<int64_t> context;           // several: tiers, as functions sharing weights; empty: 2048
   std::vector<lower::TokenCount> tokens;  // several: functions sharing weights; empty: 1, or lengths of texts
   std::optional<lower::KvKind> kv;        // empty: packed for iPhones and iPads, else state
-  lower::KvWrite kv_write = lower::KvWrite::mask;
+  std::optional<lower::KvWrite> kv_write;  // empty: mask
   Precision precision = Precision::int8;
   // What becomes of each weight, as compress_bundle() would do it to a bundle of that precision.
   std::optional<Recipe> recipe;
+  // What compress_bundle() will do to the bundle later: shards are cut for that. Empty: for what is written.
+  std::optional<Recipe> shards_for;
   bool whole = false;  // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;
   bool embedding_in_head = false;  // no table of its own: a tied head's rows serve
   uint64_t shard_bytes = 250'000'000;
-  int64_t head_rows = 16384;                 // rows of one head convolution
+  std::optional<int64_t> head_rows;          // rows of one head convolution; empty: kHeadRows
   size_t first_layer = 0, last_layer = 0;    // 0, 0: all of them
   std::optional<double> residual_scale = 1;  // empty: measured on ordinary text
   std::string target = "macos15";            // a chip, a device, a system: see target.h

@@ -74,8 +74,8 @@ class Request {
           "the model sees a text whole and gives logits of its vocabulary: no kind of bundle does that")
           .hint("take a checkpoint with a pooled or a classification head");
     refuse(!o_.context.empty(), "--context", "there is no cache: --tokens says how long a text may be");
-    refuse(o_.kv.has_value() || o_.kv_write == lower::KvWrite::slice, "--kv and --kv-write",
-           "there is no cache");
+    refuse(o_.kv.has_value() || o_.kv_write.has_value(), "--kv and --kv-write", "there is no cache");
+    refuse(o_.head_rows.has_value(), "--head-rows", "there is no head of the vocabulary");
     refuse(o_.argmax, "--argmax-output", "there is no next token to pick");
     refuse(o_.embedding_in_head, "--embedding head", "the head is no embedding");
     r_.contexts = {0};
@@ -164,20 +164,26 @@ class Request {
 
   void check_head_rows() const {
     constexpr int64_t kMostPieces = 1024;  // each is an output, and a program of more takes minutes to write
-    if (o_.head_rows < 1) throw errorf("a convolution of the head has at least one row");
-    const int64_t pieces = (model_.vocab + o_.head_rows - 1) / o_.head_rows;
+    const int64_t rows = o_.head_rows.value_or(kHeadRows);
+    if (rows < 1) throw errorf("a convolution of the head has at least one row");
+    const int64_t pieces = (model_.vocab + rows - 1) / rows;
     if (pieces > kMostPieces)
-      throw errorf("a head of {} rows in convolutions of {} would have {} of them", model_.vocab,
-                   o_.head_rows, pieces)
+      throw errorf("a head of {} rows in convolutions of {} would have {} of them", model_.vocab, rows,
+                   pieces)
           .expected(fmt::format("at most {}", kMostPieces))
           .hint(fmt::format("--head-rows {} or more", (model_.vocab + kMostPieces - 1) / kMostPieces));
   }
 
   void check_tied() const {
     const VocabularyHead& head = model_.vocabulary_head();
-    if (!head.tied || head.weight.interleaved_head || head.scale != 1)
+    if (!head.tied || head.weight.interleaved_head)
       throw errorf("--embedding head needs a model whose head is its embedding")
           .hint("this one has a table of its own: --embedding fp16 or int8");
+    if (head.scale != 1)
+      throw errorf("--embedding head needs a head whose rows are those of the embedding")
+          .found(
+              fmt::format("rows of the head times {}, by which the model multiplies its logits", head.scale))
+          .hint("--embedding fp16 or int8");
     if (o_.precision == Precision::int8_tensor)
       throw errorf("--embedding head goes with --precision int8 and fp16")
           .hint("one scale for a whole piece of the head is too coarse for an embedding");

@@ -1,7 +1,7 @@
 // ConvertRequest: what is to be made of a model, with every choice made and checked. Everything that can be refused is
 // refused here, before anything is written.
-//     ConvertRequest r = make_request(checkpoint, model, options);     // Error that says what to change
-//     r.layers.first, r.kv, r.tokens …
+//     ConvertRequest r = make_request(model, options);                 // Error that says what to change
+//     r.first_layer, r.kv, r.tokens …
 #pragma once
 
 #include <cstdint>

@@ -121,7 +121,8 @@ class Search {
   }
 
   void rank() {
-    const Activations activations(bundle_, seen_, options_.compress.calibration_tokens);
+    const Activations activations(bundle_, seen_, options_.compress.backend,
+                                  options_.compress.calibration_tokens);
     for (const std::string& package : BundleInfo::read(bundle_).packages())
       rank_package(activations, package);
   }

@@ -23,7 +23,7 @@ struct SearchOptions {
   int64_t perplexity_tokens = 1024;  // from the text's end, at most half of it; activations: on the rest
   // How badly a bundle foresees a text: verify/perplexity.h, which stands above this folder.
   std::function<double(const std::filesystem::path& bundle, std::span<const int32_t> ids)> perplexity;
-  // Gives the group, the mode and the like for the palettes, what is left out, threads; with a text in
+  // Gives the group, the mode and the like for the palettes, what is left out, threads, what runs `ids`; with a text in
   // `calibration` (whichever), what is tried is calibrated as well, on the beginning of `ids`.
   CompressBundleOptions compress;
   // Told of every perplexity: the run's number, the value, bytes of the bundle.

@@ -1,7 +1,8 @@
 // Stages: which packages a bundle will have, and the program of each.
 //     std::vector<StagePlan> plans = plan_stages(model, request, options);
 //     Artifact a = build_stage(plans[0], model, weights, request, options, residual_scale);
-//     write_package(…)                                                 // bundle/writer.h
+//     info.stages.push_back(stage_of(plans[0], request, a, writer.file_name(a.name)));    // bundle/writer.h
+//     writer.add(std::move(a));
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "bundle/artifact.h"
+#include "bundle/bundle_info.h"
 #include "convert/request.h"
 #include "lower/weights.h"
 
@@ -30,5 +32,8 @@ std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& req
 
 Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& weights,
                      const ConvertRequest& request, const ConvertOptions& options, double residual_scale);
+// What bundle.json says of it.
+Stage stage_of(const StagePlan& plan, const ConvertRequest& request, const Artifact& artifact,
+               const std::string& package);
 
 }  // namespace anemone

@@ -9,12 +9,15 @@
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
+#include "compress/form.h"
 #include "lower/weights.h"
 #include "mil/constant.h"
 
 namespace anemone {
 
+// How matrices are stored straight from the checkpoint; a recipe makes other forms of these.
 enum class Precision { fp16, int8, int8_tensor };
+StorageForm storage_form(Precision precision);
 
 class CheckpointWeights : public lower::Weights {
  public:
@@ -28,9 +31,6 @@ class CheckpointWeights : public lower::Weights {
   Value* projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) override;
   Value* vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
                 std::string_view name) override;
-
-  // Bytes that a projection takes, scales included.
-  static uint64_t bytes(const WeightRef& ref, Precision precision);
 
  private:
   using Key = std::pair<WeightRef, double>;

@@ -9,7 +9,7 @@
 namespace anemone {
 
 // What it opens shares one pool of threads; of predictors that run at once, one has the pool and the others
-// run on their own threads alone. Taps are open()'s, not the options'.
+// run on their own threads alone.
 std::shared_ptr<const Backend> cpu_backend(const PredictOptions& options);
 
 }  // namespace anemone

@@ -73,10 +73,23 @@ CpuCall::CpuCall(std::shared_ptr<CpuFunction> function, const InputShapes& shape
     slot.type = Type::tensor(input.info->dtype, shape_for(*function_, *input.info, shapes));
     slots_.push_back(std::move(slot));
   }
-  work_ = &function_->borrow();
 }
 
-CpuCall::~CpuCall() { function_->give_back(*work_); }
+CpuCall::~CpuCall() { CpuCall::rest(); }
+
+Workspace& CpuCall::work() {
+  if (!work_) work_ = &function_->borrow();
+  return *work_;
+}
+
+// The workspace serves whichever call runs next: sessions that take turns share one.
+void CpuCall::rest() {
+  if (work_) function_->give_back(*work_);
+  work_ = nullptr;
+  ran_ = false;
+  given_.clear();
+  for (Slot& slot : slots_) slot.from = Slot::From::nowhere;
+}
 
 size_t CpuCall::index(const std::string& name) const {
   return static_cast<size_t>(&find_input(function_->signature(), name) -
@@ -84,7 +97,7 @@ size_t CpuCall::index(const std::string& name) const {
 }
 
 void* CpuCall::own_memory(size_t input) {
-  return work_->memory(work_->inputs[input], bytes_of(slots_[input]));
+  return work().memory(work().inputs[input], bytes_of(slots_[input]));
 }
 
 TensorView CpuCall::input(const std::string& name) {
@@ -177,6 +190,7 @@ void CpuCall::bind_states(State* state) {
 
 void CpuCall::run(State* state) {
   ran_ = false;
+  work();
   fault_.reset();
   bound_.clear();
   kept_.assign(kept_.size(), false);

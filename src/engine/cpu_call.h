@@ -27,6 +27,7 @@ class CpuCall : public Call {
   TensorView output(const std::string& name) const override;
   std::vector<std::string> labels(const std::string& name) const override;
   const std::optional<NumericFault>& fault() const override { return fault_; }
+  void rest() override;
   uint64_t copied_bytes() const override { return copied_bytes_; }
 
  private:
@@ -41,6 +42,7 @@ class CpuCall : public Call {
   };
 
   size_t index(const std::string& name) const;
+  Workspace& work();
   uint64_t bytes_of(const Slot& slot) const { return static_cast<uint64_t>(slot.type.size()) * 4; }
   void* own_memory(size_t input);
   static bool inside(const Memory& memory, const void* data);
@@ -54,7 +56,7 @@ class CpuCall : public Call {
   void* keep(size_t result, uint64_t bytes) const;
 
   std::shared_ptr<CpuFunction> function_;
-  Workspace* work_;
+  Workspace* work_ = nullptr;       // borrowed when first needed, until rest()
   std::vector<Slot> slots_;         // by CpuFunction::inputs()
   Memory bound_;                    // of this run's inputs
   Memory given_;                    // of the last run's outputs

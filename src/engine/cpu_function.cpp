@@ -39,10 +39,12 @@ void Workspace::measure() {
 }
 
 CpuFunction::CpuFunction(std::shared_ptr<const Package> package, const std::string& name,
-                         const PredictOptions& options, std::shared_ptr<ThreadPool> pool)
+                         const PredictOptions& options, std::vector<std::string> taps,
+                         std::shared_ptr<ThreadPool> pool)
     : package_(std::move(package)),
       signature_(find_signature(package_.get(), name)),
-      options_(options),
+      arithmetic_(options.arithmetic),
+      taps_(std::move(taps)),
       info_(*package_->program.find_function(signature_.function)),
       pool_(std::move(pool)) {
   add_inputs();
@@ -63,7 +65,7 @@ void CpuFunction::add_inputs() {
 
 void CpuFunction::add_results() {
   for (const Value* value : info_.function().body.outputs) results_.push_back({value->name, info_.id(value)});
-  for (const std::string& tap : options_.taps) {
+  for (const std::string& tap : taps_) {
     const size_t before = results_.size();
     for (int id = 0; id < info_.values(); ++id)
       if (info_.value(id)->name == tap) results_.push_back({tap, id});
@@ -94,7 +96,7 @@ double CpuFunction::default_value(const TensorInfo& input) const {
 Workspace& CpuFunction::borrow() {
   std::lock_guard lock(mutex_);
   if (idle_.empty()) {
-    auto work = std::make_unique<Workspace>(info_, cache_, *pool_, options_);
+    auto work = std::make_unique<Workspace>(info_, cache_, *pool_, arithmetic_, taps_);
     work->inputs.resize(inputs_.size());
     work->results.resize(results_.size());
     idle_.reserve(workspaces_.size() + 1);  // so that giving back cannot fail

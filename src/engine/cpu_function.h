@@ -1,6 +1,6 @@
 // CpuFunction: one function of a package, compiled by the engine: what all its calls share, and the workspaces
 // that they take turns with.
-//     auto function = std::make_shared<CpuFunction>(package, "main", options, pool);
+//     auto function = std::make_shared<CpuFunction>(package, "main", options, taps, pool);
 //     Workspace& work = function->borrow();   …   function->give_back(work);
 #pragma once
 
@@ -19,8 +19,9 @@ namespace anemone {
 
 // What one call at a time works with.
 struct Workspace {
-  Workspace(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, const PredictOptions& options)
-      : executor(info, cache, pool, options) {}
+  Workspace(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, Arithmetic arithmetic,
+            const std::vector<std::string>& taps)
+      : executor(info, cache, pool, arithmetic, taps) {}
 
   // The buffer with at least so many bytes; what was in it may be lost.
   void* memory(Buffer& buffer, uint64_t bytes_needed);
@@ -47,11 +48,11 @@ class CpuFunction {
   // `name` empty: the package's default function. Error when there is none of that name, for a tap that is no
   // value of it, and for a state without a fixed shape.
   CpuFunction(std::shared_ptr<const Package> package, const std::string& name, const PredictOptions& options,
-              std::shared_ptr<ThreadPool> pool);
+              std::vector<std::string> taps, std::shared_ptr<ThreadPool> pool);
 
   const Signature& signature() const { return signature_; }
   const FunctionInfo& info() const { return info_; }
-  bool half() const { return options_.arithmetic == Arithmetic::fp16; }
+  bool half() const { return arithmetic_ == Arithmetic::fp16; }
   ThreadPool& pool() const { return *pool_; }
 
   const std::vector<Input>& inputs() const { return inputs_; }
@@ -71,7 +72,8 @@ class CpuFunction {
 
   std::shared_ptr<const Package> package_;
   Signature signature_;
-  PredictOptions options_;
+  Arithmetic arithmetic_;
+  std::vector<std::string> taps_;
   FunctionInfo info_;
   std::shared_ptr<ThreadPool> pool_;
   std::vector<Input> inputs_;

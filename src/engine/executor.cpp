@@ -66,14 +66,13 @@ std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, co
   return plans_[key] = std::move(plan);
 }
 
-Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool,
-                   const PredictOptions& options)
+Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, Arithmetic arithmetic,
+                   const std::vector<std::string>& taps)
     : info_(info),
       cache_(cache),
       pool_(pool),
-      plan_options_{.taps = {options.taps.begin(), options.taps.end()},
-                    .half = options.arithmetic == Arithmetic::fp16},
-      half_(options.arithmetic == Arithmetic::fp16),
+      plan_options_{.taps = {taps.begin(), taps.end()}, .half = arithmetic == Arithmetic::fp16},
+      half_(arithmetic == Arithmetic::fp16),
       cells_(static_cast<size_t>(info.values())) {}
 
 void Executor::set_input(int id, const Type* type, void* data, StateBounds* bounds) {

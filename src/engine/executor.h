@@ -1,6 +1,6 @@
 // Executor: runs one function over cells: plans what can be planned, runs the plan, does loops, branches and
 // lists itself, and plans on. One executor serves one caller at a time; plans are shared through the cache.
-//     Executor run(info, cache, pool, {.arithmetic = Arithmetic::fp16});
+//     Executor run(info, cache, pool, Arithmetic::fp16, taps);
 //     run.set_input(id, type, data);   run.execute();   run.cell(output_id).data
 #pragma once
 
@@ -36,7 +36,9 @@ class PlanCache {
 
 class Executor {
  public:
-  Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, const PredictOptions& options);
+  // `taps`: values that must be there when execute() is done, whatever else could be done with their memory.
+  Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, Arithmetic arithmetic,
+           const std::vector<std::string>& taps);
 
   // Lends the memory of an input or state; it must stay until execute() is done.
   void set_input(int id, const Type* type, void* data, StateBounds* bounds = nullptr);

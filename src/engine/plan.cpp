@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kToEnd = INT_MAX;
 
-class Planner {
+class PlanBuilder {
  public:
-  Planner(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells,
-          const PlanOptions& options)
+  PlanBuilder(const FunctionInfo& info, const Block& block, size_t begin, const Cells& cells,
+              const PlanOptions& options)
       : info_(info),
         block_(block),
         begin_(begin),
@@ -324,7 +324,7 @@ std::string op_place(const Operation& op) { return fmt::format("op '{}' ({})", o
 
 std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin,
                                       const Cells& cells, const PlanOptions& options) {
-  return Planner(info, block, begin, cells, options).make();
+  return PlanBuilder(info, block, begin, cells, options).make();
 }
 
 }  // namespace anemone

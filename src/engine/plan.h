@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/buffer.h"
-#include "engine/function_info.h"
 #include "engine/state_bounds.h"
+#include "mil/function_info.h"
 
 namespace anemone {
 

@@ -1,28 +1,35 @@
 #include "families/check.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "base/shape.h"
 #include "checkpoint/byte_reader.h"
-#include "families/hparams.h"
+#include "families/coverage.h"
 #include "families/weights.h"
 
 namespace anemone {
 namespace {
 
-// One use of rows of a tensor.
+// One use of a part of a tensor.
 struct Use {
   std::string role;
-  WeightRef ref;
-  Extent rows, columns;
+  StoredPart part;
+  Extent lines, elements;  // of the part; elements: empty for a vector
 };
 
-std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+// A * at either end of a pattern stands for anything.
+bool matches(std::string_view name, std::string_view pattern) {
+  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
+  if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  return name == pattern;
+}
 
 // A convolution's [channels, 1, taps] counts as the matrix that it is.
 bool same_matrix(std::vector<int64_t> found, const std::vector<int64_t>& expected) {
@@ -32,10 +39,7 @@ bool same_matrix(std::vector<int64_t> found, const std::vector<int64_t>& expecte
 
 class Checker {
  public:
-  Checker(const Checkpoint& checkpoint, const Model& model) : c_(checkpoint), m_(model), hp_(checkpoint) {
-    const auto* head = std::get_if<VocabularyHead>(&model.head);
-    tied_ = head && head->tied;
-  }
+  Checker(const Checkpoint& checkpoint, const Model& model) : c_(checkpoint), m_(model) {}
 
   void check() {
     collect();
@@ -47,102 +51,116 @@ class Checker {
  private:
   void collect() {
     each_weight(m_, [&](const WeightUse& w) {
+      if (w.repeated) return;
       ANEMONE_CHECK(w.ref.rows() == w.rows.value());
       ANEMONE_CHECK(w.ref.columns == w.columns.value());
       std::vector<Use>& uses = uses_[w.ref.tensor];
       if (uses.empty()) order_.push_back(w.ref.tensor);
-      uses.push_back({w.layer < 0 ? std::string(w.role) : fmt::format("layer {}: {}", w.layer, w.role), w.ref,
-                      w.rows, w.columns});
+      Use use{w.layer < 0 ? std::string(w.role) : fmt::format("layer {}: {}", w.layer, w.role),
+              stored_part(w.ref), w.rows, w.columns};
+      if (w.ref.transposed) std::swap(use.lines, use.elements);
+      uses.push_back(std::move(use));
     });
   }
 
   // "4 heads ('num_attention_heads' of config.json) x head size 32 ('head_dim' of config.json)"
   std::string origin(const Extent& extent) const {
     std::string text;
-    for (const Extent::Factor& f : extent.factors) text += (text.empty() ? "" : " x ") + origin(f);
+    for (const Extent::Factor& f : extent.factors)
+      text += (text.empty() ? "" : " x ") + size_text(f.text, f.value);
     return text;
   }
 
-  std::string origin(const Extent::Factor& f) const {
-    const std::string size = fmt::format(fmt::runtime(f.text), f.value);
-    if (!f.key) return size;
-    if (f.key == &keys::kVocab && hp_.is_gguf() && !hp_.find_integer(*f.key))
-      return fmt::format("{} tokens ('tokenizer.ggml.tokens')", f.value);
-    if (f.key == &keys::kHeadDim && !hp_.find_integer(*f.key))
-      return fmt::format("{} ({} is not there)", size, hp_.named(*f.key));
-    return fmt::format("{} ({})", size, hp_.named(*f.key));
+  std::string size_text(std::string_view size, int64_t value) const {
+    std::string text = fmt::format(fmt::runtime(size), value);
+    const auto at = m_.origins.find(size);
+    return at == m_.origins.end() ? text : text + " (" + at->second + ")";
+  }
+  std::string layers_text() const { return size_text(size_names::kLayers, std::ssize(m_.layers)); }
+
+  static bool are_vectors(const std::vector<Use>& uses) {
+    return std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.elements.factors.empty(); });
   }
 
-  // The shape that all uses of a tensor make together, and why.
-  std::vector<int64_t> expected_shape(const std::vector<Use>& uses) const {
-    int64_t rows = 0;
-    for (const Use& use : uses) rows += use.ref.rows();
-    std::vector<int64_t> shape = {rows};
-    if (!uses.front().columns.factors.empty()) shape.push_back(uses.front().ref.columns);
-    return shape;
-  }
+  // Why a tensor must have its shape: what lies one behind the other in its lines and in its elements.
   std::string reasons(const std::vector<Use>& uses) const {
-    std::string text;
-    for (const Use& use : uses) text += (text.empty() ? "" : " + ") + origin(use.rows);
-    if (!uses.front().columns.factors.empty()) text += "; " + origin(uses.front().columns);
-    return text;
+    std::map<int64_t, std::string> lines, elements;  // by where they begin
+    int64_t slices = 0;
+    for (const Use& use : uses) {
+      slices = std::max(slices, use.part.slice + 1);
+      lines.emplace(use.part.line_begin, origin(use.lines));
+      elements.emplace(use.part.begin, origin(use.elements));
+    }
+    std::string text = slices > 0 ? fmt::format("{} slices; ", slices) : "";
+    text += joined(lines);
+    return are_vectors(uses) ? text : text + "; " + joined(elements);
+  }
+  static std::string joined(const std::map<int64_t, std::string>& texts) {
+    std::string out;
+    for (const auto& [begin, text] : texts) out += (out.empty() ? "" : " + ") + text;
+    return out;
   }
 
   void check_tensor(const std::string& name, const std::vector<Use>& uses) const {
-    const std::vector<int64_t> shape = expected_shape(uses);
+    std::vector<StoredPart> parts;
+    for (const Use& use : uses) parts.push_back(use.part);
+    const std::vector<int64_t> shape = least_shape(parts, are_vectors(uses));
     const TensorReader* tensor = c_.find(name);
     if (!tensor)
       throw errorf("{}: the tensor is missing", uses.front().role)
           .at(c_.path().string())
           .found(fmt::format("{} other tensors", c_.tensors().size()))
-          .expected(fmt::format("'{}' {}, for family {} with {} layers ({})", printable(name),
-                                shape_text(shape), m_.family, m_.layers.size(), hp_.named(keys::kLayers)));
+          .expected(fmt::format("'{}' {}, for family {} with {}", printable(name), shape_text(shape),
+                                m_.family, layers_text()));
     if (!same_matrix(tensor->shape(), shape))
       throw errorf("{}: the tensor's shape contradicts the sizes of the model", uses.front().role)
           .at(c_.path().string())
           .found(fmt::format("'{}' {}", printable(name), shape_text(tensor->shape())))
           .expected(fmt::format("{}: {}", shape_text(shape), reasons(uses)));
-    if (!tensor->info().decodes)
+    if (!tensor->decodes())
       throw errorf("{}: the tensor holds no floating-point numbers", uses.front().role)
           .at(c_.path().string())
-          .found(fmt::format("'{}' of type {}", printable(name), tensor->info().name))
+          .found(fmt::format("'{}' of type {}", printable(name), tensor->type_name()))
           .expected("a floating-point or block type");
-    int64_t next = 0;  // the rows of the uses follow each other
-    for (const Use& use : uses) {
-      ANEMONE_CHECK(use.ref.row_begin == next);
-      next = use.ref.row_end;
-    }
+    check_parts(*tensor, uses, parts);
   }
 
-  // What may lie in a file without being a weight: tables that are computed from the keys, rope factors
-  // (which the description holds as numbers), a head that repeats the embedding, the other halves of a model
-  // that sees.
+  // Every element of the tensor belongs to one weight.
+  void check_parts(const TensorReader& tensor, const std::vector<Use>& uses,
+                   const std::vector<StoredPart>& parts) const {
+    const bool vectors = are_vectors(uses);
+    const std::string name = printable(tensor.name()), shape = shape_text(tensor.shape());
+    if (const auto both = find_overlap(parts))
+      throw errorf("{}: takes a part of the tensor that belongs to another weight", uses[both->second].role)
+          .at(c_.path().string())
+          .found(fmt::format("{} of '{}' {}; {} is the {}", parts[both->second].text(vectors), name, shape,
+                             parts[both->first].text(vectors), uses[both->first].role))
+          .expected("one weight for each element of the tensor");
+    if (const auto gap = find_gap(parts))
+      throw errorf("a part of a tensor belongs to no weight of the model")
+          .at(c_.path().string())
+          .found(fmt::format("{} of '{}' {}", gap->text(vectors), name, shape))
+          .expected(fmt::format("one weight for each element of the tensor, which holds the {}{}",
+                                uses.front().role,
+                                uses.size() == 1 ? "" : fmt::format(" and {} others", uses.size() - 1)))
+          .hint("leaving it out would change what the model computes");
+  }
+
   bool may_be_left(std::string_view name) const {
-    if (std::find(m_.unused.begin(), m_.unused.end(), name) != m_.unused.end()) return true;
-    if (hp_.is_gguf())
-      return name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
-             name == "rope_factors_short.weight" || name.ends_with(".attn_rot_embd.weight");
-    if (name.ends_with("rotary_emb.inv_freq")) return true;
-    if (tied_ && (name == "lm_head.weight" || name == "language_model.lm_head.weight")) return true;
-    for (const std::string_view part : {"vision_tower.", "multi_modal_projector."})
-      if (name.starts_with(part) || name.starts_with("model." + std::string(part)))
-        return hp_.has_text_part();
-    return false;
+    return std::any_of(m_.unused.begin(), m_.unused.end(),
+                       [&](std::string_view pattern) { return matches(name, pattern); });
   }
 
   Error left_over(const TensorReader& tensor) const {
     return errorf("a tensor belongs to no weight of the model")
         .at(c_.path().string())
         .found(fmt::format("'{}' {}", printable(tensor.name()), shape_text(tensor.shape())))
-        .expected(fmt::format("only the weights of family {} with {} layers ({})", m_.family,
-                              m_.layers.size(), hp_.named(keys::kLayers)))
+        .expected(fmt::format("only the weights of family {} with {}", m_.family, layers_text()))
         .hint("leaving it out would change what the model computes");
   }
 
   const Checkpoint& c_;
   const Model& m_;
-  Hparams hp_;
-  bool tied_ = false;
   std::map<std::string, std::vector<Use>> uses_;
   std::vector<std::string> order_;  // of the model, so that the first thing wrong is named first
 };

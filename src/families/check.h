@@ -1,5 +1,5 @@
-// Holds a description against the tensors: every weight is there with the shape that the sizes give, every
-// row of every tensor has one use, and no tensor is left over.
+// Holds a Model against the tensors: every weight is there with the shape that the sizes give, every element of every
+// tensor belongs to one weight, and no tensor is left over.
 //     check_model(checkpoint, model);        // Error that names both sides
 #pragma once
 

@@ -1,43 +1,23 @@
 // What most families have in common: layers of grouped attention and a gated MLP over a growing text. A family says how
-// it differs from Llama and gets its description, which it may change further.
+// it differs from Llama and gets its Model, which it may change further.
 //     DecoderTraits traits;
 //     traits.head_norm = HeadNorm::before_rope;
-//     Model m = describe_decoder(checkpoint, traits);
+//     Model m = build_decoder(checkpoint, traits);
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "families/decoder_files.h"
 #include "families/hparams.h"
 #include "families/model.h"
 
 namespace anemone {
 
-// Whether tensors of a kind belong to a family. `by_key`: as the key of config.json says ("attention_bias",
-// "mlp_bias": absent means no); GGUF has no such key, there the tensors speak for themselves.
+// Whether tensors of a kind belong to a family. `by_key`: as the key says ("attention_bias", "mlp_bias": absent means
+// no); where the naming has no such key, the tensors speak for themselves.
 enum class Presence { absent, by_key, required };
-
-// Names of tensors in safetensors, below "model.layers.N."; those of GGUF are the same in all of these families.
-struct TensorNames {
-  const char* attention_norm = "input_layernorm";
-  const char* q = "self_attn.q_proj";
-  const char* k = "self_attn.k_proj";
-  const char* v = "self_attn.v_proj";
-  const char* qkv = "self_attn.qkv_proj";
-  const char* o = "self_attn.o_proj";
-  const char* q_norm = "self_attn.q_norm";
-  const char* k_norm = "self_attn.k_norm";
-  const char* mlp_norm = "post_attention_layernorm";
-  const char* gate = "mlp.gate_proj";
-  const char* up = "mlp.up_proj";
-  const char* gate_up = "mlp.gate_up_proj";
-  const char* down = "mlp.down_proj";
-  const char* attention_norm_out = "post_attention_layernorm";  // norms behind the blocks
-  const char* mlp_norm_out = "post_feedforward_layernorm";
-  const char* final_norm = "norm";  // below "model."
-  const char* gguf_final_norm = "output_norm";
-};
 
 // RMS norms of q and k: none, of each head before or after the rotation, or of all heads together before it.
 enum class HeadNorm { none, before_rope, after_rope, over_width };
@@ -53,23 +33,20 @@ struct DecoderTraits {
   bool fused_gate_up = false;  // one tensor with the rows of gate, up
   HeadNorm head_norm = HeadNorm::none;
   StepNorms norms = StepNorms::before;
-  bool interleaved_gguf = false;  // GGUF keeps the rows of q and k in pairs
   bool tied_by_default = false;
   Activation activation = Activation::silu;
-  const char* activation_key = "hidden_act";  // of config.json
-  double stored_norm_offset = 0;              // in safetensors; GGUF has it added already
+  Key activation_key{"hidden_act", ""};
   double default_eps = 0;
-  double default_rope_base = 10000;
   int64_t default_heads = 0, default_kv_heads = 0, default_head_dim = 0, default_vocab = 0,
           default_context = 0;
   int64_t default_original_context = 0;    // of scaled ropes; 0: the whole context
   int64_t kv_heads = 0, intermediate = 0;  // where the family knows better than the usual key; 0: the key
   Key eps_key = keys::kNormEps;
-  TensorNames names;
+  ByNaming<DecoderFiles> files = llama_files();
 };
 
 // Sizes, rope, weights and tokens; reach and scales are the plain ones, for the family to change.
-Model describe_decoder(const Checkpoint& checkpoint, const DecoderTraits& traits);
+Model build_decoder(const Checkpoint& checkpoint, const DecoderTraits& traits);
 
 // Which layers are windowed: "layer_types" of config.json; nothing where there is no such key. Error when it
 // has another number of layers or an unknown type.

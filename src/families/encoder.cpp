@@ -5,31 +5,19 @@
 
 #include "base/error.h"
 #include "checkpoint/byte_reader.h"
+#include "families/sentence.h"
+#include "families/shared_keys.h"
 
 namespace anemone {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // A sentence transformer may be cut shorter than its table of positions.
 int64_t longest(const Hparams& hp, int64_t otherwise) {
-  int64_t context = hp.find_integer(keys::kContext).value_or(otherwise);
-  if (const auto file = hp.checkpoint().companion("sentence_bert_config.json"); file && file->is_object())
-    if (const auto at = file->find("max_seq_length"); at != file->end() && at->is_number_unsigned())
-      context = std::min(context, std::max<int64_t>(1, at->get<int64_t>()));
-  return context;
+  const int64_t context = hp.find_integer(keys::kContext).value_or(otherwise);
+  return std::min(context, sentence_limit(hp).value_or(context));
 }
 
-std::optional<int64_t> token(const Hparams& hp, const Key& key, int64_t vocab) {
-  try {  // some files say -1 for "none"
-    const auto ids = hp.find_token_ids(key, vocab);
-    return ids.empty() ? std::nullopt : std::optional(ids.front());
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-PooledHead gguf_pooling(const Hparams& hp) {
+PooledHead gguf_pooling(const Hparams& hp, int64_t) {
   const Key key{"", "pooling_type"};
   switch (hp.find_integer(key, 0).value_or(1)) {
     case 0:
@@ -43,65 +31,37 @@ PooledHead gguf_pooling(const Hparams& hp) {
   }
 }
 
-Pooling pooling_of(const Json& config, const std::string& file) {
-  std::string others;
-  std::optional<Pooling> found;
-  for (const auto& [key, value] : config.items()) {
-    if (!key.starts_with("pooling_mode_") || !value.is_boolean() || !value.get<bool>()) continue;
-    const std::optional<Pooling> known = key == "pooling_mode_mean_tokens" ? std::optional(Pooling::mean)
-                                         : key == "pooling_mode_cls_token" ? std::optional(Pooling::first)
-                                                                           : std::nullopt;
-    if (known && !found)
-      found = known;
-    else
-      others += (others.empty() ? "" : ", ") + printable(key);
-  }
-  if (!found || !others.empty())
-    throw Error("the pooling is not supported")
-        .at(file)
-        .found(others.empty() ? "none" : others)
-        .expected("pooling_mode_mean_tokens or pooling_mode_cls_token alone");
-  return *found;
+void expect_both_ways(const Hparams& hp) {
+  const Key key{"is_decoder", "attention.causal"};
+  if (hp.find_flag(key).value_or(false))
+    throw Error("an encoder whose tokens see only what comes before them is not supported")
+        .at(hp.file())
+        .found(fmt::format("{} true", hp.named(key)))
+        .expected("false");
 }
 
 }  // namespace
 
-Model begin_encoder(const Hparams& hp, int64_t default_context) {
+Model begin_encoder(const Hparams& hp, const std::string& embedding, int64_t default_context) {
   const Checkpoint& c = hp.checkpoint();
+  expect_both_ways(hp);
   Model m;
   m.architecture = c.architecture();
   m.name = c.source_name();
   m.hidden = hp.integer(keys::kHidden, 2, 1 << 24);
   m.context = longest(hp, default_context);
-  if (const auto said = hp.find_integer(keys::kVocab))
-    m.vocab = *said;
-  else if (const auto count = c.list_size("tokenizer.ggml.tokens");
-           count && *count >= 1 && *count < (1u << 31))
-    m.vocab = static_cast<int64_t>(*count);
-  else
-    throw hp.missing(keys::kVocab);
+  m.vocab = vocabulary_size(hp, embedding);
+  m.embedding.tokens = {embedding, 0, m.vocab, m.hidden};
   const int64_t layers = hp.integer(keys::kLayers, 1, 4096);
   m.layers.resize(static_cast<size_t>(layers));
-  m.bos = token(hp, {"bos_token_id", "tokenizer.ggml.bos_token_id"}, m.vocab);
-  m.pad = token(hp, {"pad_token_id", "tokenizer.ggml.padding_token_id"}, m.vocab);
-  if (const auto eos = token(hp, {"eos_token_id", "tokenizer.ggml.eos_token_id"}, m.vocab)) m.eos = {*eos};
+  note_origins(hp, m);
+  read_special_tokens(hp, m, IdsOutside::are_passed_over);
   return m;
 }
 
-PooledHead pooled_head(const Hparams& hp) {
-  if (hp.is_gguf()) return gguf_pooling(hp);
-  PooledHead head;
-  const auto modules = hp.checkpoint().companion("modules.json");
-  if (!modules || !modules->is_array()) return head;
-  for (const Json& module : *modules) {
-    const std::string type = module.is_object() ? module.value("type", "") : "";
-    if (type.ends_with(".Normalize")) head.normalize = true;
-    if (!type.ends_with(".Pooling")) continue;
-    const std::string file = module.value("path", "1_Pooling") + "/config.json";
-    if (const auto config = hp.checkpoint().companion(file); config && config->is_object())
-      head.pooling = pooling_of(*config, (hp.checkpoint().folder() / file).string());
-  }
-  return head;
+PooledHead pooled_head(const Hparams& hp, int64_t hidden) {
+  constexpr ByNaming<PooledHead (*)(const Hparams&, int64_t)> kReaders{sentence_head, gguf_pooling};
+  return kReaders[hp.naming()](hp, hidden);
 }
 
 std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor) {
@@ -126,49 +86,38 @@ std::vector<std::string> class_labels(const Hparams& hp, const std::string& tens
   return out;
 }
 
-Activation encoder_activation(const Hparams& hp, const Key& key) {
-  const std::string name = hp.find_text(key).value_or("gelu");
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::gelu_tanh;
-  if (name == "silu" || name == "swish") return Activation::silu;
-  throw Error("the activation is not supported")
-      .at(hp.file())
-      .found(printable(name))
-      .expected("gelu, gelu_new, gelu_pytorch_tanh or silu");
-}
-
-std::string find_prefix(const Checkpoint& checkpoint, std::initializer_list<const char*> prefixes,
-                        const std::string& tensor) {
-  for (const char* prefix : prefixes)
-    if (checkpoint.find(prefix + tensor)) return prefix;
-  return *prefixes.begin();
+ClassScores class_scores(const Hparams& hp, size_t classes) {
+  const Key key{"problem_type", ""};
+  const std::optional<std::string> said = hp.find_text(key);
+  if (said == "regression") return ClassScores::plain;
+  if (said == "multi_label_classification") return ClassScores::sigmoid;
+  if (said && said != "single_label_classification")
+    throw errorf("{} is not supported", hp.named(key))
+        .at(hp.file())
+        .found(printable(*said))
+        .expected("single_label_classification, multi_label_classification or regression");
+  return classes == 1 ? ClassScores::sigmoid : ClassScores::softmax;
 }
 
 Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
-                   bool usual_bias) {
+                   bool has_bias) {
   const bool old = checkpoint.find(name + ".gamma") != nullptr;
-  const std::string bias = name + (old ? ".beta" : ".bias");
   Norm norm{
       .kind = Norm::Kind::layer, .gain = {name + (old ? ".gamma" : ".weight"), 0, width, 1}, .eps = eps};
-  if (checkpoint.config_only() ? usual_bias : checkpoint.find(bias) != nullptr)
-    norm.bias = {bias, 0, width, 1};
+  if (has_bias) norm.bias = {name + (old ? ".beta" : ".bias"), 0, width, 1};
   return norm;
 }
 
-void keep_sensitive_half(Model& model) {
+void mark_sensitive(Model& model) {
   for (Layer& layer : model.layers)
-    for (ResidualStep& step : layer.steps) {
-      if (auto* a = std::get_if<Attention>(&step.block)) a->v.weight.keep_half = true;
-      if (auto* mlp = std::get_if<PlainMlp>(&step.block)) mlp->down.weight.keep_half = true;
-      if (auto* mlp = std::get_if<GatedMlp>(&step.block)) mlp->down.weight.keep_half = true;
-    }
+    for (ResidualStep& step : layer.steps)
+      for (Projection* p : std::visit([](auto& block) { return block.sensitive(); }, step.block))
+        p->weight.sensitive = true;
 }
 
-Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,
-                     bool usual_bias) {
+Projection linear_of(const std::string& name, int64_t rows, int64_t columns, bool has_bias) {
   Projection p{.weight = {name + ".weight", 0, rows, columns}};
-  if (checkpoint.config_only() ? usual_bias : checkpoint.find(name + ".bias") != nullptr)
-    p.bias = {name + ".bias", 0, rows, 1};
+  if (has_bias) p.bias = {name + ".bias", 0, rows, 1};
   return p;
 }
 

@@ -1,44 +1,40 @@
 // What the families of encoders share: sizes, the head that the files ask for, token ids.
-//     Model m = begin_encoder(hp);                    // sizes, names, special tokens; no layers yet
-//     m.head = pooled_head(hp);                       // as modules.json says
+//     Model m = begin_encoder(hp, "embeddings.word_embeddings.weight", 512);        // its layers are empty
+//     m.head = pooled_head(hp, m.hidden);                                           // as modules.json says
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "families/hparams.h"
 #include "families/model.h"
 
 namespace anemone {
 
-// Names, hidden size, vocabulary, context and special tokens; `layers` empty ones.
-Model begin_encoder(const Hparams& hp, int64_t default_context);
+// Names, hidden size, vocabulary, context, special tokens, the embedding's tensor `embedding`, and empty layers.
+Model begin_encoder(const Hparams& hp, const std::string& embedding, int64_t default_context);
 
-// Mean or the first token, normalised or not: from the modules of a sentence transformer, or GGUF's pooling type; the
-// plain mean where nothing is said. Error for a pooling that is neither.
-PooledHead pooled_head(const Hparams& hp);
+// Mean or the first token, normalised or not: from the files of a sentence transformer (families/sentence.h), or GGUF's
+// pooling type; the plain mean where nothing is said. Error for whatever a bundle cannot do.
+PooledHead pooled_head(const Hparams& hp, int64_t hidden);
 
 // The labels of a classifier, by class: "id2label", or LABEL_0 … for as many rows as `tensor` has.
 std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor);
 
-// "gelu" (exact), "gelu_new", "gelu_pytorch_tanh", "silu"; Error for others.
-Activation encoder_activation(const Hparams& hp, const Key& key);
+// By "problem_type"; where it is not said a single class is yes or no, and of several one is right.
+ClassScores class_scores(const Hparams& hp, size_t classes);
 
-// The first of these that is in front of a tensor's name; the first one where none is.
-std::string find_prefix(const Checkpoint& checkpoint, std::initializer_list<const char*> prefixes,
-                        const std::string& tensor);
-
-// A norm with mean: "<name>.weight" and, where it is there, "<name>.bias"; old files say gamma and beta. `usual_bias`:
-// whether the family has one, for a configuration alone.
+// A norm with mean: "<name>.weight" and, if the model has biases there, "<name>.bias"; old files say gamma and beta. A
+// bias that the model has and the file lacks is an error of the checks, and so is one that only the file has.
 Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
-                   bool usual_bias);
+                   bool has_bias);
 
-// Marks the matrices that stay fp16 beside int8 ones: values and the MLP's way back. Their outliers meet the largest
+// Marks the matrices that int8 harms most: values and the MLP's way back. Their outliers meet the largest
 // activations; int8 of all matrices takes MiniLM's vectors to a cosine of 0.9985 with transformers' on ordinary
 // sentences and 0.996 on the shortest ones; with these two in fp16 it is 0.9995 or more on all of 100.
-void keep_sensitive_half(Model& model);
+void mark_sensitive(Model& model);
 
-// "<name>.weight" and "<name>.bias", the latter where it is there or, of a configuration alone, usual.
-Projection linear_of(const Checkpoint& checkpoint, const std::string& name, int64_t rows, int64_t columns,
-                     bool usual_bias);
+// "<name>.weight" and, if the model has biases there, "<name>.bias".
+Projection linear_of(const std::string& name, int64_t rows, int64_t columns, bool has_bias);
 
 }  // namespace anemone

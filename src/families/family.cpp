@@ -14,17 +14,15 @@
 namespace anemone {
 namespace {
 
-const Family* find_family(std::string_view architecture) {
-  for (const Family* family : all_families())
-    if (std::find(family->architectures.begin(), family->architectures.end(), architecture) !=
-        family->architectures.end())
-      return family;
-  return nullptr;
+bool has_name(const Family& family, std::string_view architecture) {
+  return std::find(family.architectures.begin(), family.architectures.end(), architecture) !=
+         family.architectures.end();
 }
 
-Error unknown(const Checkpoint& c, const std::vector<std::string>& names) {
+Error unknown(const Checkpoint& c, std::span<const Family* const> families) {
+  const std::vector<std::string> names = c.names();
   std::string known;
-  for (const Family* family : all_families())
+  for (const Family* family : families)
     known += fmt::format("{}{} ({})", known.empty() ? "" : "; ", family->name,
                          fmt::join(family->architectures, ", "));
   return Error("the architecture is not known")
@@ -33,15 +31,35 @@ Error unknown(const Checkpoint& c, const std::vector<std::string>& names) {
       .expected("one of: " + known);
 }
 
+Error ambiguous(const Checkpoint& c, const std::vector<const Family*>& claimants) {
+  std::vector<std::string_view> names;
+  for (const Family* family : claimants) names.push_back(family->name);
+  return Error("may be a model of more than one family")
+      .at(c.path().string())
+      .found(fmt::format("{}", fmt::join(names, " and ")))
+      .expected("one family that knows it");
+}
+
 }  // namespace
 
-Model describe(const Checkpoint& checkpoint) {
-  const std::vector<std::string> names = checkpoint.names();
+const Family& choose_family(const Checkpoint& checkpoint, std::span<const Family* const> families) {
+  std::vector<const Family*> claimants;
+  for (const Family* family : families)
+    if (family->claims && family->claims(checkpoint)) claimants.push_back(family);
   // An architecture that is named but unknown is not taken for another one of the same type.
-  const Family* family = names.empty() ? nullptr : find_family(names.front());
-  if (!family) throw unknown(checkpoint, names);
-  Model model = family->describe(checkpoint);
-  model.family = family->name;
+  const std::vector<std::string> names = checkpoint.names();
+  if (claimants.empty() && checkpoint.naming() && !names.empty())
+    for (const Family* family : families)
+      if (!family->claims && has_name(*family, names.front())) claimants.push_back(family);
+  if (claimants.empty()) throw unknown(checkpoint, families);
+  if (claimants.size() > 1) throw ambiguous(checkpoint, claimants);
+  return *claimants.front();
+}
+
+Model describe(const Checkpoint& checkpoint) {
+  const Family& family = choose_family(checkpoint, all_families());
+  Model model = family.build(checkpoint);
+  model.family = family.name;
   if (!checkpoint.config_only()) check_model(checkpoint, model);
   return model;
 }

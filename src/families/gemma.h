@@ -1,5 +1,5 @@
 // What Gemma 2 and 3 share.
-//     Model m = describe_decoder(checkpoint, gemma_traits());
+//     Model m = build_decoder(checkpoint, gemma_traits());
 //     set_gemma_scales(hp, m);
 //     std::vector<bool> windowed = set_gemma_windows(hp, m, 6);
 #pragma once
@@ -12,8 +12,7 @@ namespace anemone {
 
 DecoderTraits gemma_traits();
 
-// Embedding and query scales. GGUF files do not say the latter: it is 1/sqrt(head size) in all of them but
-// the 27B models, which have 46 and 62 layers and use the hidden size per head.
+// Embedding and query scales.
 void set_gemma_scales(const Hparams& hp, Model& model);
 
 // A soft-cap, 0 where there is none.

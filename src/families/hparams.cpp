@@ -1,5 +1,7 @@
 #include "families/hparams.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -22,13 +24,27 @@ const Json* find_json(const Json& object, const std::string& key) {
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
 
-// A whole number. JSON does not tell its kinds of numbers apart, and some files write 4096.0; GGUF does.
+// JSON does not tell its kinds of numbers apart, and some files write 4096.0; GGUF does.
+constexpr ByNaming<bool> kWholeFloats{true, false};
+constexpr ByNaming<bool> kHasDefaults{true, false};
+// How a key is named in messages.
+constexpr ByNaming<const char*> kNamed{"'{}' of config.json", "'{}'"};
+// Where the model's numbers are one level deeper.
+constexpr Key kTextPart{"text_config", ""};
+
+Naming naming_of(const Checkpoint& checkpoint) {
+  if (const auto naming = checkpoint.naming()) return *naming;
+  throw errorf("the {} has no keys that say what its model is", checkpoint.format_name())
+      .at(checkpoint.path().string())
+      .hint("no family of this program knows the checkpoint by what lies in it");
+}
+
 std::optional<int64_t> to_integer(const Json& value, Naming naming) {
   if (value.is_number_integer()) {
     if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
     return value.get<int64_t>();
   }
-  if (value.is_number_float() && naming != Naming::gguf) {
+  if (value.is_number_float() && kWholeFloats[naming]) {
     const double number = value.get<double>();
     if (std::abs(number) < 0x1p53 && number == std::floor(number)) return static_cast<int64_t>(number);
   }
@@ -80,31 +96,26 @@ std::vector<double> json_numbers(const Json& object, const char* key, const std:
   return out;
 }
 
-Hparams::Hparams(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
-  switch (checkpoint.naming()) {
-    case Naming::gguf: return;
-    case Naming::hugging_face:
-      if (const std::optional<Json> text = checkpoint.value("text_config"); text && text->is_object())
-        text_ = std::make_shared<const Json>(*text);
-      return;
-  }
+Hparams::Hparams(const Checkpoint& checkpoint)
+    : checkpoint_(checkpoint),
+      naming_(naming_of(checkpoint)),
+      prefix_(ByNaming<std::string>("", checkpoint.architecture() + ".")[naming_]) {
+  if (!spells(kTextPart)) return;
+  if (const std::optional<Json> text = checkpoint.value(kTextPart[naming_]); text && text->is_object())
+    text_ = std::make_shared<const Json>(*text);
 }
 
 std::string Hparams::spelled(const Key& key) const {
-  switch (checkpoint_.naming()) {
-    case Naming::gguf: return *key.gguf ? checkpoint_.architecture() + "." + key.gguf : "";
-    case Naming::hugging_face: return key.config;
-  }
-  return "";
+  const std::string_view written = key[naming_];
+  const bool whole = written.empty() || written.starts_with("tokenizer.");
+  return (whole ? "" : prefix_) + std::string(written);
 }
 
 std::string Hparams::named(const Key& key) const {
-  switch (checkpoint_.naming()) {
-    case Naming::gguf: return fmt::format("'{}.{}'", printable(checkpoint_.architecture()), key.gguf);
-    case Naming::hugging_face: return fmt::format("'{}' of config.json", key.config);
-  }
-  return "";
+  return fmt::format(fmt::runtime(kNamed[naming_]), printable(spelled(key)));
 }
+
+bool Hparams::has_defaults() const { return kHasDefaults[naming_]; }
 
 Error Hparams::missing(const Key& key) const {
   return errorf("{} is missing", named(key)).at(file()).hint("the model cannot be described without it");
@@ -134,16 +145,16 @@ bool Hparams::says(const Key& key) const {
   return text_ ? text_->contains(name) : checkpoint_.value(name).has_value();
 }
 
-bool Hparams::is_list(const Key& key) const {
+std::optional<uint64_t> Hparams::list_size(const Key& key) const {
   const std::string name = spelled(key);
-  if (name.empty()) return false;
-  if (!text_) return checkpoint_.list_size(name).has_value();
+  if (name.empty()) return std::nullopt;
+  if (!text_) return checkpoint_.list_size(name);
   const Json* value = find_json(*text_, name);
-  return value && value->is_array();
+  return value && value->is_array() ? std::optional<uint64_t>(value->size()) : std::nullopt;
 }
 
 int64_t Hparams::as_integer(const std::string& named, const Json& value) const {
-  const std::optional<int64_t> integer = to_integer(value, checkpoint_.naming());
+  const std::optional<int64_t> integer = to_integer(value, naming_);
   if (!integer) throw wrong_kind(named, shown(value), kInteger);
   return *integer;
 }
@@ -212,6 +223,18 @@ double Hparams::number(const Key& key) const {
   return *value;
 }
 
+int64_t Hparams::integer_or(const Key& key, int64_t otherwise, int64_t least, int64_t most) const {
+  const std::optional<int64_t> value = find_integer(key, least, most);
+  if (!value && !(has_defaults() && otherwise != 0)) throw missing(key);
+  return value.value_or(otherwise);
+}
+
+double Hparams::number_or(const Key& key, double otherwise) const {
+  const std::optional<double> value = find_number(key);
+  if (!value && !(has_defaults() && otherwise != 0)) throw missing(key);
+  return value.value_or(otherwise);
+}
+
 template <class T, class Convert>
 std::optional<std::vector<T>> Hparams::find_list(const Key& key, std::optional<size_t> layers,
                                                  bool one_for_all, const char* wanted,
@@ -240,14 +263,10 @@ std::optional<std::vector<T>> Hparams::find_list(const Key& key, std::optional<s
 
 std::optional<std::vector<int64_t>> Hparams::find_layer_integers(const Key& key, size_t layers, int64_t least,
                                                                  int64_t most) const {
-  const auto convert = [&](const Json& value) { return to_integer(value, checkpoint_.naming()); };
+  const auto convert = [&](const Json& value) { return to_integer(value, naming_); };
   const auto list = find_list<int64_t>(key, layers, true, "a list of whole numbers", convert);
   for (const int64_t value : list.value_or(std::vector<int64_t>())) expect_in_range(key, value, least, most);
   return list;
-}
-
-std::optional<std::vector<double>> Hparams::find_layer_numbers(const Key& key, size_t layers) const {
-  return find_list<double>(key, layers, true, "a list of finite numbers", to_number);
 }
 
 std::optional<std::vector<bool>> Hparams::find_layer_flags(const Key& key, size_t layers) const {
@@ -260,36 +279,27 @@ std::optional<std::vector<std::string>> Hparams::find_layer_texts(const Key& key
 
 std::optional<std::vector<int64_t>> Hparams::find_integers(const Key& key, int64_t least,
                                                            int64_t most) const {
-  const auto convert = [&](const Json& value) { return to_integer(value, checkpoint_.naming()); };
+  const auto convert = [&](const Json& value) { return to_integer(value, naming_); };
   const auto list = find_list<int64_t>(key, std::nullopt, false, "a list of whole numbers", convert);
   for (const int64_t value : list.value_or(std::vector<int64_t>())) expect_in_range(key, value, least, most);
   return list;
 }
 
-std::optional<std::vector<double>> Hparams::find_numbers(const Key& key) const {
-  return find_list<double>(key, std::nullopt, false, "a list of finite numbers", to_number);
-}
-
 std::vector<int64_t> Hparams::find_token_ids(const Key& key, int64_t vocab) const {
-  std::string name;
-  switch (checkpoint_.naming()) {
-    case Naming::gguf: name = key.gguf; break;
-    case Naming::hugging_face: name = key.config; break;
-  }
+  const std::string name = spelled(key);
   std::optional<Json> value = find(name);
-  if (!value && text_) {  // it may stand beside the text part
+  if (!value && text_ && !name.empty()) {  // it may stand beside the text part
     value = checkpoint_.value(name);
     if (value && value->is_null()) value.reset();
   }
   std::vector<int64_t> ids;
-  const std::string quoted = fmt::format("'{}'", name);
   if (value && value->is_array())
-    for (const Json& id : *value) ids.push_back(as_integer(quoted, id));
+    for (const Json& id : *value) ids.push_back(as_integer(named(key), id));
   else if (value)
-    ids.push_back(as_integer(quoted, *value));
+    ids.push_back(as_integer(named(key), *value));
   for (const int64_t id : ids)
     if (id < 0 || id >= vocab)
-      throw errorf("{} is no token of the vocabulary", quoted)
+      throw errorf("{} is no token of the vocabulary", named(key))
           .at(file())
           .found(std::to_string(id))
           .expected(fmt::format("0 to {}", vocab - 1));

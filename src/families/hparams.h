@@ -17,12 +17,9 @@
 
 namespace anemone {
 
-// One number's name in config.json and in GGUF metadata, there without the architecture in front. Empty: that
-// naming does not have it.
-struct Key {
-  const char* config;
-  const char* gguf;
-};
+// One value's name in config.json and in GGUF metadata, there without the architecture in front (keys that begin with
+// "tokenizer." have none). Empty: that naming does not have it.
+using Key = ByNaming<const char*>;
 
 namespace keys {
 inline constexpr Key kHidden{"hidden_size", "embedding_length"};
@@ -42,11 +39,11 @@ inline constexpr Key kTypes{"type_vocab_size", ""};
 // Whatever is not as it should be is an Error that names the key and the file.
 class Hparams {
  public:
+  // Error where the checkpoint has no naming.
   explicit Hparams(const Checkpoint& checkpoint);
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
-  // Whether keys and tensors are called as in GGUF files.
-  bool is_gguf() const { return checkpoint_.naming() == Naming::gguf; }
+  Naming naming() const { return naming_; }                // for tables of tensor names, ByNaming
   bool has_text_part() const { return text_ != nullptr; }  // whether there is a "text_config"
 
   static constexpr int64_t kMost = (int64_t{1} << 31) - 1;
@@ -59,28 +56,35 @@ class Hparams {
   std::optional<std::string> find_text(const Key& key) const;
   // A dictionary of config.json ("rope_parameters"); nothing where there is none, as in all GGUF files.
   std::optional<nlohmann::ordered_json> find_object(const Key& key) const;
+  // Whether this naming has such a key at all.
+  bool spells(const Key& key) const { return *key[naming_] != '\0'; }
+  // Whether a key that is left out means the default of the reference implementation's configuration class. Files of
+  // other namings say all that matters.
+  bool has_defaults() const;
   // Whether the key is there, be it with null.
   bool says(const Key& key) const;
   // Whether the key holds a list: some are one number in one file and a list in another.
-  bool is_list(const Key& key) const;
+  bool is_list(const Key& key) const { return list_size(key).has_value(); }
+  // How many elements the list has; nothing where there is none. The elements are not read.
+  std::optional<uint64_t> list_size(const Key& key) const;
   // The value; Error where it is absent.
   int64_t integer(const Key& key, int64_t least = 1, int64_t most = kMost) const;
   double number(const Key& key) const;
+  // The value; where it is absent `otherwise`, if there are defaults and this is one (not 0); else Error.
+  int64_t integer_or(const Key& key, int64_t otherwise, int64_t least = 1, int64_t most = kMost) const;
+  double number_or(const Key& key, double otherwise) const;
 
   // One value per layer, or nothing where the key is absent or null. Error when the list has another length than
   // `layers`. One number instead of a list counts for every layer; flags may be written as 0 and 1.
   std::optional<std::vector<int64_t>> find_layer_integers(const Key& key, size_t layers, int64_t least = 0,
                                                           int64_t most = kMost) const;
-  std::optional<std::vector<double>> find_layer_numbers(const Key& key, size_t layers) const;
   std::optional<std::vector<bool>> find_layer_flags(const Key& key, size_t layers) const;
   std::optional<std::vector<std::string>> find_layer_texts(const Key& key, size_t layers) const;
   // A list of any length ("full_attn_idxs": which layers attend).
   std::optional<std::vector<int64_t>> find_integers(const Key& key, int64_t least = 0,
                                                     int64_t most = kMost) const;
-  std::optional<std::vector<double>> find_numbers(const Key& key) const;
 
-  // A token id, or every id of a list; those that are no row of the vocabulary are an Error. In GGUF these keys stand
-  // for themselves, without the architecture.
+  // A token id, or every id of a list; those that are no row of the vocabulary are an Error.
   std::vector<int64_t> find_token_ids(const Key& key, int64_t vocab) const;
 
   // "'llama.block_count'" or "'num_hidden_layers' of config.json".
@@ -103,6 +107,8 @@ class Hparams {
                                           const char* wanted, const Convert& convert) const;
 
   const Checkpoint& checkpoint_;
+  Naming naming_;
+  std::string prefix_;                                  // of the keys
   std::shared_ptr<const nlohmann::ordered_json> text_;  // config.json's "text_config", where there is one
 };
 

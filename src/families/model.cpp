@@ -4,8 +4,24 @@
 
 namespace anemone {
 
+namespace {
+
+// Of an MLP; 0 for a mixer.
+int64_t mlp_width(const ModelBlock& block) {
+  return std::visit(
+      []<class Block>(const Block& b) -> int64_t {
+        if constexpr (Block::kMixer)
+          return 0;
+        else
+          return b.width;
+      },
+      block);
+}
+
+}  // namespace
+
 bool is_mixer(const ModelBlock& block) {
-  return !std::holds_alternative<GatedMlp>(block) && !std::holds_alternative<PlainMlp>(block);
+  return std::visit([]<class Block>(const Block&) { return Block::kMixer; }, block);
 }
 
 bool Model::causal() const {
@@ -39,11 +55,8 @@ ModelSizes sizes_of(const Model& model) {
     out.head_dim = a->head_dim;
   }
   for (const Layer& layer : model.layers)
-    for (const ResidualStep& step : layer.steps) {
-      if (out.intermediate) break;
-      if (const auto* mlp = std::get_if<GatedMlp>(&step.block)) out.intermediate = mlp->width;
-      if (const auto* mlp = std::get_if<PlainMlp>(&step.block)) out.intermediate = mlp->width;
-    }
+    for (const ResidualStep& step : layer.steps)
+      if (out.intermediate == 0) out.intermediate = mlp_width(step.block);
   return out;
 }
 

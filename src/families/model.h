@@ -14,6 +14,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -28,10 +30,13 @@
 
 namespace anemone {
 
-// A block is one file each in families/blocks/, lower/ and reference/, and one entry here.
+// A block is one file each in families/blocks/, lower/ and reference/, and one entry here. It has
+//     static constexpr bool kMixer            it brings tokens together; otherwise it is an MLP, which sees each alone
+//     int64_t width                           of an MLP: of what lies between its projections
+//     void each_weight(WeightVisitor&) const
+//     std::vector<Projection*> sensitive()    those that an encoder cannot round as far as the others
 using ModelBlock = std::variant<Attention, ShortConv, GatedMlp, PlainMlp>;
 
-// Mixers bring tokens together; MLPs see each by itself.
 bool is_mixer(const ModelBlock& block);
 
 // One residual step.
@@ -69,24 +74,27 @@ struct VocabularyHead {
 // How the vectors of a text's tokens become one.
 enum class Pooling { mean, first };
 
+// What the logits of classes become: one class of all; each class yes or no; values, as they are (regression).
+enum class ClassScores { softmax, sigmoid, plain };
+
 // The hidden states themselves, and a vector for the whole text.
 struct PooledHead {
   Pooling pooling = Pooling::mean;
   bool normalize = false;  // to length 1
 };
 
-// Classes for each token, or for the whole text when pooled: classifier(norm(activation(dense x))), what comes before
-// the classifier being optional.
+// Classes for each token, or for the whole text when pooled first: classifier(norm(activation(dense x))), what comes
+// before the classifier being optional.
 struct ClassHead {
   enum class Dense { none, tanh, gelu };
 
   std::optional<Pooling> pooling;  // none: each token by itself
-  bool pool_first = true;          // pool before `dense`, not behind it
   Dense activation = Dense::none;
   Projection dense;  // optional
   std::optional<Norm> norm;
   Projection classifier;
   std::vector<std::string> labels;  // by class
+  ClassScores scores = ClassScores::softmax;
 };
 
 using Head = std::variant<VocabularyHead, PooledHead, ClassHead>;
@@ -106,7 +114,11 @@ struct Model {
   std::optional<Norm> final_norm;
   Head head;
 
-  std::vector<std::string> unused;  // tensors of the checkpoint that the model does without
+  // Tensors of the checkpoint that the model does without; a * at either end of a name stands for anything.
+  std::vector<std::string> unused;
+  // Where the checkpoint says a size, by the size's text (size_names.h): "'num_attention_heads' of config.json".
+  // For messages; a size may be missing here.
+  std::map<std::string, std::string, std::less<>> origins;
 
   std::optional<int64_t> bos;
   std::vector<int64_t> eos;  // every id that ends a text, the main one first

@@ -3,7 +3,7 @@
 namespace anemone {
 
 void set_qwen_windows(const Hparams& hp, Model& model) {
-  if (hp.is_gguf() || !hp.find_flag({"use_sliding_window", ""}).value_or(false)) return;
+  if (!hp.find_flag({"use_sliding_window", ""}).value_or(false)) return;
   std::optional<int64_t> window = hp.find_integer(keys::kWindow);
   if (!window && hp.says(keys::kWindow)) return;  // null: none
   if (!window) window = 4096;                     // absent: the configuration class's default

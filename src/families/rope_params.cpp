@@ -209,6 +209,8 @@ class ConfigRope {
   Rope rope_;
 };
 
+Rope read_config_rope(const Hparams& hp, const RopeQuery& query) { return ConfigRope(hp, query).read(); }
+
 std::vector<double> tensor_values(const TensorReader& tensor) {
   if (tensor.shape().size() != 1 || tensor.rows() > 65536)
     throw errorf("tensor '{}' is no list of rope factors", tensor.name())
@@ -298,11 +300,15 @@ Rope read_gguf_rope(const Hparams& hp, const RopeQuery& query) {
 }  // namespace
 
 Rope read_rope(const Hparams& hp, const RopeQuery& query) {
-  switch (hp.checkpoint().naming()) {
-    case Naming::gguf: return read_gguf_rope(hp, query);
-    case Naming::hugging_face: return ConfigRope(hp, query).read();
-  }
-  throw Error("says in no known way how positions are rotated").at(hp.file());
+  constexpr ByNaming<Rope (*)(const Hparams&, const RopeQuery&)> kReaders{read_config_rope, read_gguf_rope};
+  return kReaders[hp.naming()](hp, query);
+}
+
+std::span<const char* const> rope_tables(Naming naming) {
+  static constexpr const char* kConfig[] = {"*rotary_emb.inv_freq"};
+  static constexpr const char* kGguf[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                          "rope_factors_short.weight", "*.attn_rot_embd.weight"};
+  return ByNaming<std::span<const char* const>>(kConfig, kGguf)[naming];
 }
 
 }  // namespace anemone

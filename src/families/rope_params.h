@@ -4,6 +4,8 @@
 //     Rope local = read_rope(hp, {.head_dim = 128, .context = 8192, .layer_type = "sliding_attention", …});
 #pragma once
 
+#include <span>
+
 #include "families/hparams.h"
 #include "families/model.h"
 
@@ -21,5 +23,9 @@ struct RopeQuery {
 
 // Error, naming the keys, when a scaling is unknown or incomplete.
 Rope read_rope(const Hparams& hp, const RopeQuery& query);
+
+// Tensors that belong to ropes and are no weights, as patterns for Model::unused: tables that are computed from the
+// keys, and factors that read_rope takes over as numbers.
+std::span<const char* const> rope_tables(Naming naming);
 
 }  // namespace anemone

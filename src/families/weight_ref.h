@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 
 namespace anemone {
 
@@ -32,11 +33,16 @@ struct WeightRef {
   int64_t slice = -1;  // which matrix of a stack; -1: the tensor is no stack
   bool transposed = false;
   int64_t column_begin = 0;
-  bool keep_half =
-      false;  // stored in fp16 where the others become int8: rounding it costs the model too much
+  // Rounding it costs the model more than rounding others does. Whoever stores weights decides what follows from that.
+  bool sensitive = false;
 
   explicit operator bool() const { return !tensor.empty(); }
-  auto operator<=>(const WeightRef&) const = default;
+  // Where it lies. Weights are compared by that alone.
+  auto place() const {
+    return std::tie(tensor, row_begin, row_end, columns, interleaved_head, slice, transposed, column_begin);
+  }
+  bool operator==(const WeightRef& other) const { return place() == other.place(); }
+  auto operator<=>(const WeightRef& other) const { return place() <=> other.place(); }
   int64_t rows() const { return row_end - row_begin; }
   // Where row `row` of the weight lies in the matrix [out, in].
   int64_t tensor_row(int64_t row) const {

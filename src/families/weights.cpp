@@ -1,7 +1,6 @@
 #include "families/weights.h"
 
 #include "base/error.h"
-#include "families/hparams.h"
 
 namespace anemone {
 namespace {
@@ -23,14 +22,12 @@ void visit_step(const ResidualStep& step, WeightVisitor& v) {
   v.vector("gain of what is added", step.gain, v.hidden());
 }
 
-void visit_embedding(const Model& model, WeightVisitor& v) {
+void visit_tables(const Model& model, WeightVisitor& v) {
   const Embedding& e = model.embedding;
-  const Extent vocab{{{model.vocab, "vocabulary {}", &keys::kVocab}}};
+  const Extent vocab{{{model.vocab, size_names::kVocabulary}}};
   v.matrix("embedding", e.tokens, vocab, v.hidden());
-  v.matrix("position embedding", e.positions, {{{e.positions.rows(), "{} positions", &keys::kContext}}},
-           v.hidden());
-  v.matrix("type embedding", e.types, {{{e.types.rows(), "{} token types", &keys::kTypes}}}, v.hidden());
-  if (e.norm) v.norm("norm of the embedding", "bias of the embedding's norm", *e.norm, v.hidden());
+  v.matrix("position embedding", e.positions, {{{e.positions.rows(), size_names::kPositions}}}, v.hidden());
+  v.matrix("type embedding", e.types, {{{e.types.rows(), size_names::kTokenTypes}}}, v.hidden());
 }
 
 struct HeadWeights {
@@ -38,13 +35,13 @@ struct HeadWeights {
   WeightVisitor& v;
 
   void operator()(const VocabularyHead& head) const {
-    const Extent vocab{{{model.vocab, "vocabulary {}", &keys::kVocab}}};
-    if (!head.tied) v.matrix("LM head", head.weight, vocab, v.hidden());
+    const Extent vocab{{{model.vocab, size_names::kVocabulary}}};
+    v.matrix("LM head", head.weight, vocab, v.hidden(), head.tied);
     v.vector("LM head's bias", head.bias, vocab);
   }
   void operator()(const PooledHead&) const {}
   void operator()(const ClassHead& head) const {
-    const Extent classes{{{head.classifier.weight.rows(), "{} classes", nullptr}}};
+    const Extent classes{{{head.classifier.weight.rows(), "{} classes"}}};
     v.projection("dense layer of the classifier", "bias of the classifier's dense layer", head.dense,
                  v.hidden(), v.hidden());
     if (head.norm) v.norm("norm of the classifier", "bias of the classifier's norm", *head.norm, v.hidden());
@@ -60,18 +57,19 @@ int64_t Extent::value() const {
   return product;
 }
 
-Extent WeightVisitor::hidden() const { return {{{model_.hidden, "hidden size {}", &keys::kHidden}}}; }
+Extent WeightVisitor::hidden() const { return {{{model_.hidden, size_names::kHidden}}}; }
 
-void WeightVisitor::matrix(std::string_view role, const WeightRef& ref, Extent rows, Extent columns) {
-  if (ref) visit_({role, ref, std::move(rows), std::move(columns), layer_, true});
+void WeightVisitor::matrix(std::string_view role, const WeightRef& ref, Extent rows, Extent columns,
+                           bool repeated) {
+  if (ref) visit_({role, ref, std::move(rows), std::move(columns), place_, layer_, true, repeated});
 }
 
 void WeightVisitor::table(std::string_view role, const WeightRef& ref, Extent rows, Extent columns) {
-  if (ref) visit_({role, ref, std::move(rows), std::move(columns), layer_, false});
+  if (ref) visit_({role, ref, std::move(rows), std::move(columns), place_, layer_, false, false});
 }
 
 void WeightVisitor::vector(std::string_view role, const WeightRef& ref, Extent size) {
-  if (ref) visit_({role, ref, std::move(size), {}, layer_, false});
+  if (ref) visit_({role, ref, std::move(size), {}, place_, layer_, false, false});
 }
 
 void WeightVisitor::projection(std::string_view role, std::string_view bias_role, const Projection& p,
@@ -87,16 +85,21 @@ void WeightVisitor::norm(std::string_view role, std::string_view bias_role, cons
 }
 
 void each_weight(const Model& model, size_t layer, const WeightVisitor::Visit& visit) {
-  WeightVisitor v(model, static_cast<int64_t>(layer), visit);
+  WeightVisitor v(model, WeightUse::Place::layer, static_cast<int64_t>(layer), visit);
   for (const ResidualStep& step : model.layers.at(layer).steps) visit_step(step, v);
 }
 
 void each_weight(const Model& model, const WeightVisitor::Visit& visit) {
-  WeightVisitor v(model, -1, visit);
-  visit_embedding(model, v);
+  using Place = WeightUse::Place;
+  WeightVisitor tables(model, Place::table, -1, visit), front(model, Place::front, -1, visit),
+      back(model, Place::back, -1, visit), head(model, Place::head, -1, visit);
+  visit_tables(model, tables);
+  if (const auto& norm = model.embedding.norm)
+    front.norm("norm of the embedding", "bias of the embedding's norm", *norm, front.hidden());
   for (size_t i = 0; i < model.layers.size(); ++i) each_weight(model, i, visit);
-  if (model.final_norm) v.norm("final norm", "bias of the final norm", *model.final_norm, v.hidden());
-  std::visit(HeadWeights{model, v}, model.head);
+  if (model.final_norm) back.norm("final norm", "bias of the final norm", *model.final_norm, back.hidden());
+  // Heads that are no vocabulary's stand behind the layers, in the same package.
+  std::visit(HeadWeights{model, model.generates() ? head : back}, model.head);
 }
 
 }  // namespace anemone

@@ -1,6 +1,7 @@
-// The weights of a model, one by one, with what each is for and the shape that the model's sizes give it. The checks of
-// a checkpoint, the cut into shards, the sizes of a plan and the report of a conversion all walk this one list.
-//     each_weight(model, [&](const WeightUse& w) { bytes += w.ref.rows() * w.ref.columns * 2; });
+// The weights of a model, one by one, with what each is for, the shape that the model's sizes give it, and the kind of
+// file that it goes to. The checks of a checkpoint, the cut into shards, the sizes of a plan and the tables that a
+// conversion writes all walk this one list.
+//     each_weight(model, [&](const WeightUse& w) { parameters += w.repeated ? 0 : w.elements(); });
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,16 @@
 #include <vector>
 
 #include "families/model.h"
+#include "families/size_names.h"
 
 namespace anemone {
-
-struct Key;
 
 // One dimension of a weight as a product of the model's sizes: "4 heads x head size 32".
 struct Extent {
   struct Factor {
     int64_t value = 0;
-    const char* text = "";     // "{} heads", "head size {}"
-    const Key* key = nullptr;  // under which the checkpoint says it; nullptr: nowhere
+    std::string_view
+        text;  // size_names::kHeads, or a block's own: "{} taps". Model::origins says where it comes from
   };
   std::vector<Factor> factors;
 
@@ -28,11 +28,17 @@ struct Extent {
 };
 
 struct WeightUse {
+  // Where a bundle keeps it: in a table that the host reads; in packages of layers, before all layers, in one of
+  // them, or behind all of them; in packages of a vocabulary's head.
+  enum class Place { table, front, layer, back, head };
+
   std::string_view role;  // "query weight"
   const WeightRef& ref;
-  Extent rows, columns;    // columns: empty for a vector
+  Extent rows, columns;  // columns: empty for a vector
+  Place place = Place::layer;
   int64_t layer = -1;      // -1: outside the layers
   bool is_matrix = false;  // a projection, which may be stored in fewer bits; others are small and stay fp16
+  bool repeated = false;   // a tied head: the embedding's tensor once more
 
   int64_t elements() const { return ref.rows() * (columns.factors.empty() ? 1 : ref.columns); }
 };
@@ -41,12 +47,13 @@ struct WeightUse {
 class WeightVisitor {
  public:
   using Visit = std::function<void(const WeightUse&)>;
-  WeightVisitor(const Model& model, int64_t layer, const Visit& visit)
-      : model_(model), layer_(layer), visit_(visit) {}
+  WeightVisitor(const Model& model, WeightUse::Place place, int64_t layer, const Visit& visit)
+      : model_(model), place_(place), layer_(layer), visit_(visit) {}
 
   Extent hidden() const;
   // Weights that the model does not have are passed over.
-  void matrix(std::string_view role, const WeightRef& ref, Extent rows, Extent columns);
+  void matrix(std::string_view role, const WeightRef& ref, Extent rows, Extent columns,
+              bool repeated = false);
   // A small matrix that is no projection.
   void table(std::string_view role, const WeightRef& ref, Extent rows, Extent columns);
   void vector(std::string_view role, const WeightRef& ref, Extent size);
@@ -56,12 +63,12 @@ class WeightVisitor {
 
  private:
   const Model& model_;
+  WeightUse::Place place_;
   int64_t layer_;
   const Visit& visit_;
 };
 
-// In the order of the computation: embedding, layers, final norm, head. A tied head is the embedding again and comes
-// not twice.
+// In the order of the computation: embedding, layers, final norm, head.
 void each_weight(const Model& model, const WeightVisitor::Visit& visit);
 // Of one layer alone.
 void each_weight(const Model& model, size_t layer, const WeightVisitor::Visit& visit);

@@ -45,7 +45,7 @@ void HalfExtent(const uint16_t* in, int64_t count, int16_t* low, int16_t* high) 
   }
 }
 
-// Adding 1.5 * 2^23 leaves the rounded integer in the low bits: no call to a rounding function.
+// nearest_step() on vectors: adding 1.5 * 2^23 leaves the rounded integer in the low bits.
 void QuantizeHalves(const uint16_t* in, int64_t count, float inverse, float least, float most, int zero,
                     uint8_t* out) {
   constexpr float kMagic = 12582912.0f;
@@ -82,14 +82,18 @@ namespace anemone {
 HWY_EXPORT(HalfExtent);
 HWY_EXPORT(QuantizeHalves);
 
+float stored_scale(float scale, float most_steps, bool as_half) noexcept {
+  if (!(scale > 0)) return 1.0f;
+  if (!as_half) return std::max(scale, 0x1p-126f);  // below, the inverse would be infinite
+  const uint16_t half = half_from_float(scale);
+  const float rounded = half_to_float(half);
+  if (most_steps * rounded > kHalfMax)
+    return half_to_float(static_cast<uint16_t>(half - 1));  // it was rounded up
+  return rounded > 0 ? rounded : 0x1p-24f;
+}
+
 float int8_scale(float largest, bool as_half) noexcept {
-  if (!as_half) {
-    // Below 2^-126 the inverse would be infinite.
-    return largest > 0 ? std::max(largest / 127.0f, 0x1p-126f) : 1.0f;
-  }
-  const float s = round_to_half(largest / 127.0f);
-  if (127 * s > kHalfMax) return s - 0.5f;  // it was rounded up: the half before it
-  return s > 0 ? s : largest > 0 ? 0x1p-24f : 1.0f;
+  return stored_scale(largest / 127.0f, 127, as_half);
 }
 
 float largest_magnitude(const float* x, int64_t count) noexcept {
@@ -102,11 +106,8 @@ float largest_magnitude(const float* x, int64_t count) noexcept {
 }
 
 void quantize_int8(const float* x, int64_t count, float inverse_scale, int8_t* out) noexcept {
-  constexpr float kMagic = 12582912.0f;  // as above
-  for (int64_t i = 0; i < count; ++i) {
-    const float clipped = std::min(127.0f, std::max(-127.0f, x[i] * inverse_scale));
-    out[i] = static_cast<int8_t>(std::bit_cast<int32_t>(clipped + kMagic) - std::bit_cast<int32_t>(kMagic));
-  }
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = static_cast<int8_t>(static_cast<int32_t>(nearest_step(x[i] * inverse_scale, -127, 127)));
 }
 
 HalfRange half_range(const uint16_t* halves, int64_t count) noexcept {

@@ -63,11 +63,12 @@ Value* lower_step(Scope& s, size_t layer, const ResidualStep& step, bool last, V
 // `finish` makes the outputs from what the layers give.
 FunctionInterface build(
     Program& program, const std::string& name, const Model& model, Weights& weights, const LayersSpec& spec,
-    const std::function<void(Builder& b, Value* y, FunctionInterface& interface)>& finish) {
+    const std::function<void(Builder& b, Value* y, Weights& listed, FunctionInterface& interface)>& finish) {
   ANEMONE_CHECK(spec.first < spec.last && spec.last <= model.layers.size());
   Function& f = add_function(program, name, spec.opset);
   FunctionInterface interface;
-  Scope scope(f, model, weights, spec, interface);
+  ListedWeights listed(weights, interface.weights);
+  Scope scope(f, model, listed, spec, interface);
   Builder b(f);
   scope.begin(b);
   Value* x = scope.x();
@@ -76,9 +77,11 @@ FunctionInterface build(
     scope.tap(x, "embed_out", -1, spec.residual_scale);
   }
   for (size_t i = spec.first; i < spec.last; ++i) {
+    listed.set_layer(static_cast<int64_t>(i));
     const std::vector<ResidualStep>& steps = model.layers[i].steps;
     for (size_t j = 0; j < steps.size(); ++j) x = lower_step(scope, i, steps[j], j + 1 == steps.size(), x);
   }
+  listed.set_layer(-1);
   if (spec.last_stage && model.final_norm) {
     x = scope.norm(x, *model.final_norm, scope.stream_scale(), 1, "y");
     scope.list(x, "final_norm", -1);
@@ -87,13 +90,13 @@ FunctionInterface build(
   } else {
     x = b.op("identity", {{"x", x}}, "y");
   }
-  finish(b, x, interface);
-  if (spec.last_stage && !model.generates()) add_text_head(b, x, model, weights, spec, f, interface);
+  finish(b, x, listed, interface);
+  if (spec.last_stage && !model.generates()) add_text_head(b, x, model, listed, spec, f, interface);
   scope.end();
   return interface;
 }
 
-void give_stream(Builder& b, Value* y, FunctionInterface& interface) {
+void give_stream(Builder& b, Value* y, Weights&, FunctionInterface& interface) {
   b.output(y);
   interface.outputs.push_back({y->name, {.kind = Role::Kind::stream}});
 }
@@ -124,7 +127,8 @@ FunctionInterface build_head(Program& program, const std::string& name, const Mo
   Value* y = add_input(f, "y", Type::tensor(kHalf, {1, model.hidden, spec.tokens.dim(), 1}));
   interface.inputs.push_back({"y", {.kind = Role::Kind::stream}});
   Builder b(f);
-  add_vocabulary_head(b, y, model, weights, spec, interface);
+  ListedWeights listed(weights, interface.weights);
+  add_vocabulary_head(b, y, model, listed, spec, interface);
   return interface;
 }
 
@@ -132,8 +136,8 @@ FunctionInterface build_whole(Program& program, const std::string& name, const M
                               const LayersSpec& layers, const HeadSpec& head) {
   ANEMONE_CHECK(layers.last_stage);
   return build(program, name, model, weights, layers,
-               [&](Builder& b, Value* y, FunctionInterface& interface) {
-                 add_vocabulary_head(b, y, model, weights, head, interface);
+               [&](Builder& b, Value* y, Weights& listed, FunctionInterface& interface) {
+                 add_vocabulary_head(b, y, model, listed, head, interface);
                });
 }
 

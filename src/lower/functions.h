@@ -13,8 +13,10 @@
 //     state k_cache, v_cache [layers, kv_heads, S, dim]    (kv packed)
 //     in   k_cache_i, v_cache_i [1, kv_heads, S, dim]      (kv io: the host keeps the cache)
 //     out  k_new_i, v_new_i [1, kv_heads, T, head_dim]     (kv io: the rows that it puts there)
-//     state state_i [1, 1, R, width]       what a recurrent layer remembers (kv packed, io: an input and an output)
-//     in   advance [1, 1, R, R + T]        which columns of it and of the tokens stay, for more than one token
+//     state state_i [1, 1, R, width]       what a recurrent layer remembers (kv packed, io: an input and an output);
+//                                          state_i_j for its further slots j
+//     in   advance [1, 1, R, R + T]        which columns of it and of the tokens stay, for more than one token;
+//                                          advance_R for every further R
 //     out  y [1, hidden, T, 1]             normalised for the head by the last shard
 // A model that sees a text whole has no cache; T takes the place of S, and a mask over everything has one row. Its last
 // shard gives a head's results, too:
@@ -68,6 +70,8 @@ struct HeadSpec {
   Opset opset = Opset::ios18;
 };
 
+// Rows [first, last) of the vocabulary of a head's weight or bias: one piece of it.
+WeightRef head_rows(WeightRef ref, int64_t first, int64_t last);
 // State width: head_dim filled up to a multiple of 32.
 int64_t cache_width(const Attention& attention);
 // The masks that a model needs, in the order of their numbers: one for each reach of its attention.

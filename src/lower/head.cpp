@@ -59,7 +59,7 @@ class TextHead {
   void operator()(Value* y, const PooledHead&) const { give(pooled(y), Role::Kind::pooled); }
 
   void operator()(Value* y, const ClassHead& head) const {
-    if (head.pooling && head.pool_first) y = pooled(y);
+    if (head.pooling) y = pooled(y);
     if (head.dense) {
       y = project(y, head.dense, "dense");
       if (head.activation == ClassHead::Dense::tanh) y = b_.op("tanh", {{"x", y}}, "dense_act");
@@ -67,7 +67,6 @@ class TextHead {
         y = b_.op("gelu", {{"x", y}, {"mode", Constant::text("EXACT")}}, "dense_act");
       if (head.norm) y = norm(y, *head.norm);
     }
-    if (head.pooling && !head.pool_first) y = pooled(y);
     give(project(y, head.classifier, "classes"), Role::Kind::classes);
   }
 
@@ -118,19 +117,21 @@ void add_text_head(Builder& b, Value* y, const Model& model, Weights& weights, c
   std::visit([&](const auto& h) { head(y, h); }, model.head);
 }
 
+WeightRef head_rows(WeightRef ref, int64_t first, int64_t last) {
+  ref.row_end = ref.row_begin + last;
+  ref.row_begin += first;
+  return ref;
+}
+
 void add_vocabulary_head(Builder& b, Value* y, const Model& model, Weights& weights, const HeadSpec& spec,
                          FunctionInterface& interface) {
   const VocabularyHead& head = model.vocabulary_head();
   int64_t piece = 0;
   for (int64_t row = spec.first_row; row < spec.last_row; row += spec.piece_rows, ++piece) {
     const int64_t end = std::min(row + spec.piece_rows, spec.last_row);
-    const auto part = [&](WeightRef ref) {
-      ref.row_end = ref.row_begin + end;
-      ref.row_begin += row;
-      return ref;
-    };
-    Value* w = weights.projection(b, part(head.weight), head.scale, fmt::format("head_{}_weight", piece));
-    Value* bias = head.bias ? weights.vector(b, part(head.bias), {end - row}, 0, head.scale,
+    Value* w = weights.projection(b, head_rows(head.weight, row, end), head.scale,
+                                  fmt::format("head_{}_weight", piece));
+    Value* bias = head.bias ? weights.vector(b, head_rows(head.bias, row, end), {end - row}, 0, head.scale,
                                              fmt::format("head_{}_bias", piece))
                             : nullptr;
     const bool capped = head.softcap > 0;

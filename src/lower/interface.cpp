@@ -1,5 +1,6 @@
 #include "lower/interface.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -47,6 +48,16 @@ Kind role_from_name(std::string_view text) {
     known += (known.empty() ? "" : ", ") + std::string(name);
   }
   throw errorf("there is no role '{}'", text.substr(0, 40)).expected(known);
+}
+
+const Port* find_port(const std::vector<Port>& ports, Kind kind) {
+  const auto it = std::ranges::find_if(ports, [&](const Port& p) { return p.role.kind == kind; });
+  return it == ports.end() ? nullptr : &*it;
+}
+
+const Port* find_port(const std::vector<Port>& ports, const Role& role) {
+  const auto it = std::ranges::find_if(ports, [&](const Port& p) { return p.role == role; });
+  return it == ports.end() ? nullptr : &*it;
 }
 
 }  // namespace anemone

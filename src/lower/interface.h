@@ -1,5 +1,5 @@
-// FunctionInterface: what a function takes, keeps and gives, each with its role. The lowering returns it with what it built,
-// bundle.json keeps it, and whoever runs the function reads roles: nobody has to know names.
+// FunctionInterface: what a function takes, keeps and gives, each with its role. The lowering returns it with what
+// it built, bundle.json keeps it, and whoever runs the function reads roles: nobody has to know names.
 //     FunctionInterface i = build_layers(program, "main", model, weights, spec);
 //     for (const Port& in : i.inputs) if (in.role.kind == Role::Kind::mask) fill(in.name, masks[in.role.index]);
 #pragma once
@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "families/weight_ref.h"
 
 namespace anemone {
 
@@ -29,9 +31,9 @@ struct Role {
     values,
     new_keys,  // rows for the cache that the host keeps: [1, kv_heads, T, head_dim]
     new_values,
-    recurrent,      // what `layers` remember of all tokens so far
+    recurrent,  // state `index` (its slot) of those that a layer keeps of all tokens so far: [1, 1, R, width]
     new_recurrent,  // the same after this call, where the host keeps it
-    advance,  // [1, 1, R, R + T]: which of the old columns and the new tokens a recurrent state of R columns keeps
+    advance,  // [1, 1, R, R + T]: which of the old columns and the new tokens states of R = `index` columns keep
     logits,  // rows [first, last) of the vocabulary: [1, rows, T, 1]
     best,    // of rows [first, last): the largest logit, and where it is
     best_high,
@@ -42,10 +44,16 @@ struct Role {
   };
 
   Kind kind = Kind::stream;
-  size_t index = 0;             // of a rope or a mask
+  size_t index = 0;             // of a rope, a mask or a slot; columns of a recurrent state
   std::vector<int64_t> layers;  // of a cache or a recurrent state
   int64_t first = 0, last = 0;  // rows of the vocabulary
 
+  // The same of another kind: the `keys` that `new_keys` go into.
+  Role as(Kind other) const {
+    Role out = *this;
+    out.kind = other;
+    return out;
+  }
   bool operator==(const Role&) const = default;
 };
 
@@ -53,10 +61,17 @@ std::string_view role_name(Role::Kind kind);
 // Error for a name that is none.
 Role::Kind role_from_name(std::string_view name);
 
+// Keys or values of a cache that grows with the text.
+inline bool is_cache(Role::Kind kind) { return kind == Role::Kind::keys || kind == Role::Kind::values; }
+
 struct Port {
   std::string name;
   Role role;
 };
+
+// The first port of that kind, and the one of just that role; null where there is none.
+const Port* find_port(const std::vector<Port>& ports, Role::Kind kind);
+const Port* find_port(const std::vector<Port>& ports, const Role& role);
 
 // A value inside the function that the reference knows too; of several with one name and layer, the last in use counts.
 struct Tap {
@@ -66,9 +81,20 @@ struct Tap {
   double scale = 1;    // how much larger it stands in the program than in the model
 };
 
+// A weight of the model under the name that the function gives it. What is stored is (value + offset) * factor.
+struct NamedWeight {
+  std::string value;  // its name in the program
+  WeightRef ref;
+  int64_t layer = -1;  // -1: outside the layers
+  double offset = 0, factor = 1;
+};
+
 struct FunctionInterface {
   std::vector<Port> inputs, outputs, states;
   std::vector<Tap> taps;
+  // In the order of the body. bundle.json does not hold these: whoever compares weights has the model, and can build
+  // the function again over HollowWeights.
+  std::vector<NamedWeight> weights;
 };
 
 }  // namespace anemone

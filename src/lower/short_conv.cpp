@@ -41,8 +41,9 @@ Value* lower_block(Scope& s, size_t layer, const ShortConv& conv, Value* h, doub
   Value* gate = s.project(h, conv.gate_in, 1, at + "gate_in");
   Value* value = s.project(h, conv.value, 1, at + "value");
   Value* fresh = turned(b, mul(b, gate, value, at + "gated_in"), at + "new");
-  Value* all = joined(b, {s.recurrent().read(b, layer), fresh}, at + "columns");
-  s.recurrent().advance(b, layer, all);
+  RecurrentStates& states = s.recurrent();
+  Value* all = joined(b, {states.read(b, layer, 0), fresh}, at + "columns");
+  states.write(b, layer, 0, states.last_columns(b, layer, 0, all));
   Value* taps = s.weights().vector(b, conv.taps, {conv.width, 1, conv.kernel, 1}, 0, 1, at + "taps");
   Value* y = depthwise(b, turned(b, all, at + "channels"), taps, conv.width, at + "mixed");
   Value* gate_out = s.project(h, conv.gate_out, 1, at + "gate_out");

@@ -15,7 +15,7 @@ constexpr double kProbedBytes = 1310728;   // the largest operation on the defau
 constexpr double kProbedFlops = 33554432;  // and the most flops
 constexpr double kGeluFlops = 78;          // per element
 
-// Times of the three back ends, and where they come from.
+// Times on the three processors, and where they come from.
 struct Times {
   double ane = 0, bnns = 0, classic = 0;
   std::string formula, extrapolated;
@@ -213,18 +213,18 @@ bool has_compressed_weight(const OpView& v) {
 
 }  // namespace
 
-std::string_view backend_name(Backend backend) {
-  return backend == Backend::ane ? "ane" : backend == Backend::bnns ? "bnns" : "classic_cpu";
+std::string_view processor_name(Processor processor) {
+  return processor == Processor::ane ? "ane" : processor == Processor::bnns ? "bnns" : "classic_cpu";
 }
 
-Device device_of(Backend backend) { return backend == Backend::ane ? Device::ane : Device::cpu; }
+Device device_of(Processor processor) { return processor == Processor::ane ? Device::ane : Device::cpu; }
 
 std::string_view device_text(Device device) {
   return device == Device::ane ? "ANE" : device == Device::cpu ? "CPU" : "unknown (not probed)";
 }
 
 double OpCost::cpu_ms() const {
-  const Offer &a = (*this)[Backend::classic_cpu], &b = (*this)[Backend::bnns];
+  const Offer &a = (*this)[Processor::classic_cpu], &b = (*this)[Processor::bnns];
   return !b.supported ? a.ms : !a.supported ? b.ms : std::min(a.ms, b.ms);
 }
 
@@ -239,20 +239,20 @@ OpCost estimate(const Operation& op, const Chip& chip) {
     return cost;
   }
   Times t = times_of(view, rates_for(chip.platform));
-  cost[Backend::ane].ms = t.ane;
-  cost[Backend::bnns].ms = t.bnns;
-  cost[Backend::classic_cpu].ms = t.classic;
+  cost[Processor::ane].ms = t.ane;
+  cost[Processor::bnns].ms = t.bnns;
+  cost[Processor::classic_cpu].ms = t.classic;
   cost.formula = std::move(t.formula);
   cost.extrapolated = std::move(t.extrapolated);
   if (cost.extrapolated.empty() && has_compressed_weight(view))
     cost.extrapolated = "no probe had compressed weights";
   if (!cost.probed) cost.extrapolated = "nobody has probed this kind of operation";
   if (!view.fixed()) cost.extrapolated = "its sizes are not known before run time";
-  const auto refuse = [&](Backend backend, std::optional<Refusal> refusal) {
-    if (refusal) cost[backend] = {false, 0, std::move(refusal->message), refusal->rule};
+  const auto refuse = [&](Processor processor, std::optional<Refusal> refusal) {
+    if (refusal) cost[processor] = {false, 0, std::move(refusal->message), refusal->rule};
   };
-  refuse(Backend::ane, ane_refuses(view, chip));
-  refuse(Backend::bnns, bnns_refuses(view));
+  refuse(Processor::ane, ane_refuses(view, chip));
+  refuse(Processor::bnns, bnns_refuses(view));
   return cost;
 }
 

@@ -19,7 +19,7 @@ std::vector<OpCost> costs_of(const PlacedFunction& placed) {
 void find_segments(PlacedFunction& placed) {
   for (size_t i = 0; i < placed.ops.size(); ++i) {
     PlacedOp& op = placed.ops[i];
-    const bool ane = op.chosen == Backend::ane;
+    const bool ane = op.chosen == Processor::ane;
     if (placed.segments.empty() || placed.segments.back().ane != ane)
       placed.segments.push_back({ane, i, i, 0, 0});
     Segment& segment = placed.segments.back();
@@ -44,7 +44,7 @@ void count_devices(PlacedFunction& placed) {
 }  // namespace
 
 Device PlacedOp::device() const {
-  const bool refused = !cost[Backend::ane].supported;
+  const bool refused = !cost[Processor::ane].supported;
   return refused ? Device::cpu : cost.probed ? device_of(chosen) : Device::unknown;
 }
 
@@ -67,10 +67,10 @@ PlacedFunction place_function(const Function& function, const Chip& chip) {
   for (const auto& op : function.body.ops) {
     if (is_data(*op)) continue;
     costs.push_back(estimate(*op, chip));
-    placed.ops.push_back({op.get(), costs.back(), Backend::classic_cpu, 0});
+    placed.ops.push_back({op.get(), costs.back(), Processor::classic_cpu, 0});
     if (!costs.back().extrapolated.empty()) ++placed.extrapolated;
   }
-  const std::vector<Backend> path = cheapest_path(costs);
+  const std::vector<Processor> path = cheapest_path(costs);
   for (size_t i = 0; i < path.size(); ++i) placed.ops[i].chosen = path[i];
   find_segments(placed);
   count_devices(placed);
@@ -80,8 +80,8 @@ PlacedFunction place_function(const Function& function, const Chip& chip) {
 
 std::optional<double> price_of_moving(const PlacedFunction& placed, size_t op) {
   const std::vector<OpCost> costs = costs_of(placed);
-  const std::vector<Backend> other =
-      cheapest_path(costs, {.op = op, .on_ane = placed.ops[op].chosen != Backend::ane, .some_ane = false});
+  const std::vector<Processor> other =
+      cheapest_path(costs, {.op = op, .on_ane = placed.ops[op].chosen != Processor::ane, .some_ane = false});
   if (other.empty()) return std::nullopt;
   return path_cost(costs, other) - placed.ms;
 }
@@ -89,7 +89,7 @@ std::optional<double> price_of_moving(const PlacedFunction& placed, size_t op) {
 std::optional<double> missing_savings(const PlacedFunction& placed) {
   if (placed.uses_ane()) return std::nullopt;
   const std::vector<OpCost> costs = costs_of(placed);
-  const std::vector<Backend> with = cheapest_path(costs, {.op = {}, .on_ane = true, .some_ane = true});
+  const std::vector<Processor> with = cheapest_path(costs, {.op = {}, .on_ane = true, .some_ane = true});
   if (with.empty()) return std::nullopt;
   return path_cost(costs, with) - placed.ms;
 }
@@ -97,9 +97,9 @@ std::optional<double> missing_savings(const PlacedFunction& placed) {
 size_t ane_ops_if_refused(const PlacedFunction& placed) {
   std::vector<OpCost> costs = costs_of(placed);
   for (size_t i = 0; i < costs.size(); ++i)
-    if (placed.ops[i].unknown()) costs[i][Backend::ane].supported = false;
-  const std::vector<Backend> path = cheapest_path(costs);
-  return static_cast<size_t>(std::count(path.begin(), path.end(), Backend::ane));
+    if (placed.ops[i].unknown()) costs[i][Processor::ane].supported = false;
+  const std::vector<Processor> path = cheapest_path(costs);
+  return static_cast<size_t>(std::count(path.begin(), path.end(), Processor::ane));
 }
 
 void fix_shapes(Function& function, const std::map<std::string, std::vector<int64_t>>& inputs) {

@@ -17,7 +17,8 @@ namespace anemone::placement {
 struct PlacedOp {
   const Operation* op = nullptr;
   OpCost cost;
-  Backend chosen = Backend::classic_cpu;  // on the cheapest path; an assumption where the device is unknown
+  Processor chosen =
+      Processor::classic_cpu;  // on the cheapest path; an assumption where the device is unknown
   int segment = 0;
 
   Device device() const;

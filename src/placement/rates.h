@@ -10,7 +10,7 @@
 
 namespace anemone::placement {
 
-// Work per second, in 1e9, on the two back ends that a leaf names. BNNS takes 0.8694 of classic_cpu's time.
+// Work per second, in 1e9, on the two processors that a leaf names. BNNS takes 0.8694 of classic_cpu's time.
 struct Rate {
   double ane = 0, classic = 0;
 };

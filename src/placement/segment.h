@@ -1,7 +1,7 @@
-// Segmentation: the choice of a back end for every operation, as Core ML makes it: the cheapest path through
-// the operations in program order, where every change of back end costs 0.125 ms and the program begins and
+// Segmentation: the choice of a processor for every operation, as Core ML makes it: the cheapest path through
+// the operations in program order, where every change of processor costs 0.125 ms and the program begins and
 // ends on the CPU. So a stretch on the engine must save 0.25 ms of estimates wherever it lies.
-//     std::vector<Backend> chosen = cheapest_path(costs);
+//     std::vector<Processor> chosen = cheapest_path(costs);
 //     path_cost(costs, chosen);                        // ms, switches included
 // On a tie an operation stays on the engine; docs/check.md tells what is known of ties.
 #pragma once
@@ -25,8 +25,8 @@ struct PathRule {
 };
 
 // Empty when the rule cannot be kept.
-std::vector<Backend> cheapest_path(std::span<const OpCost> costs, const PathRule& rule = {});
+std::vector<Processor> cheapest_path(std::span<const OpCost> costs, const PathRule& rule = {});
 
-double path_cost(std::span<const OpCost> costs, std::span<const Backend> path);
+double path_cost(std::span<const OpCost> costs, std::span<const Processor> path);
 
 }  // namespace anemone::placement

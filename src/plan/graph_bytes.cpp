@@ -3,49 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "lower/weights.h"
 #include "package/description.h"
 #include "package/mil_codec.h"
 #include "plan/shards.h"
 
 namespace anemone {
 namespace {
-
-// Says what it would hold; nobody asks for it.
-class Hollow : public WeightSource {
- public:
-  explicit Hollow(Type type) : type_(std::move(type)) {}
-  const Type& type() const override { return type_; }
-  void rows(int64_t, int64_t, std::span<std::byte>) const override {}
-
- private:
-  Type type_;
-};
-
-Constant hollow(DType dtype, Shape shape) {
-  return Constant::from_source(std::make_shared<Hollow>(Type::tensor(dtype, std::move(shape))));
-}
-
-class HollowWeights : public lower::Weights {
- public:
-  explicit HollowWeights(bool packed) : packed_(packed) {}
-
-  Value* projection(Builder& b, const WeightRef& ref, double, std::string_view name) override {
-    const Shape shape = {ref.rows(), ref.columns, 1, 1};
-    if (!packed_) return b.constant(hollow(DType::fp16, shape), name);
-    return b.op("constexpr_blockwise_shift_scale",
-                {{"data", hollow(DType::int8, shape)}, {"scale", hollow(DType::fp16, {ref.rows(), 1, 1, 1})}},
-                name);
-  }
-
-  Value* vector(Builder& b, const WeightRef&, Shape shape, double, double, std::string_view name) override {
-    return b.constant(hollow(DType::fp16, std::move(shape)), name);
-  }
-
- private:
-  bool packed_;
-};
 
 uint64_t encoded(const Program& program) {
   // Constants lie somewhere in a weight file; offsets of real size, for the bytes that they take.
@@ -59,7 +24,7 @@ uint64_t encoded(const Program& program) {
 
 uint64_t layers_bytes(const Model& model, bool packed, size_t layers) {
   Program program;
-  HollowWeights weights(packed);
+  lower::HollowWeights weights(packed);
   lower::LayersSpec spec;
   spec.last = layers;
   spec.first_stage = spec.last_stage = true;
@@ -76,7 +41,7 @@ uint64_t layers_bytes(const Model& model, bool packed, size_t layers) {
 
 uint64_t head_bytes(const Model& model, bool packed, int64_t pieces) {
   Program program;
-  HollowWeights weights(packed);
+  lower::HollowWeights weights(packed);
   lower::HeadSpec spec;
   spec.piece_rows = std::max<int64_t>(1, model.vocab / pieces);
   spec.last_row = spec.piece_rows * pieces;

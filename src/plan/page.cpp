@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/staged.h"
+#include "compress/recipe.h"
 #include "families/weights.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
@@ -24,7 +25,10 @@ Json graph_json(const GraphBytes& g) { return {g.layers, g.layer, g.head, g.piec
 void add_layers(const Model& m, Json& out) {
   Json kinds = Json::array(), of = Json::array();
   for (size_t i = 0; i < m.layers.size(); ++i) {
-    Json kind = {{"matrices", Json::array()}, {"vectors", Json::array()}, {"cache", 0}};
+    Json kind = {{"matrices", Json::array()},
+                 {"vectors", Json::array()},
+                 {"cache", 0},
+                 {"state", recurrent_bytes(m.layers[i])}};
     each_weight(m, i, [&](const WeightUse& w) {
       if (w.is_matrix)
         kind["matrices"].push_back({w.ref.rows(), w.ref.columns});
@@ -41,10 +45,22 @@ void add_layers(const Model& m, Json& out) {
   out["layerOf"] = std::move(of);
 }
 
+// Vectors of the packages that belong to no layer: at both ends of the layers, and beside each convolution of the head.
+void add_ends(const Model& m, Json& out) {
+  out["ends"] = Json::array();
+  out["headVectors"] = 0;
+  each_weight(m, [&](const WeightUse& w) {
+    if (w.is_matrix) return;
+    if (w.place == WeightUse::Place::front || w.place == WeightUse::Place::back)
+      out["ends"].push_back(w.elements());
+    if (w.place == WeightUse::Place::head) out["headVectors"] = out["headVectors"].get<int>() + 1;
+  });
+}
+
 Json shape_json(const Planner& planner, const std::string& id) {
   const Model& m = planner.model();
   const ModelSizes sizes = sizes_of(m);
-  const WeightPrecision half = WeightPrecision::parse("fp16"), packed = WeightPrecision::parse("int8");
+  const StorageForm half = parse_precision("fp16"), packed = parse_precision("int8");
   Json out = {
       {"id", id},
       {"name", m.name.empty() ? m.family : m.name},
@@ -62,6 +78,7 @@ Json shape_json(const Planner& planner, const std::string& id) {
       {"tokenizer", planner.tokenizer_bytes()},
       {"graph", {{"half", graph_json(planner.graph(half))}, {"packed", graph_json(planner.graph(packed))}}}};
   add_layers(m, out);
+  add_ends(m, out);
   return out;
 }
 
@@ -81,13 +98,17 @@ Json chip_json(const Chip& c) {
           {"mostContext", longest_context(c)}};
 }
 
-Json precision_json(const WeightPrecision& f) {
-  const char* kinds[] = {"fp16", "int8", "int8-tensor", "palette"};
-  return {{"name", f.name()},
-          {"kind", kinds[static_cast<int>(f.kind)]},
-          {"bits", f.bits},
-          {"group", f.group_rows},
-          {"efficiency", f.efficiency()}};
+// One of what parse_precision() knows.
+Json precision_json(const StorageForm& f) {
+  const bool tensor = f.integers && f.integers->per == IntegerForm::Per::tensor;
+  return {{"name", precision_name(f)},
+          {"kind", f.palette    ? "palette"
+                   : tensor     ? "int8-tensor"
+                   : f.integers ? "int8"
+                                : "fp16"},
+          {"bits", bits_of(f)},
+          {"group", f.palette ? f.palette->group : 0},
+          {"efficiency", read_efficiency(f)}};
 }
 
 Json page_data(const Planner* own, const ModelPlanOptions& o) {
@@ -96,7 +117,7 @@ Json page_data(const Planner* own, const ModelPlanOptions& o) {
   for (const Chip& chip : all_chips()) data["chips"].push_back(chip_json(chip));
   data["forms"] = Json::array();
   bool offered = false;
-  for (const WeightPrecision& precision : all_precisions()) {
+  for (const StorageForm& precision : all_precisions()) {
     data["forms"].push_back(precision_json(precision));
     offered = offered || precision == o.precision;
   }
@@ -113,17 +134,15 @@ Json page_data(const Planner* own, const ModelPlanOptions& o) {
                     {"process", kProcessBytes},
                     {"safeShard", kSafeShardBytes},
                     {"headRows", o.limits.head_rows},
+                    {"leastCompressed", kLeastCompressed},
                     {"manifest", PackageOverhead::manifest},
                     {"weightHeader", PackageOverhead::weight_header},
                     {"bundleJson", PackageOverhead::bundle_json},
                     {"bundleJsonLayer", PackageOverhead::bundle_json_layer}};
   data["calibration"] = calibration_json();
-  data["start"] = {{"model", own ? "own" : "qwen3-0.6b"},
-                   {"chip", o.target.chip->id},
-                   {"form", o.precision.name()},
-                   {"context", o.context},
-                   {"slice", o.kv_write == lower::KvWrite::slice},
-                   {"shardBytes", o.limits.bytes}};
+  data["start"] = {{"model", own ? "own" : "qwen3-0.6b"},          {"chip", o.target.chip->id},
+                   {"form", precision_name(o.precision)},          {"context", o.context},
+                   {"slice", o.kv_write == lower::KvWrite::slice}, {"shardBytes", o.limits.bytes}};
   return data;
 }
 

@@ -10,6 +10,8 @@
 namespace anemone {
 namespace {
 
+using Place = WeightUse::Place;
+
 double elements(const WeightRef& ref) {
   return static_cast<double>(ref.rows()) * static_cast<double>(std::max<int64_t>(1, ref.columns));
 }
@@ -17,7 +19,7 @@ double elements(const WeightRef& ref) {
 // Counted in floating point first: a configuration alone may say anything.
 double count_parameters(const Model& m) {
   double total = 0;
-  each_weight(m, [&](const WeightUse& w) { total += elements(w.ref); });
+  each_weight(m, [&](const WeightUse& w) { total += w.repeated ? 0 : elements(w.ref); });
   return total;
 }
 
@@ -31,22 +33,23 @@ double cache_bytes(const Model& m) {
   return total;
 }
 
-// What the host reads: it lies in no package.
-bool is_table(const WeightRef& ref, const Embedding& e) {
-  return &ref == &e.tokens || &ref == &e.positions || &ref == &e.types;
-}
-
-// How convert stores it: of int8 models some matrices stay fp16.
-WeightPrecision precision_of(const WeightPrecision& precision, const WeightRef& ref) {
-  const bool int8 =
-      precision.kind == WeightPrecision::Kind::int8 || precision.kind == WeightPrecision::Kind::int8_tensor;
-  return int8 && ref.keep_half ? WeightPrecision{.kind = WeightPrecision::Kind::fp16, .bits = 16} : precision;
-}
-
 // In a package's weight file.
-uint64_t stored_bytes(const WeightPrecision& precision, const WeightUse& w) {
-  return w.is_matrix ? precision_of(precision, w.ref).file_bytes(w.ref.rows(), w.ref.columns)
-                     : vector_file_bytes(w.elements());
+uint64_t weight_file_bytes(const StorageForm& precision, const WeightRef& ref, bool is_matrix) {
+  return is_matrix ? file_bytes(form_of(precision, ref), ref.rows(), ref.columns)
+                   : vector_file_bytes(ref.rows() * std::max<int64_t>(1, ref.columns));
+}
+
+// The pieces that a head's weight or bias is cut into, of the rows [first, last) of the vocabulary.
+template <class F>
+void each_piece(const WeightRef& ref, const Shard& rows, int64_t head_rows, const F& f) {
+  for (auto row = static_cast<int64_t>(rows.first); row < static_cast<int64_t>(rows.last); row += head_rows)
+    f(lower::head_rows(ref, row, std::min(row + head_rows, static_cast<int64_t>(rows.last))));
+}
+
+// Of a table that the host reads.
+uint64_t table_bytes(const WeightRef& ref, bool int8) {
+  const auto rows = static_cast<uint64_t>(ref.rows()), count = rows * static_cast<uint64_t>(ref.columns);
+  return int8 ? count + rows * sizeof(float) : count * 2;
 }
 
 int64_t pieces_of(const Shard& shard, int64_t head_rows) {
@@ -62,6 +65,19 @@ int smallest_memory(uint64_t bytes, std::span<const int> sizes, DeviceClass devi
 }
 
 }  // namespace
+
+uint64_t recurrent_bytes(const Layer& layer) {
+  uint64_t total = 0;
+  for (const ResidualStep& step : layer.steps)
+    std::visit(
+        [&](const auto& block) {
+          if constexpr (requires { block.recurrent(); })
+            for (const RecurrentShape& shape : block.recurrent())
+              total += static_cast<uint64_t>(shape.columns) * static_cast<uint64_t>(shape.width) * 2;
+        },
+        step.block);
+  return total;
+}
 
 double usable_memory_share(DeviceClass device) { return device == DeviceClass::mac ? 0.75 : 0.5; }
 
@@ -81,70 +97,85 @@ Planner::Planner(Model model, uint64_t tokenizer_bytes)
   packed_ = graph_bytes(model_, true);
 }
 
-const GraphBytes& Planner::graph(const WeightPrecision& precision) const {
-  return precision.kind == WeightPrecision::Kind::fp16 ? half_ : packed_;
+const GraphBytes& Planner::graph(const StorageForm& precision) const {
+  return bits_of(precision) == 16 ? half_ : packed_;
 }
 
 uint64_t Planner::kv_bytes_per_position() const { return static_cast<uint64_t>(cache_bytes(model_)); }
 
-uint64_t Planner::layers_package(const Shard& shard, const WeightPrecision& precision) const {
-  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(precision).layers;
-  for (size_t i = shard.first; i < shard.last; ++i) {
-    each_weight(model_, i, [&](const WeightUse& w) { bytes += stored_bytes(precision, w); });
-    bytes += graph(precision).layer;
-  }
-  if (shard.last < model_.layers.size()) return bytes;
-  if (model_.generates()) return bytes + vector_file_bytes(model_.hidden);  // the final norm
-  each_weight(model_, [&](const WeightUse& w) {  // the norms at both ends and the head
-    if (w.layer >= 0 || is_table(w.ref, model_.embedding)) return;
-    bytes += stored_bytes(precision, w);
+uint64_t Planner::state_bytes() const {
+  uint64_t total = 0;
+  for (const Layer& layer : model_.layers) total += recurrent_bytes(layer);
+  return total;
+}
+
+uint64_t Planner::layers_package(const Shard& shard, const StorageForm& precision) const {
+  uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(precision).layers +
+                   (shard.last - shard.first) * graph(precision).layer;
+  each_weight(model_, [&](const WeightUse& w) {
+    const bool inside =
+        w.layer >= static_cast<int64_t>(shard.first) && w.layer < static_cast<int64_t>(shard.last);
+    if (inside || (w.place == Place::front && shard.first == 0) ||
+        (w.place == Place::back && shard.last == model_.layers.size()))
+      bytes += weight_file_bytes(precision, w.ref, w.is_matrix);
   });
   return bytes;
 }
 
-uint64_t Planner::head_package(const Shard& shard, const WeightPrecision& precision,
-                               int64_t head_rows) const {
-  const int64_t pieces = pieces_of(shard, head_rows);
+uint64_t Planner::head_package(const Shard& shard, const StorageForm& precision, int64_t head_rows) const {
   uint64_t bytes = PackageOverhead::weight_header + PackageOverhead::manifest + graph(precision).head +
-                   static_cast<uint64_t>(pieces) * graph(precision).piece;
-  for (auto row = static_cast<int64_t>(shard.first); row < static_cast<int64_t>(shard.last); row += head_rows)
-    bytes += precision.file_bytes(std::min(head_rows, static_cast<int64_t>(shard.last) - row), model_.hidden);
+                   static_cast<uint64_t>(pieces_of(shard, head_rows)) * graph(precision).piece;
+  each_weight(model_, [&](const WeightUse& w) {
+    if (w.place != Place::head) return;
+    each_piece(w.ref, shard, head_rows,
+               [&](const WeightRef& piece) { bytes += weight_file_bytes(precision, piece, w.is_matrix); });
+  });
   return bytes;
 }
 
+// What a token's weights cost the chip to read, and what the host's tables weigh.
+void Planner::count_reads(ModelPlan& p) const {
+  const StorageForm& precision = p.options.precision;
+  const auto read = [&](const WeightRef& ref) {
+    p.read_bytes += read_bytes(form_of(precision, ref), ref.rows(), ref.columns, *p.options.target.chip);
+  };
+  each_weight(model_, [&](const WeightUse& w) {
+    if (w.place == Place::table)
+      p.embedding_bytes += table_bytes(w.ref, p.options.embedding_int8 && &w.ref == &model_.embedding.tokens);
+    else if (w.is_matrix && w.place == Place::head)
+      for (const Shard& shard : p.shards.heads) each_piece(w.ref, shard, p.options.limits.head_rows, read);
+    else if (w.is_matrix)
+      read(w.ref);
+  });
+}
+
 ModelPlan Planner::plan(const ModelPlanOptions& o) const {
-  const WeightPrecision& precision = o.precision;
+  const StorageForm& precision = o.precision;
   const Chip& chip = *o.target.chip;
   ModelPlan p;
   p.options = o;
-  p.shards = plan_shards(
-      model_, 0, model_.layers.size(),
-      [&](const WeightRef& w) { return precision_of(precision, w).bytes(w.rows(), w.columns); }, o.limits);
+  const auto bytes = [&](const WeightRef& ref) {
+    return stored_bytes(form_of(precision, ref), ref.rows(), ref.columns);
+  };
+  p.shards = plan_shards(model_, 0, model_.layers.size(), bytes, o.limits);
   for (const Shard& shard : p.shards.layers) {
     p.layer_weights += shard.bytes;
     p.package_bytes += layers_package(shard, precision);
-    for (size_t i = shard.first; i < shard.last; ++i)
-      each_weight(model_, i, [&](const WeightUse& w) {
-        if (w.is_matrix)
-          p.read_bytes += precision_of(precision, w.ref).read_bytes(w.ref.rows(), w.ref.columns, chip);
-      });
   }
   for (const Shard& shard : p.shards.heads) {
     p.head_weights += shard.bytes;
     p.package_bytes += head_package(shard, precision, o.limits.head_rows);
-    p.read_bytes += precision.read_bytes(static_cast<int64_t>(shard.last - shard.first), model_.hidden, chip);
   }
-  const auto vocab = static_cast<uint64_t>(model_.vocab), hidden = static_cast<uint64_t>(model_.hidden);
-  p.embedding_bytes = vocab * hidden * (o.embedding_int8 ? 1 : 2) + (o.embedding_int8 ? vocab * 4 : 0);
-  for (const WeightRef* table : {&model_.embedding.positions, &model_.embedding.types})
-    if (*table) p.embedding_bytes += static_cast<uint64_t>(table->rows()) * hidden * 2;
+  count_reads(p);
   p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json +
                    model_.layers.size() * PackageOverhead::bundle_json_layer;
   p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
-  p.memory_bytes = p.read_bytes + p.kv_bytes + kProcessBytes;
-  p.speed_known = model_.generates();
+  p.state_bytes = state_bytes();
+  p.memory_bytes = p.read_bytes + p.kv_bytes + p.state_bytes + kProcessBytes;
+  const bool blocks = precision.integers && precision.integers->per == IntegerForm::Per::block;
+  p.speed_known = model_.generates() && !blocks;
   p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
-                       .efficiency = precision.efficiency(),
+                       .efficiency = read_efficiency(precision),
                        .kv_bytes = static_cast<double>(p.kv_bytes),
                        .kv_factor = o.kv_write == lower::KvWrite::slice ? 1.0 : 2.0,
                        .calls = static_cast<double>(p.calls()),

@@ -1,7 +1,7 @@
 // Planner: what a model will weigh and how fast it will be, before anything is converted.
 //     PlanSource s = open_plan_source("model.gguf");              // or a config.json, or "qwen3-0.6b"
 //     Planner p(s.model);
-//     ModelPlan plan = p.plan({.precision = WeightPrecision::parse("int8"), .target = find_target("m4-max"), .context = 2048});
+//     ModelPlan plan = p.plan({.precision = parse_precision("int8"), .target = find_target("m4-max")});
 //     plan.cost.total_ms();                                        // predicted, see calibration.h
 // Sizes are computed, and agree with what `convert` writes; speeds are predictions.
 #pragma once
@@ -14,8 +14,8 @@
 #include "families/model.h"
 #include "lower/functions.h"
 #include "plan/calibration.h"
+#include "plan/precision.h"
 #include "plan/shards.h"
-#include "plan/weight_precision.h"
 #include "target/chips.h"
 
 namespace anemone {
@@ -32,7 +32,7 @@ struct PlanSource {
 PlanSource open_plan_source(const std::string& text);
 
 struct ModelPlanOptions {
-  WeightPrecision precision;
+  StorageForm precision = parse_precision("int8");
   Target target;
   int64_t context = 2048;  // compiled length
   lower::KvWrite kv_write = lower::KvWrite::mask;
@@ -64,8 +64,10 @@ struct ModelPlan {
   uint64_t embedding_bytes = 0;
   uint64_t bundle_bytes = 0;
   uint64_t kv_bytes = 0;
-  uint64_t memory_bytes = 0;  // weights as read, cache, and what the process itself takes
-  bool speed_known = true;    // false: nobody published runs of models that see a text whole
+  uint64_t state_bytes = 0;   // what recurrent layers remember, whatever the context
+  uint64_t memory_bytes = 0;  // weights as read, cache, states, and what the process itself takes
+  // False: nobody published runs of models that see a text whole, and none of forms that leave the engine (rule Q02).
+  bool speed_known = true;
   TokenCost cost;
   double spread = 0.25;  // of the predicted time, either way
   PlanFit fit;
@@ -86,13 +88,17 @@ class Planner {
   uint64_t tokenizer_bytes() const { return tokenizer_bytes_; }
   // Of keys and values, all layers, per position of the context.
   uint64_t kv_bytes_per_position() const;
+  // Of what recurrent layers remember, all of them.
+  uint64_t state_bytes() const;
   ModelPlan plan(const ModelPlanOptions& options) const;
   // The bytes of one package: weight.bin, model.mlmodel and the manifest.
-  uint64_t layers_package(const Shard& shard, const WeightPrecision& precision) const;
-  uint64_t head_package(const Shard& shard, const WeightPrecision& precision, int64_t head_rows) const;
-  const GraphBytes& graph(const WeightPrecision& precision) const;
+  uint64_t layers_package(const Shard& shard, const StorageForm& precision) const;
+  uint64_t head_package(const Shard& shard, const StorageForm& precision, int64_t head_rows) const;
+  const GraphBytes& graph(const StorageForm& precision) const;
 
  private:
+  void count_reads(ModelPlan& plan) const;
+
   Model model_;
   uint64_t parameters_ = 0, tokenizer_bytes_ = 0;
   GraphBytes half_, packed_;  // programs over fp16 constants, over packed ones
@@ -102,6 +108,9 @@ class Planner {
 struct PackageOverhead {
   static constexpr uint64_t manifest = 617, weight_header = 64, bundle_json = 2000, bundle_json_layer = 800;
 };
+
+// What the recurrent blocks of a layer remember, in halves.
+uint64_t recurrent_bytes(const Layer& layer);
 
 // Published limits and rules of thumb; docs/plan.md says where each comes from.
 int64_t longest_context(const Chip& chip);                 // rows that attention may go over

@@ -44,7 +44,7 @@ Json model_json(const PlanSource& source, const Planner& planner) {
 
 Json plan_json(const ModelPlan& p) {
   const Chip& chip = *p.options.target.chip;
-  Json out = {{"precision", p.options.precision.name()},
+  Json out = {{"precision", precision_name(p.options.precision)},
               {"chip", chip.id},
               {"context", p.options.context},
               {"layer_bytes", p.layer_weights},
@@ -53,6 +53,7 @@ Json plan_json(const ModelPlan& p) {
               {"embedding_bytes", p.embedding_bytes},
               {"bundle_bytes", p.bundle_bytes},
               {"kv_bytes", p.kv_bytes},
+              {"state_bytes", p.state_bytes},
               {"memory_bytes", p.memory_bytes},
               {"calls_per_token", p.calls()}};
   out["shards"] = {{"layers", shards_json(p.shards.layers)}, {"head", shards_json(p.shards.heads)}};

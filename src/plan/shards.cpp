@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "families/weights.h"
+#include "lower/functions.h"
 
 namespace anemone {
 namespace {
@@ -73,12 +74,11 @@ ShardPlan plan_shards(const Model& model, size_t first, size_t last, const Weigh
     shard.last += first;
   }
   items.clear();
-  if (!model.generates()) return plan;
-  for (int64_t row = 0; row < model.vocab; row += limits.head_rows) {
-    WeightRef piece = model.vocabulary_head().weight;
-    piece.row_end = piece.row_begin + std::min(limits.head_rows, model.vocab - row);
-    items.push_back(bytes(piece));
-  }
+  each_weight(model, [&](const WeightUse& w) {
+    if (w.place != WeightUse::Place::head || !w.is_matrix) return;
+    for (int64_t row = 0; row < model.vocab; row += limits.head_rows)
+      items.push_back(bytes(lower::head_rows(w.ref, row, std::min(row + limits.head_rows, model.vocab))));
+  });
   plan.heads = cut_evenly(items, limit);
   for (Shard& shard : plan.heads) {
     shard.first *= static_cast<size_t>(limits.head_rows);

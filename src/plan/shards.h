@@ -15,10 +15,12 @@
 
 namespace anemone {
 
+inline constexpr int64_t kHeadRows = 16384;  // of one head convolution, where nothing else is said
+
 struct ShardLimits {
-  uint64_t bytes = 250'000'000;  // most weights in one package; a layer that is larger stands alone
-  int64_t head_rows = 16384;     // rows of one head convolution: a head is cut between them only
-  bool whole = false;            // no limit: all layers in one package, the whole head in another
+  uint64_t bytes = 250'000'000;   // most weights in one package; a layer that is larger stands alone
+  int64_t head_rows = kHeadRows;  // rows of one head convolution: a head is cut between them only
+  bool whole = false;             // no limit: all layers in one package, the whole head in another
 };
 
 struct Shard {

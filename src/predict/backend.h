@@ -19,13 +19,18 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // for messages and reports: "cpu"
   virtual Arithmetic arithmetic() const = 0;  // of everything that it opens
+  // How far apart two logits must be, as a part of the largest, for the choice between them to be the same whether a
+  // call takes one token or several: the two add their sums in another order.
+  virtual double close_call() const = 0;
+  // Whether open() takes taps. Of one that does not, predict/taps.h makes the values outputs of a copy.
+  virtual bool can_tap() const = 0;
   // `function` empty: the package's default one. `taps`: values inside it that its calls give beside the
   // outputs. A predictor may outlive its backend. Several threads may open at once.
   virtual std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                           const std::vector<std::string>& taps = {}) const = 0;
 };
 
-// Makes one for a choice of arithmetic and threads.
+// Makes one for a choice of arithmetic and threads. Whoever opens a backend of his own is given one of these.
 using MakeBackend = std::function<std::shared_ptr<const Backend>(const PredictOptions&)>;
 
 }  // namespace anemone

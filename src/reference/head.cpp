@@ -39,16 +39,13 @@ struct HeadReference {
 
   Rows operator()(const ClassHead& head) const {
     Rows rows(x.begin(), x.end());
-    const auto dense = [&] {
-      if (!head.dense) return;
+    if (head.pooling) rows = pooled(rows, scope.model().hidden, *head.pooling);
+    if (head.dense) {
       rows = scope.project("dense", 0, head.dense, rows,
                            static_cast<int64_t>(rows.size()) / scope.model().hidden);
       for (float& v : rows) v = static_cast<float>(dense_activated(static_cast<double>(v), head.activation));
       if (head.norm) scope.normalise(*head.norm, rows, scope.model().hidden);
-    };
-    if (head.pooling && head.pool_first) rows = pooled(rows, scope.model().hidden, *head.pooling);
-    dense();
-    if (head.pooling && !head.pool_first) rows = pooled(rows, scope.model().hidden, *head.pooling);
+    }
     return scope.project("classifier", 0, head.classifier, rows,
                          static_cast<int64_t>(rows.size()) / scope.model().hidden);
   }

@@ -26,8 +26,8 @@ namespace anemone {
 // Values inside the model, as they come: what it is, of which layer (-1 outside of them), [tokens, width]
 // dense. A long text comes in several pieces.
 //     embed_out, layer_out, final_norm   the residual stream; attn_residual: in the middle of a layer
-//     attn_out, mlp_out                  what the blocks give (attn_out: of any mixer), before a norm behind them, a scale,
-//                                        and before they are added
+//     attn_out, mlp_out                  what the blocks give (attn_out: of any mixer), before a norm behind them,
+//                                        a scale, and before they are added
 //     q, k, v                            heads side by side; q and k normalised and rotated, not yet scaled
 //     gate, up                           what the two projections of an MLP give (a plain one has no gate)
 //     gated                              what goes into down

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "bundle/check_info.h"
+#include "bundle/check_ports.h"
 #include "bundle/files.h"
 #include "package/blob.h"
+#include "predict/taps.h"
 
 namespace anemone {
 namespace {
@@ -37,10 +38,11 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path,
   check_files(info, path);
   bundle->tiers_ = info.tiers();
   if (bundle->tiers_.empty()) throw errorf("has no layers").at(path.string());
+  PortCheck check(info);
   for (const Stage& stage : info.stages) {
     bundle->packages_.push_back(open_package(find_inside(path, stage.package)));
     try {
-      check_ports(stage, *bundle->packages_.back());
+      check.stage(stage, signatures(*bundle->packages_.back()));
     } catch (Error& e) {
       e.within(path.string());
       throw;
@@ -54,8 +56,8 @@ const Predictor& Bundle::predictor(size_t stage, const std::string& function) co
   std::lock_guard lock(mutex_);
   auto& slot = predictors_[{stage, function}];
   if (!slot)
-    slot = backend_->open(packages_[stage], function,
-                          watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>());
+    slot = open_tapped(*backend_, packages_[stage], function,
+                       watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>());
   return *slot;
 }
 

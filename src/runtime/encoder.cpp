@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "runtime/columns.h"
 #include "runtime/stage_pass.h"
 
 namespace anemone {
@@ -15,10 +16,8 @@ namespace {
 
 // The first columns of [1, C, T, 1] as rows.
 std::vector<float> rows_of(const TensorView& view, int64_t rows) {
-  const auto width = static_cast<size_t>(view.shape[1]);
-  std::vector<float> out(static_cast<size_t>(rows) * width);
-  for (int64_t t = 0; t < rows; ++t)
-    read_column(view, t, std::span(out).subspan(static_cast<size_t>(t) * width, width));
+  std::vector<float> out(static_cast<size_t>(rows * view.shape[1]));
+  read_columns(view, 0, rows, out.data(), view.shape[1]);
   return out;
 }
 
@@ -48,7 +47,10 @@ const StageFunction& Encoder::function_for(int64_t tokens) const {
         .at(bundle_->path().string())
         .found(fmt::format("{} tokens", tokens))
         .expected(fmt::format("at most {}", longest()))
-        .hint("cut it with --truncate, or convert with a larger --tokens");
+        .hint(longest() < bundle_->info().model_context
+                  ? "cut it with --truncate, or convert with a larger --tokens"
+                  : "cut it with --truncate: the model's own files allow no more (max_seq_length of "
+                    "sentence_bert_config.json, or the number of its positions)");
   return *best;
 }
 
@@ -63,6 +65,15 @@ std::vector<int32_t> Encoder::fitting(std::span<const int32_t> values) const {
 }
 
 EncodedText Encoder::encode(const EncoderText& text) const {
+  try {
+    return encode_here(text);
+  } catch (Error& e) {
+    if (!text.place.empty()) e.within(text.place);
+    throw;
+  }
+}
+
+EncodedText Encoder::encode_here(const EncoderText& text) const {
   if (text.ids.empty()) throw errorf("the text has no tokens");
   if (!text.types.empty() && text.types.size() != text.ids.size())
     throw errorf("there are {} tokens and {} token types", text.ids.size(), text.types.size());
@@ -74,8 +85,9 @@ EncodedText Encoder::encode(const EncoderText& text) const {
   out.width = function_for(out.tokens).most_tokens;
   // A classifier pools as it was trained to, whatever is asked of the vector.
   const bool embeds = info.kind == BundleKind::embed;
+  StageCalls calls;
   StagePass pass(
-      *bundle_,
+      *bundle_, calls,
       {.ids = ids, .types = types, .width = out.width, .pooling = embeds ? options_.pooling : std::nullopt});
   for (size_t s = 0; s < info.stages.size(); ++s) {
     const StageFunction& f = bundle_->function(s, out.width, 0);

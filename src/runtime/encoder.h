@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/bundle.h"
@@ -20,6 +21,7 @@ namespace anemone {
 struct EncoderText {
   std::span<const int32_t> ids;
   std::span<const int32_t> types = {};  // of the tokens; empty: all 0
+  std::string place = {};               // where it was found, for messages
 };
 
 struct EncoderOptions {
@@ -54,6 +56,7 @@ class Encoder {
             const std::function<void(size_t index, EncodedText encoded)>& take) const;
 
  private:
+  EncodedText encode_here(const EncoderText& text) const;
   const StageFunction& function_for(int64_t tokens) const;
   std::vector<int32_t> fitting(std::span<const int32_t> values) const;
 

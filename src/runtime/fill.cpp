@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/half.h"
 #include "base/shape.h"
+#include "kernels/convert.h"
 
 namespace anemone {
 namespace {
 
-// Elements of a view [1, A, B, 1] or [1, 1, A, B], whatever their type.
+// Elements of a view [1, A, B, 1] or [1, 1, A, B], whatever their type: rows of A, columns of B.
 class Writer {
  public:
   Writer(const TensorView& view, size_t first_axis)
@@ -20,22 +23,46 @@ class Writer {
       throw errorf("an input of type {} cannot be filled", dtype_name(view.dtype));
   }
 
-  void put(int64_t row, int64_t column, float value) const {
-    const int64_t at = row * rows_ + column * columns_;
+  void put(int64_t row, int64_t column, float value) const { fill(row, column, column + 1, value); }
+  // Columns [begin, end) of a row.
+  void fill(int64_t row, int64_t begin, int64_t end, float value) const {
+    const int64_t at = row * rows_ + begin * columns_;
     if (view_.dtype == DType::fp32)
-      static_cast<float*>(view_.data)[at] = value;
+      spread(static_cast<float*>(view_.data) + at, columns_, end - begin, value);
     else
-      static_cast<uint16_t*>(view_.data)[at] = half_from_float(value);
+      spread(static_cast<uint16_t*>(view_.data) + at, columns_, end - begin, half_from_float(value));
   }
-
-  void put_row(int64_t row, std::span<const float> values) const {
-    if (view_.dtype == DType::fp32 && columns_ == 1)
-      std::copy(values.begin(), values.end(), static_cast<float*>(view_.data) + row * rows_);
-    else
-      for (size_t i = 0; i < values.size(); ++i) put(row, static_cast<int64_t>(i), values[i]);
+  void put_row(int64_t row, std::span<const float> values) const { put_all(row * rows_, columns_, values); }
+  void put_column(int64_t column, std::span<const float> values) const {
+    put_all(column * columns_, rows_, values);
   }
 
  private:
+  template <class Element>
+  static void spread(Element* to, int64_t stride, int64_t count, Element value) {
+    if (stride == 1)
+      std::fill_n(to, count, value);
+    else
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = value;
+  }
+
+  void put_all(int64_t at, int64_t stride, std::span<const float> values) const {
+    const auto count = static_cast<int64_t>(values.size());
+    if (view_.dtype == DType::fp32) {
+      float* to = static_cast<float*>(view_.data) + at;
+      if (stride == 1)
+        std::copy(values.begin(), values.end(), to);
+      else
+        for (int64_t i = 0; i < count; ++i) to[i * stride] = values[static_cast<size_t>(i)];
+      return;
+    }
+    uint16_t* to = static_cast<uint16_t*>(view_.data) + at;
+    if (stride == 1)
+      floats_to_halves(values.data(), count, to);
+    else
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = half_from_float(values[static_cast<size_t>(i)]);
+  }
+
   const TensorView& view_;
   int64_t rows_, columns_;
 };
@@ -61,7 +88,7 @@ void fill_stream(const TensorView& view, const Pass& pass, const EmbeddingReader
                       .position = pass.position + at,
                       .type = pass.types.empty() ? 0 : pass.types[static_cast<size_t>(at)]},
                      row);
-    for (size_t c = 0; c < row.size(); ++c) out.put(static_cast<int64_t>(c), t, row[c]);
+    out.put_column(t, row);
   }
 }
 
@@ -78,25 +105,41 @@ void fill_rope(const TensorView& view, const RopeTable& rope, bool cosine, const
   }
 }
 
+// The columns [begin, end) that a token at position `at` sees: always one stretch.
+std::pair<int64_t, int64_t> seen_by(const Reach& reach, int64_t at) {
+  constexpr int64_t kFar = int64_t{1} << 40;  // behind every position
+  const int64_t size = std::min(reach.size, kFar);
+  switch (reach.kind) {
+    case Reach::Kind::causal: return {0, at + 1};
+    case Reach::Kind::window: return {at + 1 - size, at + 1};
+    case Reach::Kind::full: return {0, kFar};
+    case Reach::Kind::band: return {at - size, at + size + 1};
+  }
+  throw errorf("a mask has no reach");
+}
+
 // Rows are tokens, columns are rows of the cache; where there is no cache, the tokens of the pass, and its padding is
 // hidden from all.
 void fill_mask(const TensorView& view, const Reach& reach, const Pass& pass) {
   const int64_t rows = view.shape[2], columns = view.shape[3];
-  const int64_t hidden_from = reach.causal() ? columns : pass.tokens();
-  std::vector<float> row(static_cast<size_t>(columns));
+  const int64_t most = reach.causal() ? columns : std::min(columns, pass.tokens());
   const Writer out(view, 2);
   for (int64_t t = 0; t < rows; ++t) {
-    const int64_t at = (reach.causal() ? pass.position : 0) + token_at(pass, t);
-    for (int64_t j = 0; j < columns; ++j)
-      row[static_cast<size_t>(j)] = j < hidden_from && reach.sees(at, j) ? 0.0f : kMaskedOut;
-    out.put_row(t, row);
+    const auto [first, last] = seen_by(reach, (reach.causal() ? pass.position : 0) + token_at(pass, t));
+    const int64_t begin = std::clamp<int64_t>(first, 0, most), end = std::clamp<int64_t>(last, begin, most);
+    out.fill(t, 0, begin, kMaskedOut);
+    out.fill(t, begin, end, 0);
+    out.fill(t, end, columns, kMaskedOut);
   }
 }
 
 void fill_zeros(const TensorView& view) {
   const Writer out(view, 2);
-  for (int64_t r = 0; r < view.shape[2]; ++r)
-    for (int64_t c = 0; c < view.shape[3]; ++c) out.put(r, c, 0);
+  if (view.dense()) {  // zero has no bits in either type
+    std::memset(view.data, 0, static_cast<size_t>(view.size() * dtype_bits(view.dtype) / 8));
+    return;
+  }
+  for (int64_t r = 0; r < view.shape[2]; ++r) out.fill(r, 0, view.shape[3], 0);
 }
 
 void fill_write(const TensorView& view, const Pass& pass) {
@@ -149,9 +192,12 @@ void fill_input(const TensorView& view, const Role& role, const Pass& pass, cons
     case Role::Kind::write:
       expect_shape(view, role, {1, 1, shape.size() == 4 ? shape[2] : 0, pass.width});
       return fill_write(view, pass);
-    case Role::Kind::advance:
-      expect_shape(view, role, {1, 1, last - pass.width, last});
+    case Role::Kind::advance: {
+      // Bundles that were written before there could be several do not say for how many columns it is.
+      const int64_t columns = role.index ? static_cast<int64_t>(role.index) : last - pass.width;
+      expect_shape(view, role, {1, 1, columns, columns + pass.width});
       return fill_advance(view, pass);
+    }
     case Role::Kind::pool:
       expect_shape(view, role, {1, 1, pass.width, 1});
       return fill_pool(view, pass, info);
@@ -160,15 +206,6 @@ void fill_input(const TensorView& view, const Role& role, const Pass& pass, cons
       view.values<int32_t>()[0] = static_cast<int32_t>(pass.position);
       return;
     default: throw errorf("an input of the role '{}' is not the host's to make", role_name(role.kind));
-  }
-}
-
-void read_column(const TensorView& view, int64_t column, std::span<float> out) {
-  const int64_t rows = view.strides[1], at = column * view.strides[2];
-  for (size_t i = 0; i < out.size(); ++i) {
-    const int64_t offset = static_cast<int64_t>(i) * rows + at;
-    out[i] = view.dtype == DType::fp32 ? static_cast<const float*>(view.data)[offset]
-                                       : half_to_float(static_cast<const uint16_t*>(view.data)[offset]);
   }
 }
 

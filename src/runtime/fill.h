@@ -12,8 +12,8 @@
 
 namespace anemone {
 
-// Tokens that go through the stages together. Columns behind the last token are padding: they repeat it in every respect,
-// which the engine sees and computes once, and they leave nothing behind.
+// Tokens that go through the stages together. Columns behind the last token are padding: they repeat it in every
+// respect, which the engine sees and computes once, and they leave nothing behind.
 struct Pass {
   std::span<const int32_t> ids;
   std::span<const int32_t> types;  // empty: all 0
@@ -28,8 +28,5 @@ struct Pass {
 // `view` has the shape that the function declares. Error for a role that is no input which the host makes.
 void fill_input(const TensorView& view, const Role& role, const Pass& pass, const BundleInfo& info,
                 const EmbeddingReader& embedding);
-
-// Element `column` of axis 2 of a view [1, C, T, 1], as C floats.
-void read_column(const TensorView& view, int64_t column, std::span<float> out);
 
 }  // namespace anemone

@@ -17,11 +17,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A call of several tokens adds its sums in another order than calls of one. How far apart two logits must be,
-// as a part of the largest, for the choice between them to be the same either way. Differences of one logit
-// that were seen, 1 against 4 tokens a call: 2^-19 in fp32, 2^-7 in fp16 arithmetic (SmolLM2-135M).
-double close_call(Arithmetic arithmetic) { return arithmetic == Arithmetic::fp16 ? 0x1p-5 : 0x1p-12; }
-
 // One answer in the making.
 class Loop {
  public:
@@ -32,7 +27,7 @@ class Loop {
         sampler_(options.sampling),
         stop_text_(options.stops),
         ids_(prompt.begin(), prompt.end()),
-        close_call_(close_call(session.bundle()->backend().arithmetic())) {
+        close_call_(session.bundle()->backend().close_call()) {
     if (tokenizer) stream_.emplace(tokenizer, true);
     const auto& own = session.bundle()->info().eos;
     ends_.assign(own.begin(), own.end());
@@ -78,14 +73,14 @@ class Loop {
     const int32_t next = pick(prompt.subspan(static_cast<size_t>(known)));
     session_.watch([&](int64_t, int64_t) { return !options_.keep_going || options_.keep_going(); });
     if (options_.on_prefill) options_.on_prefill(total, total);
-    exact_ = session_.position();
+    all_exact();
     return next;
   }
 
   // Feeds tokens as decoding without speculation does; the one that comes after them.
   int32_t pick(std::span<const int32_t> fresh) {
     if (session_.bundle()->info().argmax) return static_cast<int32_t>(session_.forward_best(fresh));
-    return sampler_.pick(session_.forward(fresh, true), ids_);
+    return sampler_.pick(session_.forward_view(fresh, true), ids_);
   }
 
   // Takes a token into the answer; false when that ends it.
@@ -108,7 +103,7 @@ class Loop {
       if (!options_.slide) return ends(StopReason::context);
       const int64_t first = std::min(options_.slide_first, session_.capacity() / 2);
       session_.slide(first, (session_.capacity() - first) / 2);
-      exact_ = session_.position();
+      all_exact();
       ++out_.stats.slides;
     }
     ++out_.stats.calls;
@@ -127,8 +122,8 @@ class Loop {
     const int64_t base = session_.position();
     std::vector<int32_t> fed = {token};
     fed.insert(fed.end(), draft.begin(), draft.end());
-    const std::vector<float> logits = session_.forward(fed);
-    if (draft.empty() && exact_ == base) ++exact_;
+    const std::vector<float> logits = session_.forward(fed);  // its own: a replay makes others
+    if (draft.empty() && exact_ == base) all_exact();
     out_.stats.drafted += static_cast<int64_t>(draft.size());
     const auto vocab = static_cast<size_t>(session_.bundle()->info().vocab);
     for (size_t i = 0; i < fed.size(); ++i) {
@@ -150,15 +145,22 @@ class Loop {
     return true;
   }
 
+  // Everything so far was computed as without speculation. Pinned, because going back to here must not compute rows
+  // before it again, in calls of several tokens.
+  void all_exact() {
+    exact_ = session_.position();
+    session_.pin();
+  }
+
   // The cache holds rows from calls of several tokens, and the choice is close: computes those rows again one by
   // one, as decoding without speculation does. No row is computed twice this way, so it costs at most what
   // that would have cost.
   Sampler::Best replay(int64_t end) {
     const std::vector<int32_t> tokens(session_.ids().begin() + exact_, session_.ids().begin() + end);
     session_.rewind(exact_);
-    std::vector<float> logits;
-    for (const int32_t id : tokens) logits = session_.forward(std::span(&id, 1), true);
-    exact_ = end;
+    std::span<const float> logits;
+    for (const int32_t id : tokens) logits = session_.forward_view(std::span(&id, 1), true);
+    all_exact();
     out_.stats.replayed += static_cast<int64_t>(tokens.size());
     return sampler_.best(logits, ids_);
   }

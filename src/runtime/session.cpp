@@ -4,19 +4,13 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "runtime/columns.h"
 
 namespace anemone {
 namespace {
 
 // What a call costs, in calls of a few tokens: reading the weights, and arithmetic that grows with the width.
 double cost(int64_t width) { return 1 + static_cast<double>(width) / 8; }
-
-float number(const TensorView& view, int64_t row, int64_t column) {
-  const int64_t at = row * view.strides[1] + column * view.strides[2];
-  if (view.dtype == DType::fp32) return static_cast<const float*>(view.data)[at];
-  return half_to_float(static_cast<const uint16_t*>(view.data)[at]);
-}
 
 }  // namespace
 
@@ -62,15 +56,12 @@ Session::Chunk Session::choose(int64_t left) const {
 
 void Session::run_layers(StagePass& pass, const Chunk& chunk) {
   const auto& stages = bundle_->info().stages;
-  head_calls_.assign(stages.size(), nullptr);
   for (size_t s = 0; s < stages.size(); ++s) {
     if (!stages[s].has_layers()) continue;
     const StageFunction& f = bundle_->function(s, chunk.width, tier_);
     if (!states_[s] && !f.interface.states.empty()) states_[s] = bundle_->predictor(s, f.name).make_state();
     prepare_kept(s, f);
-    const Call& call = pass.stage(s, f, states_[s].get(), &kept_[s]);
-    keep_outputs(s, f, call, chunk);
-    if (stages[s].has_head()) head_calls_[s] = &call;
+    keep_outputs(s, f, pass.stage(s, f, states_[s].get(), &kept_[s]), chunk);
   }
   if (pass.fault() && !fault_) fault_ = pass.fault();
 }
@@ -99,7 +90,7 @@ void Session::run_head(StagePass& pass, const Chunk& chunk, bool last_only, cons
   for (size_t s = 0; s < stages.size(); ++s) {
     if (!stages[s].has_head()) continue;
     const StageFunction& f = bundle_->function(s, width, tier_);
-    take(f, head_calls_[s] ? *head_calls_[s] : pass.stage(s, f));
+    take(f, stages[s].has_layers() ? *pass.ran(s) : pass.stage(s, f));
   }
   if (pass.fault() && !fault_) fault_ = pass.fault();
 }
@@ -118,7 +109,7 @@ void Session::advance(std::span<const int32_t> ids, const Done& done) {
       return !r.long_frequencies.empty() && positions > r.original_context;
     });
     const auto taken = static_cast<size_t>(chunk.tokens);
-    StagePass pass(*bundle_,
+    StagePass pass(*bundle_, calls_,
                    {.ids = ids.first(taken), .position = position_, .width = chunk.width, .long_rope = far});
     run_layers(pass, chunk);
     ids_.insert(ids_.end(), ids.begin(), ids.begin() + chunk.tokens);
@@ -126,42 +117,42 @@ void Session::advance(std::span<const int32_t> ids, const Done& done) {
     position_ += chunk.tokens;
     take_snapshot();
     done(pass, chunk, ids.empty());
+    copied_bytes_ += pass.copied_bytes();
   }
 }
 
 std::vector<float> Session::forward(std::span<const int32_t> ids, bool last_only) {
+  forward_view(ids, last_only);
+  return std::move(logits_);
+}
+
+std::span<const float> Session::forward_view(std::span<const int32_t> ids, bool last_only) {
   const BundleInfo& info = bundle_->info();
   if (info.argmax)
     throw errorf("the bundle gives only the best token, not logits")
         .at(bundle_->path().string())
         .hint("convert without --argmax-output");
-  std::vector<float> logits;
+  logits_.resize(static_cast<size_t>(info.vocab) *
+                 (last_only ? std::min<size_t>(ids.size(), 1) : ids.size()));
+  float* to = logits_.data();
   advance(ids, [&](StagePass& pass, const Chunk& chunk, bool last) {
     if (last_only && !last) return;
     const int64_t rows = last_only ? 1 : chunk.tokens;
-    const size_t base = logits.size();
-    logits.resize(base + static_cast<size_t>(rows * info.vocab));
     const int64_t first = last_only ? head_column(chunk) : 0;
     run_head(pass, chunk, last_only, [&](const StageFunction& f, const Call& call) {
-      for (const Port& port : f.interface.outputs) {
-        if (port.role.kind != Role::Kind::logits) continue;
-        const TensorView view = call.output(port.name);
-        float* to = logits.data() + base + static_cast<size_t>(port.role.first);
-        // Rows of logits become columns; a few at a time, so that both sides stay in the cache.
-        const int64_t count = port.role.last - port.role.first;
-        for (int64_t from = 0; from < count; from += 16)
-          for (int64_t t = 0; t < rows; ++t)
-            for (int64_t r = from; r < std::min(count, from + 16); ++r)
-              to[t * info.vocab + r] = number(view, r, first + t);
-      }
+      for (const Port& port : f.interface.outputs)
+        if (port.role.kind == Role::Kind::logits)
+          read_columns(call.output(port.name), first, rows, to + port.role.first, info.vocab);
     });
+    to += rows * info.vocab;
+    copied_bytes_ += static_cast<uint64_t>(rows * info.vocab) * sizeof(float);
   });
-  return logits;
+  return logits_;
 }
 
 int64_t Session::forward_best(std::span<const int32_t> ids) {
   if (!bundle_->info().argmax) {
-    const std::vector<float> logits = forward(ids, true);
+    const std::span<const float> logits = forward_view(ids, true);
     return std::max_element(logits.begin(), logits.end()) - logits.begin();
   }
   int64_t best_row = -1;
@@ -173,12 +164,11 @@ int64_t Session::forward_best(std::span<const int32_t> ids) {
       for (const Port& port : f.interface.outputs) {
         if (port.role.kind != Role::Kind::best) continue;
         const auto part = [&](Role::Kind kind) {
-          for (const Port& other : f.interface.outputs)
-            if (other.role.kind == kind && other.role.first == port.role.first)
-              return static_cast<int64_t>(number(call.output(other.name), 0, column));
-          throw errorf("an output of the role '{}' is missing", role_name(kind));
+          const Port* other = find_port(f.interface.outputs, port.role.as(kind));
+          if (!other) throw errorf("an output of the role '{}' is missing", role_name(kind));
+          return static_cast<int64_t>(read_number(call.output(other->name), 0, column));
         };
-        const float value = number(call.output(port.name), 0, column);
+        const float value = read_number(call.output(port.name), 0, column);
         if (best_row >= 0 && value <= best) continue;
         best = value;
         best_row = port.role.first + part(Role::Kind::best_high) * kIndexBase + part(Role::Kind::best_low);

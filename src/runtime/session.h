@@ -53,6 +53,8 @@ class Session {
   // Appends tokens. The logits of all of them, [tokens, vocab], or of the last alone. Error at the context's
   // end, and for a bundle that gives only the best token.
   std::vector<float> forward(std::span<const int32_t> ids, bool last_only = false);
+  // The same in memory of the session, which holds it until its next call.
+  std::span<const float> forward_view(std::span<const int32_t> ids, bool last_only = false);
   // Appends tokens and gives the best next token after the last; works for every bundle.
   int64_t forward_best(std::span<const int32_t> ids);
 
@@ -61,6 +63,9 @@ class Session {
   // Forgets all tokens from `position` on. What comes next is as in a session that never saw them. A recurrent state
   // cannot be cut back: it is taken from the nearest snapshot before, and the tokens since then are computed again.
   void rewind(int64_t position);
+  // From now on rewind() to the present position computes nothing again, however many calls come after it. One position
+  // at a time: the last pin counts, until a rewind goes behind it.
+  void pin() { pinned_ = position_; }
   // How many of these tokens are the session's past already, in the same order from the start.
   int64_t common_prefix(std::span<const int32_t> ids) const;
   // Makes room: keeps the first `first` tokens and the last `recent` and forgets the rest. The kept keys carry
@@ -74,6 +79,9 @@ class Session {
   const std::vector<int32_t>& ids() const { return ids_; }  // position() of them
   int64_t capacity() const;
   MemoryUse memory() const;
+  // Bytes that went from the memory of calls into the session's since it was made (logits, rows of caches that the host
+  // keeps, recurrent states and their snapshots), or that calls could not read where they lay.
+  uint64_t copied_bytes() const { return copied_bytes_; }
   const std::shared_ptr<const Bundle>& bundle() const { return bundle_; }
   // The first operation that left half's range, in fp16 arithmetic.
   const std::optional<NumericFault>& fault() const { return fault_; }
@@ -109,6 +117,7 @@ class Session {
   void keep_outputs(size_t stage, const StageFunction& function, const Call& call, const Chunk& chunk);
   void move_to_tier(int64_t context);
   void take_snapshot();
+  void thin_snapshots();
   void restore(const Snapshot& snapshot);
   void forget_recurrent();
 
@@ -120,8 +129,11 @@ class Session {
   Progress progress_;
   std::vector<std::unique_ptr<State>> states_;  // by stage
   std::vector<std::vector<Kept>> kept_;         // by stage, where the host keeps caches
-  std::vector<const Call*> head_calls_;         // of the pass that runs: stages that hold layers and head
-  std::vector<Snapshot> snapshots_;             // ascending; only with recurrent states
+  StageCalls calls_;
+  std::vector<float> logits_;  // what forward_view() gives
+  uint64_t copied_bytes_ = 0;
+  std::vector<Snapshot> snapshots_;  // ascending; only with recurrent states
+  int64_t pinned_ = -1;              // whose snapshot is kept
   std::optional<NumericFault> fault_;
 };
 

@@ -1,9 +1,11 @@
 // What a session remembers: caches and recurrent states, forked, rewound, moved to a longer tier, measured.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "base/shape.h"
+#include "runtime/columns.h"
 #include "runtime/session.h"
 
 namespace anemone {
@@ -13,8 +15,6 @@ namespace {
 // at most that many tokens again.
 constexpr size_t kRecentSnapshots = 16;
 constexpr int64_t kSnapshotDistance = 64;
-
-bool is_cache(const Role& role) { return role.kind == Role::Kind::keys || role.kind == Role::Kind::values; }
 
 // Copies the first rows of a cache [n, heads, S, width] into one of another length.
 Array resized(const Array& from, int64_t context) {
@@ -34,15 +34,50 @@ Array resized(const Array& from, int64_t context) {
 void check_kept(const std::vector<int64_t>& shape, const Port& port, int64_t context) {
   const bool sized =
       shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int64_t n) { return n > 0; });
-  if (!sized || (is_cache(port.role) && (shape[0] != 1 || shape[2] != context)))
+  if (!sized || (is_cache(port.role.kind) && (shape[0] != 1 || shape[2] != context)))
     throw errorf("the package takes a shape for '{}' that the host cannot keep", port.name)
         .found(shape_text(shape))
-        .expected(is_cache(port.role) ? fmt::format("[1, heads, {}, width]", context) : "four sizes");
+        .expected(is_cache(port.role.kind) ? fmt::format("[1, heads, {}, width]", context) : "four sizes");
 }
 
-const Port* find_role(const std::vector<Port>& ports, const Role& role) {
-  const auto it = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.role == role; });
-  return it == ports.end() ? nullptr : &*it;
+// What the host keeps of an output; `keys` for `new_keys`. Empty for one that is none of its memory.
+std::optional<Role> kept_role(const Role& role) {
+  switch (role.kind) {
+    case Role::Kind::new_keys: return role.as(Role::Kind::keys);
+    case Role::Kind::new_values: return role.as(Role::Kind::values);
+    case Role::Kind::new_recurrent: return role.as(Role::Kind::recurrent);
+    default: return std::nullopt;
+  }
+}
+
+// Puts a state's next value, a view of the same shape, into the host's array.
+void take_state(const TensorView& view, const Port& port, Array& array) {
+  if (view.shape != array.shape())
+    throw errorf("the output '{}' has another shape than what the host keeps", port.name)
+        .found(shape_text(view.shape))
+        .expected(shape_text(array.shape()));
+  float* to = array.values<float>().data();
+  const int64_t width = view.shape[3];
+  for_each_offset(std::span(view.shape).first(3), std::span(view.strides).first(3), [&](int64_t row) {
+    read_elements(view, row, view.strides[3], width, to);
+    to += width;
+  });
+}
+
+// Puts `tokens` new rows [1, heads, T, dim] into a cache [1, heads, S, width], from `position` on; how many bytes.
+uint64_t take_rows(const TensorView& view, const Port& port, int64_t position, int64_t tokens, int64_t width,
+                   Array& cache) {
+  const std::vector<int64_t>&to = cache.shape(), &from = view.shape;
+  if (from.size() != 4 || from[0] != 1 || from[1] != to[1] || from[2] != width || from[3] > to[3])
+    throw errorf("the output '{}' does not fit the cache that the host keeps", port.name)
+        .found(shape_text(from))
+        .expected(shape_text(std::vector<int64_t>{1, to[1], width, to[3]}));
+  float* rows = cache.values<float>().data();
+  for (int64_t h = 0; h < to[1]; ++h)
+    for (int64_t t = 0; t < tokens; ++t)
+      read_elements(view, h * view.strides[1] + t * view.strides[2], view.strides[3], from[3],
+                    rows + (h * to[2] + position + t) * to[3]);
+  return static_cast<uint64_t>(to[1] * tokens * from[3]) * sizeof(float);
 }
 
 }  // namespace
@@ -73,7 +108,7 @@ const StageFunction& Session::layer_function(size_t stage) const {
 void Session::prepare_kept(size_t stage, const StageFunction& function) {
   if (!kept_[stage].empty()) return;
   for (const Port& port : function.interface.inputs) {
-    if (!is_cache(port.role) && port.role.kind != Role::Kind::recurrent) continue;
+    if (!is_cache(port.role.kind) && port.role.kind != Role::Kind::recurrent) continue;
     for (const TensorInfo& input : bundle_->predictor(stage, function.name).signature().inputs) {
       if (input.name != port.name) continue;
       check_kept(input.shape, port, function.context);
@@ -86,39 +121,18 @@ void Session::prepare_kept(size_t stage, const StageFunction& function) {
 void Session::keep_outputs(size_t stage, const StageFunction& function, const Call& call,
                            const Chunk& chunk) {
   for (const Port& port : function.interface.outputs) {
-    Role wanted = port.role;
-    if (port.role.kind == Role::Kind::new_keys)
-      wanted.kind = Role::Kind::keys;
-    else if (port.role.kind == Role::Kind::new_values)
-      wanted.kind = Role::Kind::values;
-    else if (port.role.kind == Role::Kind::new_recurrent)
-      wanted.kind = Role::Kind::recurrent;
-    else
-      continue;
+    const std::optional<Role> wanted = kept_role(port.role);
+    if (!wanted) continue;
     const auto kept = std::find_if(kept_[stage].begin(), kept_[stage].end(),
-                                   [&](const Kept& k) { return k.role == wanted; });
+                                   [&](const Kept& k) { return k.role == *wanted; });
     if (kept == kept_[stage].end()) throw errorf("the output '{}' belongs to no input", port.name);
-    const Array rows = call.output(port.name).copy();
-    if (wanted.kind == Role::Kind::recurrent) {
-      if (rows.shape() != kept->array.shape())
-        throw errorf("the output '{}' has another shape than what the host keeps", port.name)
-            .found(shape_text(rows.shape()))
-            .expected(shape_text(kept->array.shape()));
-      kept->array = rows;
-      continue;
+    const TensorView view = call.output(port.name);
+    if (is_cache(wanted->kind)) {
+      copied_bytes_ += take_rows(view, port, position_, chunk.tokens, chunk.width, kept->array);
+    } else {
+      take_state(view, port, kept->array);
+      copied_bytes_ += kept->array.bytes().size();
     }
-    const std::vector<int64_t>&to = kept->array.shape(), &from = rows.shape();
-    if (from.size() != 4 || from[0] != 1 || from[1] != to[1] || from[2] != chunk.width || from[3] > to[3])
-      throw errorf("the output '{}' does not fit the cache that the host keeps", port.name)
-          .found(shape_text(from))
-          .expected(shape_text(std::vector<int64_t>{1, to[1], chunk.width, to[3]}));
-    const int64_t heads = kept->array.shape()[1], context = kept->array.shape()[2],
-                  width = kept->array.shape()[3], dim = rows.shape()[3];
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t t = 0; t < chunk.tokens; ++t)
-        std::memcpy(kept->array.values<float>().data() + (h * context + position_ + t) * width,
-                    rows.values<float>().data() + (h * chunk.width + t) * dim,
-                    static_cast<size_t>(dim) * sizeof(float));
   }
 }
 
@@ -126,7 +140,7 @@ void Session::move_to_tier(int64_t context) {
   const auto& stages = bundle_->info().stages;
   for (size_t s = 0; s < stages.size(); ++s) {
     for (Kept& kept : kept_[s])
-      if (is_cache(kept.role)) kept.array = resized(kept.array, context);
+      if (is_cache(kept.role.kind)) kept.array = resized(kept.array, context);
     if (!states_[s]) continue;
     const StageFunction& old = layer_function(s);
     const auto next = std::find_if(stages[s].functions.begin(), stages[s].functions.end(),
@@ -136,9 +150,9 @@ void Session::move_to_tier(int64_t context) {
           .at(bundle_->path().string());
     std::unique_ptr<State> state = bundle_->predictor(s, next->name).make_state();
     for (const Port& port : next->interface.states)
-      if (const Port* from = find_role(old.interface.states, port.role)) {
+      if (const Port* from = find_port(old.interface.states, port.role)) {
         const Array value = states_[s]->get(from->name);
-        state->set(port.name, is_cache(port.role) ? resized(value, context) : value);
+        state->set(port.name, is_cache(port.role.kind) ? resized(value, context) : value);
       }
     states_[s] = std::move(state);
   }
@@ -152,6 +166,7 @@ Session Session::fork() const {
   out.ids_ = ids_;
   out.kept_ = kept_;
   out.snapshots_ = snapshots_;
+  out.pinned_ = pinned_;
   out.fault_ = fault_;
   for (size_t s = 0; s < states_.size(); ++s)
     if (states_[s]) out.states_[s] = states_[s]->clone();
@@ -169,13 +184,26 @@ void Session::take_snapshot() {
       if (port.role.kind == Role::Kind::recurrent)
         snapshot.stages[s].push_back({port.role, states_[s]->get(port.name)});
   }
+  for (const auto& stage : snapshot.stages)
+    for (const Kept& kept : stage) copied_bytes_ += kept.array.bytes().size();
   snapshots_.push_back(std::move(snapshot));
-  // Of the older ones, the first of each stretch stays.
+  thin_snapshots();
+}
+
+// Of the older ones, the first of each stretch stays, and the pinned one.
+void Session::thin_snapshots() {
   if (snapshots_.size() <= kRecentSnapshots) return;
-  const auto old = snapshots_.end() - static_cast<ptrdiff_t>(kRecentSnapshots) - 1;
-  if (old != snapshots_.begin() &&
-      (old - 1)->position / kSnapshotDistance == old->position / kSnapshotDistance)
-    snapshots_.erase(old);
+  const auto recent = snapshots_.end() - static_cast<ptrdiff_t>(kRecentSnapshots);
+  auto kept = snapshots_.begin();
+  int64_t stretch = -1;
+  for (auto old = snapshots_.begin(); old != recent; ++old) {
+    const bool first = old->position / kSnapshotDistance != stretch;
+    stretch = old->position / kSnapshotDistance;
+    if (!first && old->position != pinned_) continue;
+    if (kept != old) *kept = std::move(*old);
+    ++kept;
+  }
+  snapshots_.erase(kept, recent);
 }
 
 void Session::restore(const Snapshot& snapshot) {
@@ -184,7 +212,7 @@ void Session::restore(const Snapshot& snapshot) {
       for (Kept& kept : kept_[s])
         if (kept.role == saved.role) kept.array = saved.array;
       if (!states_[s]) continue;
-      if (const Port* port = find_role(layer_function(s).interface.states, saved.role))
+      if (const Port* port = find_port(layer_function(s).interface.states, saved.role))
         states_[s]->set(port->name, saved.array);
     }
 }
@@ -205,6 +233,7 @@ void Session::rewind(int64_t position) {
   if (position < 0 || position > position_)
     throw errorf("cannot rewind to {}", position).expected(fmt::format("0 to {}", position_));
   if (position == position_) return;
+  if (position < pinned_) pinned_ = -1;
   std::vector<int32_t> again;  // tokens to compute once more, for what recurrent layers remember of them
   int64_t from = position;
   const bool recurrent = bundle_->info().recurrent();

@@ -3,61 +3,39 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/shape.h"
+#include "bundle/check_ports.h"
 
 namespace anemone {
-namespace {
 
-// Flexible dimensions all count the columns of the pass.
-InputShapes shapes_for(const Signature& signature, int64_t width) {
-  InputShapes out;
-  for (const TensorInfo& input : signature.inputs) {
-    if (std::find(input.shape.begin(), input.shape.end(), -1) == input.shape.end()) continue;
-    std::vector<int64_t> shape = input.shape;
-    std::replace(shape.begin(), shape.end(), int64_t{-1}, width);
-    out.emplace(input.name, std::move(shape));
-  }
-  return out;
+StagePass::~StagePass() {
+  for (Call* call : ran_)
+    if (call) call->rest();
 }
-
-// An output has the size that bundle.json says: nothing is read beside it.
-void check_output(const TensorView& view, const Port& port, const BundleInfo& info, int64_t width) {
-  const Role& role = port.role;
-  std::vector<int64_t> expected;
-  switch (role.kind) {
-    case Role::Kind::stream: expected = {1, info.hidden, width, 1}; break;
-    case Role::Kind::logits: expected = {1, role.last - role.first, width, 1}; break;
-    case Role::Kind::best:
-    case Role::Kind::best_high:
-    case Role::Kind::best_low: expected = {1, 1, width, 1}; break;
-    case Role::Kind::pooled: expected = {1, info.hidden, 1, 1}; break;
-    default: return;  // of what the host keeps, whoever keeps it looks
-  }
-  if (view.shape != expected)
-    throw errorf("the output '{}' has another shape than bundle.json says", port.name)
-        .found(shape_text(view.shape))
-        .expected(shape_text(expected));
-}
-
-}  // namespace
 
 Call& StagePass::stage(size_t stage, const StageFunction& function, State* state,
                        const std::vector<Kept>* kept) {
-  const Predictor& predictor = bundle_.predictor(stage, function.name);
-  calls_.push_back(predictor.make_call(shapes_for(predictor.signature(), pass_.width)));
-  Call& call = *calls_.back();
+  Call& call = calls_.get(bundle_, stage, function, pass_.width);
+  ran_[stage] = &call;
+  const uint64_t before = call.copied_bytes();
   for (const Port& port : function.interface.inputs) give(call, port, kept);
   call.run(state);
+  copied_bytes_ += call.copied_bytes() - before;
   for (const Port& port : function.interface.outputs)
-    check_output(call.output(port.name), port, bundle_.info(), pass_.width);
+    check_output(call.output(port.name).shape, port, bundle_.info(), pass_.width);
   if (call.fault() && !fault_) fault_ = call.fault();
-  if (const Port* out = function.find_output(Role::Kind::stream)) stream_ = call.output(out->name);
+  if (const Port* out = function.find_output(Role::Kind::stream)) {
+    streaming_ = &call;
+    stream_port_ = out;
+    column_.reset();
+  }
   bundle_.saw(stage, function.name, call, pass_.tokens());
   return call;
 }
 
 void StagePass::give(Call& call, const Port& port, const std::vector<Kept>* kept) {
-  if (port.role.kind == Role::Kind::stream && stream_) return call.lend(port.name, *stream_);
+  if (port.role.kind == Role::Kind::stream && column_) return call.lend(port.name, *column_);
+  if (port.role.kind == Role::Kind::stream && streaming_)
+    return call.chain(port.name, *streaming_, stream_port_->name);
   if (kept)
     for (const Kept& k : *kept)
       if (k.role == port.role) return call.lend(port.name, TensorView::of(k.array));
@@ -69,26 +47,19 @@ void StagePass::give(Call& call, const Port& port, const std::vector<Kept>* kept
   given_.push_back({port.role, view});
 }
 
-const TensorView& StagePass::stream() const {
-  if (!stream_) throw errorf("no stage gave a stream");
-  return *stream_;
+TensorView StagePass::stream() const {
+  if (!streaming_) throw errorf("no stage gave a stream");
+  return column_ ? *column_ : streaming_->output(stream_port_->name);
 }
 
 void StagePass::take_column(int64_t column) {
-  const TensorView whole = stream();
-  const int64_t bytes = dtype_bits(whole.dtype) / 8;
-  TensorView one = whole;
+  TensorView one = stream();
+  const int64_t bytes = dtype_bits(one.dtype) / 8;
   one.shape[2] = 1;
-  one.data = static_cast<std::byte*>(whole.data) + column * whole.strides[2] * bytes;
-  stream_ = one;
+  one.data = static_cast<std::byte*>(one.data) + column * one.strides[2] * bytes;
+  column_ = one;
   pass_.width = 1;
   given_.clear();
-}
-
-uint64_t StagePass::copied_bytes() const {
-  uint64_t total = 0;
-  for (const auto& call : calls_) total += call->copied_bytes();
-  return total;
 }
 
 }  // namespace anemone

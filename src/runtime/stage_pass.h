@@ -1,12 +1,12 @@
-// StagePass: one pass of tokens through the stages of a bundle. An input that several stages take is filled once, by the
-// first of them, and lent to the others; the stream goes from output to input in place. Nothing is copied between stages.
-//     StagePass run(*bundle, pass);
+// StagePass: one pass of tokens through the stages of a bundle. An input that several stages take is filled once,
+// by the first of them, and lent to the others; the stream goes from output to input in place. Nothing is copied
+// between stages.
+//     StagePass run(*bundle, calls, pass);
 //     run.stage(0, function, state.get());
 //     Call& head = run.stage(1, head_function);
 //     head.output("logits_0");                       // stays readable while `run` lives
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "bundle/bundle_info.h"
 #include "runtime/bundle.h"
 #include "runtime/fill.h"
+#include "runtime/stage_calls.h"
 
 namespace anemone {
 
@@ -25,20 +26,29 @@ struct Kept {
 
 class StagePass {
  public:
-  StagePass(const Bundle& bundle, const Pass& pass) : bundle_(bundle), pass_(pass) {}
+  // Borrows calls from `calls`, which only one pass at a time uses.
+  StagePass(const Bundle& bundle, StageCalls& calls, const Pass& pass)
+      : bundle_(bundle), calls_(calls), pass_(pass), ran_(bundle.info().stages.size()) {}
+  ~StagePass();
+  StagePass(const StagePass&) = delete;
+  StagePass& operator=(const StagePass&) = delete;
 
   // Runs a function of a stage on the stream as it stands. `kept`: for inputs that the host keeps.
   Call& stage(size_t stage, const StageFunction& function, State* state = nullptr,
               const std::vector<Kept>* kept = nullptr);
+  // The call that ran for a stage; null before.
+  Call* ran(size_t stage) const { return ran_[stage]; }
   // [1, hidden, T, 1], behind the last stage that gave one; Error before.
-  const TensorView& stream() const;
+  TensorView stream() const;
   // From here on only this column of it is the stream.
   void take_column(int64_t column);
   // The first operation that left half's range.
   const std::optional<NumericFault>& fault() const { return fault_; }
-  uint64_t copied_bytes() const;
+  // What the calls could not read where it lay, in this pass.
+  uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
+  // An input that was filled, in the memory of the call that took it first.
   struct Given {
     Role role;
     TensorView view;
@@ -47,11 +57,15 @@ class StagePass {
   void give(Call& call, const Port& port, const std::vector<Kept>* kept);
 
   const Bundle& bundle_;
+  StageCalls& calls_;
   Pass pass_;
-  std::vector<std::unique_ptr<Call>> calls_;
+  std::vector<Call*> ran_;  // by stage
   std::vector<Given> given_;
-  std::optional<TensorView> stream_;
+  Call* streaming_ = nullptr;          // whose output the stream is
+  const Port* stream_port_ = nullptr;  // which one
+  std::optional<TensorView> column_;   // instead, behind take_column()
   std::optional<NumericFault> fault_;
+  uint64_t copied_bytes_ = 0;
 };
 
 }  // namespace anemone

@@ -24,7 +24,8 @@ struct EncodeOptions {
 
 class Tokenizer : public std::enable_shared_from_this<Tokenizer> {
  public:
-  // A tokenizer.json, tokenizer.model or .gguf file, or a folder that holds one of these (looked for in that order).
+  // A tokenizer.json, a tokenizer.model or a GGUF file; a checkpoint of any format that has a tokenizer; or a folder
+  // with one of the first two. Error when there is none.
   static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& path);
   static std::shared_ptr<const Tokenizer> make(TokenizerSpec spec);
   ~Tokenizer();

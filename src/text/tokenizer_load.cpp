@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer/end_tokens.h"
@@ -11,29 +12,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The tokenizer of a folder: tokenizer.json before tokenizer.model before the first GGUF by name.
-fs::path find_in_folder(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-    if (fs::is_regular_file(folder / name)) return folder / name;
+bool holds_gguf(const MappedFile& file) { return file.text().starts_with("GGUF"); }
+
+// The file that a tokenizer is read from. Of a checkpoint its format says which; a folder may also hold a tokenizer
+// alone, as bundles do.
+fs::path file_of(const fs::path& given) {
+  if (Checkpoint::recognises(given)) {
+    const TokenizerSource source = Checkpoint::open(given).tokenizer();
+    if (source.main.empty())
+      throw errorf("the checkpoint has no tokenizer")
+          .at(given.string())
+          .hint("name a tokenizer.json or a tokenizer.model");
+    return source.load;
   }
-  fs::path best;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".gguf" && (best.empty() || entry.path() < best)) best = entry.path();
-  }
-  if (best.empty()) {
-    throw errorf("no tokenizer in this folder")
-        .at(folder.string())
-        .expected("tokenizer.json, tokenizer.model or *.gguf");
-  }
-  return best;
+  if (!fs::is_directory(given)) return given;
+  for (const char* name : {"tokenizer.json", "tokenizer.model"})
+    if (fs::is_regular_file(given / name)) return given / name;
+  throw errorf("no tokenizer in this folder")
+      .at(given.string())
+      .expected("tokenizer.json, tokenizer.model or a checkpoint that has one");
 }
 
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(const fs::path& given) {
-  const fs::path path = fs::is_directory(given) ? find_in_folder(given) : given;
+  // A vocabulary in a GGUF file is read where it is, without opening the rest of it as a checkpoint first.
+  const bool is_vocabulary = !fs::is_directory(given) && holds_gguf(*MappedFile::open(given));
+  const fs::path path = is_vocabulary ? given : file_of(given);
   const auto file = MappedFile::open(path);
-  if (file->text().starts_with("GGUF")) return make(read_gguf_vocabulary(GgufFile::open(path)));
+  if (holds_gguf(*file)) return make(read_gguf_vocabulary(GgufFile::open(path)));
   const size_t first = file->text().find_first_not_of(" \t\r\n");
   const bool json =
       path.extension() != ".model" && first != std::string_view::npos && file->text()[first] == '{';

@@ -13,8 +13,8 @@ namespace {
 // where they stand is judged apart.
 constexpr double kFewBitsRowCosine = 0.7;
 
-// Small numbers that half holds exactly, different for neighbours. What recurrent layers remember stays zero: it is seen
-// from the first token on.
+// Small numbers that half holds exactly, different for neighbours. What recurrent layers remember stays zero: it is
+// seen from the first token on.
 void fill_with_known(Caches& caches) {
   uint32_t n = 1;
   for (LayerCache& layer : caches.layers)
@@ -187,15 +187,34 @@ std::string compare_runs(const Climber& c, const Run& one, const Run& chunked, A
   return "";
 }
 
+// The run's logits, or its choices, against the truth's.
+LogitTally tally_of(const Climber& c, const Run& run, const CallShape& shape, int64_t count, Arithmetic a) {
+  const char* few = shape.least_tokens == 1 ? "one" : "few";
+  LogitTally tally(fmt::format("{} by {}, context {}", few, few, shape.context), a);
+  const auto vocab = static_cast<size_t>(c.bundle->info().vocab);
+  // The first token stands alone and misleads.
+  for (int64_t t = count > 1 ? 1 : 0; t < count; ++t) {
+    if (!c.truth.logits.has(t)) continue;
+    const auto at = static_cast<size_t>(t);
+    if ((at + 1) * vocab <= run.logits.size())
+      tally.add(std::span(run.logits).subspan(at * vocab, vocab), c.truth.logits.row(t));
+    else if (at < run.best.size())
+      tally.add_best(run.best[at], c.truth.logits.row(t));
+  }
+  return tally;
+}
+
 }  // namespace
 
 Rung check_stateful(Climber& c) {
   Rung rung;
   int64_t rows = 0, chunked_runs = 0;
   std::string sizes;
-  const bool keys_known = c.truth.find("k", 0) != nullptr;
+  bool keys_known = false;
+  for (int64_t i = 0; i < c.bundle->info().layers; ++i)
+    keys_known = keys_known || c.truth.find("k", i) || c.truth.find("recurrent", i);
   for (const Arithmetic a : c.options.arithmetics) {
-    const Stepper stepper(c.path, c.stepper_options(a, false));
+    const Stepper stepper = c.stepper(a, false);
     CacheCheck check(c, stepper, a);
     const auto fail = [&](const std::string& problem) {
       rung.verdict = Verdict::failed;
@@ -213,19 +232,7 @@ Rung check_stateful(Climber& c) {
         tier = shape.context;
         one = check.run(shape, shape.least_tokens, count, caches);
         if (!one.problem.empty()) return fail(one.problem);
-        LogitTally tally(fmt::format("{} by {}, context {}", shape.least_tokens == 1 ? "one" : "few",
-                                     shape.least_tokens == 1 ? "one" : "few", shape.context),
-                         a);
-        const auto vocab = static_cast<size_t>(c.bundle->info().vocab);
-        // The first token stands alone and misleads.
-        for (int64_t t = count > 1 ? 1 : 0; t < count; ++t) {
-          if (!c.truth.logits.has(t)) continue;
-          if ((static_cast<size_t>(t) + 1) * vocab <= one.logits.size())
-            tally.add(std::span(one.logits).subspan(static_cast<size_t>(t) * vocab, vocab),
-                      c.truth.logits.row(t));
-          else if (static_cast<size_t>(t) < one.best.size())
-            tally.add_best(one.best[static_cast<size_t>(t)], c.truth.logits.row(t));
-        }
+        const LogitTally tally = tally_of(c, one, shape, count, a);
         if (!tally.empty()) {
           rung.rows.push_back(tally.row());
           const std::string problem = c.logit_problem(rung.rows.back());

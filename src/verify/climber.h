@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "families/model.h"
+#include "predict/arithmetic.h"
 #include "reference/reference.h"
 #include "text/tokenizer.h"
 #include "verify/ladder.h"
@@ -26,7 +27,7 @@ struct Climber {
   Golden truth;
   int64_t tokens = 0;   // of the truth that are looked at
   int64_t context = 0;  // of the tier in use
-  int least_bits = 16;  // of the packages' weights
+  int least_bits = 16;  // of the packages' weights and the tables
   int64_t first_layer = 0;
   mutable bool cancelled = false;
   VerifyReport report;
@@ -36,12 +37,11 @@ struct Climber {
   double stream_bar(Arithmetic arithmetic) const;
   double piece_bar(Arithmetic arithmetic) const;
   void say(const std::string& what) const;
-  StepperOptions stepper_options(Arithmetic arithmetic, bool taps) const;
+  // A stepper over the bundle for the tokens of the truth.
+  Stepper stepper(Arithmetic arithmetic, bool taps) const;
   // What a row of logits is held to; empty when it is fine.
   std::string logit_problem(const FigureRow& row) const;
 };
-
-const char* arithmetic_name(Arithmetic arithmetic);
 
 // Logits of several positions as one row of figures.
 class LogitTally {
@@ -56,8 +56,12 @@ class LogitTally {
   FigureRow row_;  // sums, until row() divides them
 };
 
-// How large the values inside became, by the names of verify/golden.h, and what a residual scale would do about it.
-void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, double>& largest, Rung& rung);
+// Notes the first operation that left half's range, once.
+void note_fault(const std::optional<NumericFault>& fault, Rung& rung);
+// The rung of the layers fails; says so where half alone is to blame.
+void fail_layers(const Climber& c, std::string problem, Arithmetic arithmetic, Rung& rung);
+// How large the values inside became, and what a residual scale would do about it.
+void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, Rung& rung);
 // The layers of a step against the truth, of one token or of all that the step took; what is wrong first, or nothing.
 std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_t> token, int64_t layers,
                            Arithmetic arithmetic);

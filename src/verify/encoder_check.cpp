@@ -12,6 +12,15 @@ namespace {
 
 using Rows = std::vector<float>;
 
+// "label 2 is 'B-LOC' instead of 'I-ORG'"
+std::string first_difference(const std::vector<std::string>& got, const std::vector<std::string>& expected) {
+  if (got.size() != expected.size())
+    return fmt::format("there are {} instead of {}", got.size(), expected.size());
+  const auto at =
+      static_cast<size_t>(std::mismatch(got.begin(), got.end(), expected.begin()).first - got.begin());
+  return fmt::format("label {} is '{}' instead of '{}'", at, got[at], expected[at]);
+}
+
 // What the reference says of a text; `classes` where the model has some.
 struct TextTruth {
   Rows hidden, pooled, classes;
@@ -75,14 +84,6 @@ class Comparison {
   std::string problem_;
 };
 
-void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
-  if (!fault) return;
-  std::string note =
-      fmt::format("{} in fp16 arithmetic, first in op '{}'", fault->nan ? "NaN" : "overflow", fault->op);
-  if (std::find(rung.notes.begin(), rung.notes.end(), note) == rung.notes.end())
-    rung.notes.push_back(std::move(note));
-}
-
 // The prompt over and over, cut at this length.
 std::vector<int32_t> text_of(const Climber& c, int64_t tokens) {
   std::vector<int32_t> out;
@@ -95,13 +96,13 @@ std::vector<int32_t> text_of(const Climber& c, int64_t tokens) {
 Rung check_encoder_reference(Climber& c) {
   Rung rung;
   c.say("computing the reference");
-  const TextTruth truth = truth_of(
-      *c.reference, c.truth.ids, [&](std::string_view name, int64_t layer, std::span<const float> values) {
-        Golden::Rows& rows = c.truth.inner[layer < 0 ? std::string(name) : fmt::format("{}_{}", name, layer)];
-        rows.values.assign(values.begin(), values.end());
-        rows.rows = c.truth.prompt;
-        rows.width = static_cast<int64_t>(values.size()) / c.truth.prompt;
-      });
+  const TextTruth truth = truth_of(*c.reference, c.truth.ids,
+                                   [&](std::string_view name, int64_t layer, std::span<const float> values) {
+                                     Golden::Rows& rows = c.truth.inner[{std::string(name), layer}];
+                                     rows.values.assign(values.begin(), values.end());
+                                     rows.rows = c.truth.prompt;
+                                     rows.width = static_cast<int64_t>(values.size()) / c.truth.prompt;
+                                   });
   c.tokens = c.truth.prompt;
   for (const Rows* rows : {&truth.hidden, &truth.pooled, &truth.classes})
     if (!std::all_of(rows->begin(), rows->end(), [](float v) { return std::isfinite(v); })) {
@@ -129,12 +130,12 @@ Rung check_encoder_layers(Climber& c) {
   const TextTruth truth = truth_of(*c.reference, c.truth.ids);
   for (const Arithmetic a : c.options.arithmetics) {
     c.say(fmt::format("a text, layer by layer, {} arithmetic", arithmetic_name(a)));
-    const Stepper stepper(c.path, c.stepper_options(a, true));
+    const Stepper stepper = c.stepper(a, true);
     const CallShape& shape = stepper.shape_for(c.tokens);
     layers = stepper.layers();
     Caches none = stepper.empty_caches(shape);
     const StepResult r = stepper.step(shape, c.truth.ids, 0, none);
-    if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitude, rung);
+    if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
     std::string problem = compare_layers(c, r, std::nullopt, layers, a);
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     Comparison all(c, rung, a);
@@ -143,11 +144,7 @@ Rung check_encoder_layers(Climber& c) {
       problem = "the layers agree, but what comes behind does not: " + all.problem();
     note_fault(r.fault, rung);
     if (problem.empty()) continue;
-    rung.verdict = Verdict::failed;
-    rung.summary = problem;
-    if (a == Arithmetic::fp16 && c.options.arithmetics.front() == Arithmetic::fp32)
-      rung.notes.push_back(
-          "in fp32 arithmetic it is right: the graph computes the model, and half cannot hold it");
+    fail_layers(c, std::move(problem), a, rung);
     return rung;
   }
   if (!inside)
@@ -159,6 +156,13 @@ Rung check_encoder_layers(Climber& c) {
 
 Rung check_encoder_runtime(Climber& c) {
   Rung rung;
+  const auto* classes = std::get_if<ClassHead>(&c.model.head);
+  if (classes && classes->labels != c.bundle->info().labels) {
+    rung.verdict = Verdict::failed;
+    rung.summary = fmt::format("the labels are not the model's: {}",
+                               first_difference(c.bundle->info().labels, classes->labels));
+    return rung;
+  }
   struct Text {
     std::vector<int32_t> ids;
     int64_t width;

@@ -14,18 +14,16 @@ namespace {
 
 constexpr const char* kIdNames[] = {"input_ids", "ids", "tokens"};
 constexpr const char* kInner[] = {"embed_out", "final_norm"};
-constexpr const char* kInnerOfLayer[] = {"layer_out_", "attn_out_", "mlp_out_",  "q_",
-                                         "k_",         "v_",        "recurrent_"};
+constexpr const char* kInnerOfLayer[] = {"layer_out", "attn_out", "mlp_out", "q", "k", "v", "recurrent"};
 
-// The number behind a prefix, or -1.
-int64_t number_after(const std::string& name, std::string_view prefix) {
-  if (!name.starts_with(prefix) || name.size() == prefix.size() || name.size() > prefix.size() + 6) return -1;
-  int64_t n = 0;
-  for (const char c : name.substr(prefix.size())) {
-    if (c < '0' || c > '9') return -1;
-    n = n * 10 + (c - '0');
-  }
-  return n;
+// "layer_out_3" as layer_out of layer 3; a name without a number behind it is of no layer.
+InnerName parse_name(const std::string& text) {
+  constexpr size_t kMostDigits = 6;
+  const size_t line = text.rfind('_');
+  if (line == std::string::npos || line + 1 == text.size() || text.size() - line - 1 > kMostDigits ||
+      text.find_first_not_of("0123456789", line + 1) != std::string::npos)
+    return {text};
+  return {text.substr(0, line), std::stoll(text.substr(line + 1))};
 }
 
 std::vector<int32_t> ids_of(const Array& array, const std::string& name) {
@@ -51,20 +49,27 @@ Golden::Rows rows_of(const Array& array, const std::string& name) {
   return out;
 }
 
-bool is_inner(const std::string& name) {
-  return std::find(std::begin(kInner), std::end(kInner), name) != std::end(kInner) ||
-         std::any_of(std::begin(kInnerOfLayer), std::end(kInnerOfLayer),
-                     [&](const char* prefix) { return number_after(name, prefix) >= 0; });
+// Whether goldens hold this value.
+bool is_inner(const InnerName& name) {
+  const auto among = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), name.name) != std::end(names);
+  };
+  return name.layer < 0 ? among(kInner) : among(kInnerOfLayer);
 }
 
 // transformers counts the embedding as the first, and gives the last after the final norm.
 void take_hidden_states(const std::map<std::string, Array>& arrays, Golden& g) {
   int64_t last = -1;
-  for (const auto& [name, array] : arrays) last = std::max(last, number_after(name, "hidden_states_"));
+  const auto number_of = [](const std::string& text) {
+    const InnerName name = parse_name(text);
+    return name.name == "hidden_states" ? name.layer : -1;
+  };
+  for (const auto& [name, array] : arrays) last = std::max(last, number_of(name));
   for (const auto& [name, array] : arrays) {
-    const int64_t i = number_after(name, "hidden_states_");
+    const int64_t i = number_of(name);
     if (i < 0 || (i == last && i > 0)) continue;
-    g.inner.try_emplace(i == 0 ? "embed_out" : fmt::format("layer_out_{}", i - 1), rows_of(array, name));
+    g.inner.try_emplace(i == 0 ? InnerName{"embed_out"} : InnerName{"layer_out", i - 1},
+                        rows_of(array, name));
   }
 }
 
@@ -98,8 +103,8 @@ Golden parse(const std::map<std::string, Array>& arrays) {
     g.ids.insert(g.ids.end(), more.begin(), more.end());
   }
   take_logits(arrays, g);
-  for (const auto& [name, array] : arrays)
-    if (is_inner(name)) g.inner.emplace(name, rows_of(array, name));
+  for (const auto& [text, array] : arrays)
+    if (const InnerName name = parse_name(text); is_inner(name)) g.inner.emplace(name, rows_of(array, text));
   take_hidden_states(arrays, g);
   for (const int32_t id : g.ids)
     if (id >= g.vocab)
@@ -137,13 +142,9 @@ std::span<const float> Golden::Rows::row(int64_t token) const {
   return std::span(values).subspan(static_cast<size_t>((token - first) * width), static_cast<size_t>(width));
 }
 
-const Golden::Rows* Golden::find(const std::string& name) const {
-  const auto it = inner.find(name);
-  return it == inner.end() ? nullptr : &it->second;
-}
-
 const Golden::Rows* Golden::find(const std::string& name, int64_t layer) const {
-  return find(fmt::format("{}_{}", name, layer));
+  const auto it = inner.find({name, layer});
+  return it == inner.end() ? nullptr : &it->second;
 }
 
 Golden Golden::read(const std::filesystem::path& path) {
@@ -176,7 +177,7 @@ void Golden::write(const std::filesystem::path& path) const {
   if (static_cast<size_t>(prompt) < ids.size())
     numbers("greedy_ids", std::span(ids).subspan(static_cast<size_t>(prompt)));
   rows("logits", logits);
-  for (const auto& [name, r] : inner) rows(name, r);
+  for (const auto& [name, r] : inner) rows(name.text(), r);
   out.finish();
   staged.commit();
 }
@@ -191,8 +192,8 @@ Golden capture(const Reference& reference, std::span<const int32_t> prompt, cons
   if (options.layers)
     o.tap = [&](std::string_view name, int64_t layer, std::span<const float> values) {
       if (name == "embed_out") tokens = static_cast<int64_t>(values.size()) / reference.model().hidden;
-      const std::string full = layer < 0 ? std::string(name) : fmt::format("{}_{}", name, layer);
-      if (is_inner(full)) append(g.inner[full], values, tokens);
+      const InnerName inner{std::string(name), layer};
+      if (is_inner(inner)) append(g.inner[inner], values, tokens);
     };
   ReferenceSession session(reference, o);
   Golden out = feed(prompt, options.steps, reference.model().vocab,
@@ -201,14 +202,12 @@ Golden capture(const Reference& reference, std::span<const int32_t> prompt, cons
   return out;
 }
 
-Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> prompt,
-               const CaptureOptions& options) {
+Golden capture(const std::filesystem::path& bundle, std::shared_ptr<const Backend> backend,
+               std::span<const int32_t> prompt, const CaptureOptions& options) {
   if (prompt.empty()) throw errorf("there are no tokens");
   const int64_t total = static_cast<int64_t>(prompt.size()) + options.steps;
-  Stepper stepper(bundle, {.arithmetic = options.arithmetic,
-                           .threads = options.threads,
-                           .positions = options.positions ? options.positions : total,
-                           .taps = options.layers});
+  const Stepper stepper(bundle, std::move(backend),
+                        {.positions = options.positions ? options.positions : total, .taps = options.layers});
   const BundleInfo& info = stepper.info();
   expect_kind(info, bundle, {BundleKind::generate});
   if (info.argmax)
@@ -219,7 +218,7 @@ Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> pro
   // What recurrent layers remember is seen after each call: one token at a time.
   const int64_t most = options.layers && info.recurrent() ? 1 : shape.most_tokens;
   Caches caches = stepper.empty_caches(shape);
-  std::map<std::string, Golden::Rows> inner;
+  std::map<InnerName, Golden::Rows> inner;
   int64_t position = 0;
   Golden g = feed(prompt, options.steps, info.vocab, [&](std::span<const int32_t> ids) {
     std::vector<float> logits;

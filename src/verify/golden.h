@@ -13,7 +13,8 @@
 //     attn_out_i          [R, hidden]       what attention gives, before a norm behind it and before it is added
 //     mlp_out_i           [R, hidden]       the same of the MLP
 //     q_i, k_i, v_i       [R, heads, head_dim]  q and k normalised and rotated (halves against each other), not scaled
-//     recurrent_i         [R, state]        what a recurrent layer remembers after each token, as its state holds it
+//     recurrent_i         [R, state]        what a recurrent layer remembers after each token, as its state holds it;
+//                                           several states one behind the other, in the order of their slots
 //     final_norm          [R, hidden]       what goes into the head
 // Other arrays are left alone. Fewer rows than tokens are fine where R is given: only those are compared.
 #pragma once
@@ -29,6 +30,7 @@
 
 #include "reference/reference.h"
 #include "runtime/bundle.h"
+#include "verify/inner_name.h"
 
 namespace anemone {
 
@@ -47,26 +49,23 @@ struct Golden {
   int64_t prompt = 0;        // how many of them are the prompt
   int64_t vocab = 0;
   Rows logits;
-  std::map<std::string, Rows> inner;  // by the names above, but for logits
+  std::map<InnerName, Rows> inner;  // by the names above, but for logits
 
-  const Rows* find(const std::string& name) const;
-  const Rows* find(const std::string& name, int64_t layer) const;  // "layer_out", 3
+  const Rows* find(const std::string& name, int64_t layer = -1) const;  // "layer_out", 3
   // Error when the file holds no golden, or its arrays contradict each other.
   static Golden read(const std::filesystem::path& path);
   void write(const std::filesystem::path& path) const;
 };
 
 struct CaptureOptions {
-  int64_t steps = 0;                         // tokens to choose greedily after the prompt
-  bool layers = false;                       // the values inside as well
-  int64_t positions = 0;                     // as in ReferenceOptions; 0: those that are used
-  Arithmetic arithmetic = Arithmetic::fp32;  // of a bundle
-  int threads = 0;                           // of a bundle
+  int64_t steps = 0;      // tokens to choose greedily after the prompt
+  bool layers = false;    // the values inside as well
+  int64_t positions = 0;  // as in ReferenceOptions; 0: those that are used
 };
 
 Golden capture(const Reference& reference, std::span<const int32_t> prompt, const CaptureOptions& options);
 // Error for a bundle that gives only the best token.
-Golden capture(const std::filesystem::path& bundle, std::span<const int32_t> prompt,
-               const CaptureOptions& options);
+Golden capture(const std::filesystem::path& bundle, std::shared_ptr<const Backend> backend,
+               std::span<const int32_t> prompt, const CaptureOptions& options);
 
 }  // namespace anemone

@@ -20,8 +20,12 @@ constexpr int64_t kDefaultPrompt = 48;
 
 constexpr const char* kNames[] = {"weights", "reference", "stateless", "stateful", "runtime", "text"};
 
+// Of the packages' weights and the tables.
 int least_bits(const Bundle& bundle) {
+  const BundleInfo& info = bundle.info();
   int bits = 16;
+  for (const EmbeddingTable* table : {&info.tokens, &info.positions, &info.types})
+    if (table->dtype == "int8") bits = 8;
   for (const Stage& stage : bundle.info().stages) {
     const auto package = open_package(bundle.path() / stage.package);
     for (const auto& function : package->program.functions)
@@ -142,10 +146,6 @@ std::string_view verdict_name(Verdict verdict) {
   return "";
 }
 
-const char* arithmetic_name(Arithmetic arithmetic) {
-  return arithmetic == Arithmetic::fp16 ? "fp16" : "fp32";
-}
-
 double LayerMagnitude::half_headroom() const {
   return value.value > 0 ? static_cast<double>(kHalfMax) / value.value : INFINITY;
 }
@@ -178,12 +178,10 @@ void Climber::say(const std::string& what) const {
   throw errorf("cancelled");
 }
 
-StepperOptions Climber::stepper_options(Arithmetic arithmetic, bool taps) const {
-  return {.arithmetic = arithmetic,
-          .threads = options.threads,
-          .positions = tokens,
-          .taps = taps,
-          .backend = options.backend};
+Stepper Climber::stepper(Arithmetic arithmetic, bool taps) const {
+  return {path,
+          options.backend({.arithmetic = arithmetic, .threads = options.threads}),
+          {.positions = tokens, .taps = taps}};
 }
 
 std::string Climber::logit_problem(const FigureRow& row) const {
@@ -232,6 +230,7 @@ FigureRow LogitTally::row() const {
 }
 
 VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& options) {
+  ANEMONE_CHECK(options.backend);
   if (options.source.empty() == options.golden.empty())
     throw errorf("give a source or a golden, one of the two");
   if (options.steps < 1) throw errorf("--steps must be at least 1");

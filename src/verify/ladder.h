@@ -1,6 +1,6 @@
 // The ladder: proves a bundle against what it was made from, rung by rung, and stops with a reason at the first
 // one that breaks.
-//     VerifyReport r = verify("bundle", {.source = "model.gguf"});
+//     VerifyReport r = verify("bundle", {.source = "model.gguf", .backend = cpu_backend});
 //     std::cout << report_text(r);                           // verify/report.h
 //   1 weights    every tensor against its source
 //   2 reference  the truth itself is finite: the checkpoint by the fp32 reference, or a golden
@@ -11,8 +11,8 @@
 //   5 runtime    the runtime's own Session makes text: finite, not one token over and over, each token among the
 //                truth's five best
 //   6 text       that text is the truth's greedy text
-// Of a bundle that sees a text whole, rung 3 looks at all tokens of a text, hidden states and head included; rung 5 is the
-// runtime's Encoder in every length, with padding and without; 4 and 6 are skipped.
+// Of a bundle that sees a text whole, rung 3 looks at all tokens of a text, hidden states and head included; rung 5
+// is the runtime's Encoder in every length, with padding and without; 4 and 6 are skipped.
 // Rungs 3 to 6 are climbed in fp32 arithmetic (is the graph right?) and in fp16 (does it survive half?).
 #pragma once
 
@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu_backend.h"
+#include "predict/backend.h"
 #include "reference/ranges.h"
 #include "verify/figures.h"
 #include "verify/golden.h"
@@ -52,7 +52,7 @@ struct VerifyOptions {
   double min_cosine = kMinCosine;
   std::vector<Arithmetic> arithmetics = {Arithmetic::fp32, Arithmetic::fp16};
   int threads = 0;
-  MakeBackend backend = cpu_backend;  // what runs the packages
+  MakeBackend backend;  // what runs the packages
   // What is being done, for people; false cancels (an Error).
   std::function<bool(const std::string& what)> progress;
 };

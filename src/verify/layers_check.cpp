@@ -25,6 +25,13 @@ constexpr Part kParts[] = {
     {"layer_out", "the residual stream", true},
 };
 
+// A layer whose mixer is no attention has no queries.
+std::string meaning_of(const Climber& c, const Part& part, int64_t layer) {
+  const bool other_mixer = std::string_view(part.name) == "attn_out" && c.truth.find("layer_out", layer) &&
+                           !c.truth.find("q", layer) && c.truth.find("recurrent", layer);
+  return other_mixer ? "what the layer's convolution gives" : part.meaning;
+}
+
 // The last ordinary token of the prompt, not the first one where there is a choice.
 int64_t token_to_look_at(const Climber& c) {
   const BundleInfo& info = c.bundle->info();
@@ -78,9 +85,13 @@ void fill_cache(const Climber& c, int64_t count, Caches& caches) {
   caches.changed = true;
 }
 
+void keep_largest(const Magnitudes& magnitudes, Magnitudes& largest) {
+  for (const auto& [name, value] : magnitudes) largest[name] = std::max(largest[name], value);
+}
+
 // The tokens [0, count) through the packages, as many at once as they take; keeps the largest magnitudes.
 void feed(const Climber& c, const Stepper& stepper, int64_t context, int64_t count, Caches& caches,
-          std::map<std::string, double>& largest) {
+          Magnitudes& largest) {
   for (int64_t at = 0; at < count;) {
     const CallShape* best = nullptr;
     for (const CallShape& shape : stepper.shapes())
@@ -91,70 +102,104 @@ void feed(const Climber& c, const Stepper& stepper, int64_t context, int64_t cou
     const StepResult r = stepper.step(
         *best, std::span(c.truth.ids).subspan(static_cast<size_t>(at), static_cast<size_t>(tokens)), at,
         caches);
-    for (const auto& [name, value] : r.magnitude) largest[name] = std::max(largest[name], value);
+    keep_largest(r.magnitudes, largest);
     at += tokens;
   }
 }
 
-std::vector<LayerMagnitude> magnitudes_of(const Climber& c, int64_t layers,
-                                          const std::map<std::string, double>& largest) {
+std::vector<LayerMagnitude> magnitudes_of(const Climber& c, int64_t layers, const Magnitudes& largest) {
   std::vector<LayerMagnitude> out(static_cast<size_t>(layers));
   for (size_t i = 0; i < out.size(); ++i) out[i].layer = c.first_layer + static_cast<int64_t>(i);
-  for (const auto& [name, value] : largest) {
-    const size_t at = name.rfind('_');
-    if (at == std::string::npos || at + 1 == name.size() ||
-        name.find_first_not_of("0123456789", at + 1) != std::string::npos)
-      continue;
-    const auto layer = static_cast<size_t>(std::stoll(name.substr(at + 1)));
-    if (layer < out.size()) out[layer].value.take(value, name.substr(0, at));
-  }
+  for (const auto& [name, value] : largest)
+    if (name.layer >= 0 && name.layer < layers)
+      out[static_cast<size_t>(name.layer)].value.take(value, name.name);
   return out;
+}
+
+// Measures the model itself: its sums go into the report, and the scale that it needs comes back.
+double scale_for_model(Climber& c) {
+  constexpr size_t kTokens = 16;  // the first is the largest as a rule, and sums take their time
+  c.say("measuring ranges");
+  const auto ids = std::span(c.truth.ids).first(std::min(kTokens, static_cast<size_t>(c.truth.prompt)));
+  const std::vector<LayerRange> ranges = measure_ranges(*c.reference, ids);
+  for (size_t i = 0; i < ranges.size() && i < c.report.magnitudes.size(); ++i) {
+    Peak& sum = c.report.magnitudes[i].sum;
+    sum.take(ranges[i].stream_sum.value * c.report.residual_scale, ranges[i].stream_sum.where);
+    sum.take(ranges[i].inner_sum.value, ranges[i].inner_sum.where);
+  }
+  return proposed_residual_scale(ranges);
+}
+
+// The same by the packages' values alone: what a block gives stands for the sums that end there.
+double scale_for_values(const Magnitudes& largest, double scale) {
+  LayerRange range;
+  for (const auto& [name, value] : largest) {
+    const bool block = name.name == "attn_out" || name.name == "mlp_out";
+    if (block) range.stream_sum.take(value / scale, name.name);
+    if (block || name.name == "attn_residual" || name.name == "layer_out")
+      range.stream.take(value / scale, name.name);
+  }
+  return proposed_residual_scale(std::span(&range, 1));
+}
+
+double least_headroom(const LayerMagnitude& m) {
+  return std::min(m.half_headroom(), m.accumulator_headroom());
+}
+
+// What the head gives for the token against the truth; what is wrong, or nothing.
+std::string compare_head(const Climber& c, const StepResult& r, int64_t token, Arithmetic a, Rung& rung) {
+  const std::span<const float> expected = c.truth.logits.row(token);
+  LogitTally tally("one token", a);
+  if (!r.logits.empty()) tally.add(r.logits, expected);
+  if (r.logits.empty() && !r.best.empty()) tally.add_best(r.best[0], expected);
+  rung.rows.push_back(tally.row());
+  if (const std::string logits = c.logit_problem(rung.rows.back()); !logits.empty())
+    return "the layers agree, but the head does not: " + logits;
+  if (!r.best.empty() && !r.logits.empty() && r.best[0] != best_of(r.logits))
+    return fmt::format("the head picks token {}, though {} has its largest logit", r.best[0],
+                       best_of(r.logits));
+  return "";
+}
+
+// Within the bars, but less than weights of 8 bits give as a rule.
+void warn_of_low_cosine(const Climber& c, const FigureRow& row, Arithmetic a, Rung& rung) {
+  if (c.least_bits < 8 || !row.values || row.cosine >= kExpectedCosine) return;
+  rung.verdict = Verdict::warned;
+  rung.notes.push_back(fmt::format("cosine {:.5f} in {} arithmetic; {} is expected of 8-bit weights",
+                                   row.cosine, arithmetic_name(a), kExpectedCosine));
 }
 
 }  // namespace
 
-void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, double>& largest,
-                        Rung& rung) {
-  constexpr size_t kTokens = 16;  // the first is the largest as a rule, and sums take their time
-  c.report.magnitudes = magnitudes_of(c, layers, largest);
+void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
+  if (!fault) return;
+  std::string note =
+      fmt::format("{} in fp16 arithmetic, first in op '{}'", fault->nan ? "NaN" : "overflow", fault->op);
+  if (std::find(rung.notes.begin(), rung.notes.end(), note) == rung.notes.end())
+    rung.notes.push_back(std::move(note));
+}
+
+void fail_layers(const Climber& c, std::string problem, Arithmetic a, Rung& rung) {
+  rung.verdict = Verdict::failed;
+  rung.summary = std::move(problem);
+  if (a == Arithmetic::fp16 && c.options.arithmetics.front() == Arithmetic::fp32)
+    rung.notes.push_back(
+        "in fp32 arithmetic it is right: the graph computes the model, and half cannot hold it");
+}
+
+void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, Rung& rung) {
+  std::vector<LayerMagnitude>& magnitudes = c.report.magnitudes;
+  magnitudes = magnitudes_of(c, layers, largest);
   const double scale = c.report.residual_scale;
-  double proposed = 1;
-  if (c.reference) {
-    c.say("measuring ranges");
-    const auto ids = std::span(c.truth.ids).first(std::min(kTokens, static_cast<size_t>(c.truth.prompt)));
-    const std::vector<LayerRange> ranges = measure_ranges(*c.reference, ids);
-    for (size_t i = 0; i < ranges.size() && i < c.report.magnitudes.size(); ++i) {
-      Peak& sum = c.report.magnitudes[i].sum;
-      sum.take(ranges[i].stream_sum.value * scale, ranges[i].stream_sum.where);
-      sum.take(ranges[i].inner_sum.value, ranges[i].inner_sum.where);
-    }
-    proposed = proposed_residual_scale(ranges);
-  } else {
-    std::vector<LayerRange> ranges(c.report.magnitudes.size());
-    for (const auto& [name, value] : largest)
-      for (const char* stream : {"attn_out_", "mlp_out_", "attn_residual_", "layer_out_"})
-        if (name.starts_with(stream)) {
-          ranges[0].stream.take(value / scale, name);
-          if (!name.ends_with("residual_") && !name.starts_with("layer_out"))
-            ranges[0].stream_sum.take(value / scale, name);
-        }
-    if (!ranges.empty()) proposed = proposed_residual_scale(std::span(ranges).first(1));
-  }
-  double least = INFINITY;
-  const LayerMagnitude* tight = nullptr;
-  for (const LayerMagnitude& m : c.report.magnitudes) {
-    const double room = std::min(m.half_headroom(), m.accumulator_headroom());
-    if (room < least) {
-      least = room;
-      tight = &m;
-    }
-  }
+  const double proposed = c.reference ? scale_for_model(c) : scale_for_values(largest, scale);
   c.report.proposed_scale = 0;
-  if (!tight || least >= kSmallHeadroom) return;
+  const auto tight = std::min_element(
+      magnitudes.begin(), magnitudes.end(),
+      [](const LayerMagnitude& a, const LayerMagnitude& b) { return least_headroom(a) < least_headroom(b); });
+  if (tight == magnitudes.end() || least_headroom(*tight) >= kSmallHeadroom) return;
   std::string note = fmt::format(
       "layer {} comes near a limit: values to {:.0f} ({:.1f}x below half's), sums to {:.0f} ({:.1f}x below "
-      "the "
-      "accumulator's)",
+      "the accumulator's)",
       tight->layer, tight->value.value, tight->half_headroom(),
       tight->sum.where.empty() ? tight->value.value : tight->sum.value, tight->accumulator_headroom());
   if (proposed < scale) {
@@ -169,9 +214,9 @@ void measure_magnitudes(Climber& c, int64_t layers, const std::map<std::string, 
 std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_t> token, int64_t layers,
                            Arithmetic a) {
   std::string problem;
-  const auto look = [&](const std::string& name, double bar,
+  const auto look = [&](const InnerName& name, double bar,
                         const std::string& what) -> std::optional<Figures> {
-    const Golden::Rows* rows = c.truth.find(name);
+    const Golden::Rows* rows = c.truth.find(name.name, name.layer);
     const auto it = r.inner.find(name);
     if (!rows || (token && !rows->has(*token)) || it == r.inner.end()) return std::nullopt;
     const Figures f = compare(it->second, token ? rows->row(*token) : std::span(rows->values));
@@ -179,19 +224,21 @@ std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), text(f));
     return f;
   };
-  look("embed_out", c.stream_bar(a), "the embedding is wrong");
+  look({"embed_out"}, c.stream_bar(a), "the embedding is wrong");
   std::vector<LayerFigures>& out = c.report.layer_figures[a];
   for (int64_t i = 0; i < layers; ++i) {
     LayerFigures layer;
     layer.layer = c.first_layer + i;
     for (const Part& part : kParts) {
-      const auto f = look(fmt::format("{}_{}", part.name, i), part.stream ? c.stream_bar(a) : c.piece_bar(a),
-                          fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, part.meaning));
+      const auto f =
+          look({part.name, i}, part.stream ? c.stream_bar(a) : c.piece_bar(a),
+               fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(c, part, i)));
       if (f) layer.parts.emplace(part.name, *f);
     }
     out.push_back(std::move(layer));
   }
-  look("final_norm", c.stream_bar(a), "the layers agree, but what goes into the head does not (final norm)");
+  look({"final_norm"}, c.stream_bar(a),
+       "the layers agree, but what goes into the head does not (final norm)");
   return problem;
 }
 
@@ -202,49 +249,29 @@ Rung check_stateless(Climber& c) {
   bool inside = false, known = false;
   for (const Arithmetic a : c.options.arithmetics) {
     c.say(fmt::format("one token, layer by layer, {} arithmetic", arithmetic_name(a)));
-    const Stepper stepper(c.path, c.stepper_options(a, true));
+    const Stepper stepper = c.stepper(a, true);
     const CallShape& shape = stepper.shape_for(c.tokens);
     layers = stepper.layers();
     Caches caches = stepper.empty_caches(shape);
     known = knows_cache(c, caches, token + 1);
-    std::map<std::string, double> largest;
+    Magnitudes largest;
     const bool measuring = c.report.magnitudes.empty();
     if (!known || measuring) feed(c, stepper, shape.context, known ? c.truth.prompt : token, caches, largest);
     if (known) fill_cache(c, token + 1, caches);
     const StepResult r =
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
-    for (const auto& [name, value] : r.magnitude) largest[name] = std::max(largest[name], value);
+    keep_largest(r.magnitudes, largest);
     if (measuring) measure_magnitudes(c, layers, largest, rung);
     std::string problem = compare_layers(c, r, token, layers, a);
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     if (c.truth.logits.has(token)) {
-      LogitTally tally("one token", a);
-      if (!r.logits.empty()) tally.add(r.logits, c.truth.logits.row(token));
-      if (r.logits.empty() && !r.best.empty()) tally.add_best(r.best[0], c.truth.logits.row(token));
-      rung.rows.push_back(tally.row());
-      const std::string logits = c.logit_problem(rung.rows.back());
-      if (problem.empty() && !logits.empty()) problem = "the layers agree, but the head does not: " + logits;
-      if (problem.empty() && !r.best.empty() && !r.logits.empty() && r.best[0] != best_of(r.logits))
-        problem = fmt::format("the head picks token {}, though {} has its largest logit", r.best[0],
-                              best_of(r.logits));
-      if (problem.empty() && c.least_bits >= 8 && rung.rows.back().values &&
-          rung.rows.back().cosine < kExpectedCosine) {
-        rung.verdict = Verdict::warned;
-        rung.notes.push_back(fmt::format("cosine {:.5f} in {} arithmetic; {} is expected of 8-bit weights",
-                                         rung.rows.back().cosine, arithmetic_name(a), kExpectedCosine));
-      }
+      const std::string head = compare_head(c, r, token, a, rung);
+      if (problem.empty()) problem = head;
+      if (problem.empty()) warn_of_low_cosine(c, rung.rows.back(), a, rung);
     }
-    if (r.fault) {
-      const std::string fault = fmt::format("{} in fp16 arithmetic, first in op '{}'",
-                                            r.fault->nan ? "NaN" : "overflow", r.fault->op);
-      rung.notes.push_back(fault);
-    }
+    note_fault(r.fault, rung);
     if (!problem.empty()) {
-      rung.verdict = Verdict::failed;
-      rung.summary = problem;
-      if (a == Arithmetic::fp16 && c.options.arithmetics.front() == Arithmetic::fp32)
-        rung.notes.push_back(
-            "in fp32 arithmetic it is right: the graph computes the model, and half cannot hold it");
+      fail_layers(c, std::move(problem), a, rung);
       return rung;
     }
   }

@@ -1,7 +1,7 @@
 #include "verify/package_weights.h"
 
 #include "base/error.h"
-#include "engine/function_info.h"
+#include "mil/function_info.h"
 
 namespace anemone {
 namespace {

@@ -69,9 +69,7 @@ std::vector<int32_t> make_text(Climber& c, Arithmetic arithmetic, Rung& rung) {
     if (ends_text(c, made.back()) || session.position() >= session.capacity()) break;
     fresh = std::span(&made.back(), 1);
   }
-  if (session.fault())
-    rung.notes.push_back(fmt::format("{} in fp16 arithmetic, first in op '{}'",
-                                     session.fault()->nan ? "NaN" : "overflow", session.fault()->op));
+  note_fault(session.fault(), rung);
   if (!tally.empty()) rung.rows.push_back(tally.row());
   return made;
 }

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "base/shape.h"
+#include "bundle/check_ports.h"
 #include "package/package.h"
+#include "predict/taps.h"
 
 namespace anemone {
 namespace {
 
-bool is_cache(const Role& role) { return role.kind == Role::Kind::keys || role.kind == Role::Kind::values; }
-bool is_memory(const Role& role) { return is_cache(role) || role.kind == Role::Kind::recurrent; }
+bool is_memory(const Role& role) { return is_cache(role.kind) || role.kind == Role::Kind::recurrent; }
 
 const TensorInfo& tensor_info(const std::vector<TensorInfo>& all, const std::string& name) {
   for (const TensorInfo& info : all)
@@ -19,10 +22,11 @@ const TensorInfo& tensor_info(const std::vector<TensorInfo>& all, const std::str
   throw errorf("bundle.json names '{}', which the package does not have", name);
 }
 
-const Port* find_port(const std::vector<Port>& ports, Role::Kind kind, int64_t first) {
-  for (const Port& port : ports)
-    if (port.role.kind == kind && port.role.first == first) return &port;
-  return nullptr;
+// What the host keeps has room for what the function gives.
+void expect_size(const Port& port, const Array& array, bool fits) {
+  if (!fits)
+    throw errorf("the output '{}' does not fit what the host keeps", port.name)
+        .found(shape_text(array.shape()));
 }
 
 }  // namespace
@@ -38,10 +42,23 @@ std::span<const float> Caches::row(const LayerCache& layer, const std::vector<fl
                                  static_cast<size_t>(layer.width));
 }
 
-Stepper::Stepper(const std::filesystem::path& path, const StepperOptions& options)
-    : options_(options),
-      backend_(options.backend({.arithmetic = options.arithmetic, .threads = options.threads})) {
-  bundle_ = Bundle::open(path, backend_);
+// What a port of this role holds of the layer.
+std::span<float> LayerCache::memory(const Role& role) {
+  if (role.kind == Role::Kind::keys) return k;
+  if (role.kind == Role::Kind::values) return v;
+  const auto slot = slots.find(role.index);
+  ANEMONE_CHECK(slot != slots.end());
+  const auto next = std::next(slot);
+  const size_t end = next == slots.end() ? recurrent.size() : next->second;
+  return std::span(recurrent).subspan(slot->second, end - slot->second);
+}
+std::span<const float> LayerCache::memory(const Role& role) const {
+  return const_cast<LayerCache*>(this)->memory(role);
+}
+
+Stepper::Stepper(const std::filesystem::path& path, std::shared_ptr<const Backend> backend,
+                 const StepperOptions& options)
+    : bundle_(Bundle::open(path, std::move(backend))), options_(options) {
   const Stage* first = nullptr;
   int64_t last = 0;
   for (const Stage& stage : info().stages) {
@@ -85,23 +102,28 @@ Caches Stepper::empty_caches(const CallShape& shape) const {
         LayerCache& layer = out.layers.at(static_cast<size_t>(port.role.layers[i] - first_layer_));
         int64_t size = 1;
         for (size_t d = 1; d < dims.size(); ++d) size *= dims[d];
-        if (is_cache(port.role)) {
+        if (is_cache(port.role.kind)) {
           layer.kv_heads = dims.at(1);
           layer.width = dims.at(3);
+          (port.role.kind == Role::Kind::keys ? layer.k : layer.v).assign(static_cast<size_t>(size), 0.0f);
+        } else {
+          layer.slots[port.role.index] = static_cast<size_t>(size);
         }
-        (port.role.kind == Role::Kind::keys     ? layer.k
-         : port.role.kind == Role::Kind::values ? layer.v
-                                                : layer.recurrent)
-            .assign(static_cast<size_t>(size), 0.0f);
       }
     };
     for (const Port& port : f.interface.states) note(port, signature.states);
     for (const Port& port : f.interface.inputs) note(port, signature.inputs);
   }
+  for (LayerCache& layer : out.layers) {
+    size_t end = 0;
+    for (auto& [slot, size] : layer.slots) end += std::exchange(size, end);
+    layer.recurrent.assign(end, 0.0f);
+  }
   return out;
 }
 
-// Those values of the stage's list that this function has, and that something uses: others say nothing about the result.
+// Those values of the stage's list that this function has, and that something uses: others say nothing about the
+// result.
 std::vector<Tap> Stepper::taps_of(size_t index, const std::string& function) const {
   std::vector<Tap> out;
   const Function* f = bundle_->package(index).program.find_function(function);
@@ -125,7 +147,8 @@ const Predictor& Stepper::predictor(size_t stage, const std::string& function) c
   if (!slot) {
     std::vector<std::string> taps;
     for (const Tap& tap : taps_of(stage, function)) taps.push_back(tap.value);
-    slot = backend_->open(open_package(path() / info().stages[stage].package), function, taps);
+    slot =
+        open_tapped(bundle_->backend(), open_package(path() / info().stages[stage].package), function, taps);
   }
   return *slot;
 }
@@ -190,18 +213,12 @@ Array Stepper::rotation(const RopeTable& rope, bool cosine, const Pass& pass) co
   return out;
 }
 
-// What layer `index` of the role's list remembers.
-std::span<float> Stepper::remembered(const Role& role, size_t index, Caches& caches) const {
-  LayerCache& layer = caches.layers.at(static_cast<size_t>(role.layers[index] - first_layer_));
-  return role.kind == Role::Kind::keys     ? layer.k
-         : role.kind == Role::Kind::values ? layer.v
-                                           : layer.recurrent;
+// Layer `index` of the role's list.
+LayerCache& Stepper::layer_of(const Role& role, size_t index, Caches& caches) const {
+  return caches.layers.at(static_cast<size_t>(role.layers.at(index) - first_layer_));
 }
-std::span<const float> Stepper::remembered(const Role& role, size_t index, const Caches& caches) const {
-  const LayerCache& layer = caches.layers.at(static_cast<size_t>(role.layers[index] - first_layer_));
-  return role.kind == Role::Kind::keys     ? layer.k
-         : role.kind == Role::Kind::values ? layer.v
-                                           : layer.recurrent;
+const LayerCache& Stepper::layer_of(const Role& role, size_t index, const Caches& caches) const {
+  return caches.layers.at(static_cast<size_t>(role.layers.at(index) - first_layer_));
 }
 
 Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass& pass, const Array& stream,
@@ -230,7 +247,7 @@ Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass&
     case Role::Kind::values:
     case Role::Kind::recurrent: {
       Array array(DType::fp32, tensor.shape);
-      const std::span<const float> from = remembered(role, 0, caches);
+      const std::span<const float> from = layer_of(role, 0, caches).memory(role);
       std::copy(from.begin(), from.end(), array.values<float>().begin());
       return array;
     }
@@ -246,7 +263,7 @@ void Stepper::set_states(size_t index, const StageFunction& function, Caches& ca
     Array array(DType::fp32, tensor_info(p.signature().states, port.name).shape);
     auto to = array.values<float>().begin();
     for (size_t i = 0; i < port.role.layers.size(); ++i) {
-      const std::span<const float> from = remembered(port.role, i, std::as_const(caches));
+      const std::span<const float> from = layer_of(port.role, i, std::as_const(caches)).memory(port.role);
       to = std::copy(from.begin(), from.end(), to);
     }
     state->set(port.name, array);
@@ -258,7 +275,7 @@ void Stepper::get_states(size_t index, const StageFunction& function, Caches& ca
     const Array array = caches.states[index]->get(port.name);
     auto from = array.values<float>().begin();
     for (size_t i = 0; i < port.role.layers.size(); ++i) {
-      const std::span<float> to = remembered(port.role, i, caches);
+      const std::span<float> to = layer_of(port.role, i, caches).memory(port.role);
       std::copy_n(from, to.size(), to.begin());
       from += static_cast<ptrdiff_t>(to.size());
     }
@@ -271,14 +288,19 @@ void Stepper::keep_outputs(const StageFunction& function, const Prediction& resu
   for (const Port& port : function.interface.outputs) {
     const bool keys = port.role.kind == Role::Kind::new_keys;
     if (port.role.kind == Role::Kind::new_recurrent) {
-      const std::span<float> to =
-          remembered({.kind = Role::Kind::recurrent, .layers = port.role.layers}, 0, caches);
+      const Role kept = port.role.as(Role::Kind::recurrent);
+      const std::span<float> to = layer_of(kept, 0, caches).memory(kept);
+      expect_size(port, result.at(port.name), result.at(port.name).values<float>().size() == to.size());
       std::copy_n(result.at(port.name).values<float>().begin(), to.size(), to.begin());
     }
     if (!keys && port.role.kind != Role::Kind::new_values) continue;
     const Array& rows = result.at(port.name);
-    LayerCache& layer = caches.layers.at(static_cast<size_t>(port.role.layers.at(0) - first_layer_));
-    const int64_t dim = rows.shape()[3];
+    LayerCache& layer = layer_of(port.role, 0, caches);
+    const std::vector<int64_t>& s = rows.shape();
+    expect_size(
+        port, rows,
+        s.size() == 4 && s[0] == 1 && s[1] == layer.kv_heads && s[2] == pass.width && s[3] <= layer.width);
+    const int64_t dim = s[3];
     for (int64_t h = 0; h < layer.kv_heads; ++h)
       for (int64_t t = 0; t < pass.tokens; ++t) {
         const std::span<float> row = caches.row(layer, keys ? layer.k : layer.v, h, pass.position + t);
@@ -300,6 +322,8 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
   if (stateful && (caches.changed || !caches.states[index])) set_states(index, f, caches);
   Prediction result = p.predict(inputs, caches.states[index].get());
   if (stateful) get_states(index, f, caches);
+  for (const Port& port : f.interface.outputs)
+    check_output(result.at(port.name).shape(), port, info(), pass.width);
   if (result.fault && !out.fault) out.fault = result.fault;
   keep_outputs(f, result, pass, caches);
   take_inner(index, f.name, result, pass, out);
@@ -316,8 +340,7 @@ void Stepper::take_inner(size_t index, const std::string& function, const Predic
     const Array& array = result.at(tap.value);
     const std::vector<int64_t>& shape = array.shape();
     if (shape.size() != 4 || shape[0] != 1 || shape[2] != pass.width || tap.name == "logits") continue;
-    const std::string golden =
-        tap.layer < 0 ? tap.name : fmt::format("{}_{}", tap.name, tap.layer - first_layer_);
+    const InnerName name{tap.name, tap.layer < 0 ? -1 : tap.layer - first_layer_};
     const int64_t outer = shape[1], inner = shape[3];
     std::vector<float> values(static_cast<size_t>(pass.tokens * outer * inner));
     double largest = 0;
@@ -329,8 +352,8 @@ void Stepper::take_inner(size_t index, const std::string& function, const Predic
           values[static_cast<size_t>((t * outer + a) * inner + b)] =
               static_cast<float>(static_cast<double>(v) / tap.scale);
         }
-    out.magnitude[golden] = largest;
-    out.inner[golden] = std::move(values);
+    out.magnitudes[name] = largest;
+    out.inner[name] = std::move(values);
   }
 }
 
@@ -342,8 +365,7 @@ void Stepper::take_memory(const StageFunction& function, const Pass& pass, const
     for (const Port& port : *ports)
       if (port.role.kind == Role::Kind::recurrent) {
         const int64_t layer = port.role.layers.front() - first_layer_;
-        out.inner[fmt::format("recurrent_{}", layer)] =
-            caches.layers.at(static_cast<size_t>(layer)).recurrent;
+        out.inner[{"recurrent", layer}] = caches.layers.at(static_cast<size_t>(layer)).recurrent;
       }
 }
 
@@ -397,8 +419,8 @@ void Stepper::take_best(const StageFunction& function, const Prediction& result,
   const auto& outputs = function.interface.outputs;
   for (const Port& port : outputs) {
     if (port.role.kind != Role::Kind::best) continue;
-    const Port* high = find_port(outputs, Role::Kind::best_high, port.role.first);
-    const Port* low = find_port(outputs, Role::Kind::best_low, port.role.first);
+    const Port* high = find_port(outputs, port.role.as(Role::Kind::best_high));
+    const Port* low = find_port(outputs, port.role.as(Role::Kind::best_low));
     if (!high || !low)
       throw errorf("'{}' has no numbers that say where it is", port.name).at(path().string());
     for (int64_t t = 0; t < pass.tokens; ++t) {
@@ -428,7 +450,7 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
   Array stream = embedded(pass);
   if (options_.taps) {
     // With a norm of its own behind the tables, the layers' package names what comes out of it.
-    std::vector<float>& rows = out.inner["embed_out"];
+    std::vector<float>& rows = out.inner[{"embed_out"}];
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t c = 0; c < info().hidden; ++c)
         rows.push_back(static_cast<float>(

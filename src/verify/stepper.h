@@ -1,9 +1,9 @@
 // Stepper: runs a bundle's packages one call at a time, with the cache laid open: what a call finds there, what
 // it leaves, and the values inside the shards.
-//     Stepper stepper("bundle", {.taps = true});
+//     Stepper stepper("bundle", backend, {.taps = true});
 //     CallShape shape = stepper.shape_for(64);
 //     Caches caches = stepper.empty_caches(shape);
-//     StepResult r = stepper.step(shape, ids, 0, caches);       // r.logits, r.inner["layer_out_3"], …
+//     StepResult r = stepper.step(shape, ids, 0, caches);       // r.logits, r.inner[{"layer_out", 3}], …
 // It builds the inputs from bundle.json by itself, as docs/bundle.md says, and shares nothing with the
 // runtime's Session: the two are held against each other.
 #pragma once
@@ -19,17 +19,14 @@
 #include <vector>
 
 #include "anemone/predictor.h"
-#include "engine/cpu_backend.h"
 #include "runtime/bundle.h"
+#include "verify/inner_name.h"
 
 namespace anemone {
 
 struct StepperOptions {
-  Arithmetic arithmetic = Arithmetic::fp32;
-  int threads = 0;
   int64_t positions = 0;  // in use in all, for longrope; 0: the bundle's longest context
   bool taps = false;      // fetch the values inside
-  MakeBackend backend = cpu_backend;
 };
 
 // One way to call the layers: so many tokens over a cache of that length, in all stages alike.
@@ -45,8 +42,13 @@ struct CallShape {
 // What one layer remembers.
 struct LayerCache {
   int64_t kv_heads = 0, width = 0;
-  std::vector<float> k, v;       // [kv_heads, context, width] each
-  std::vector<float> recurrent;  // of a recurrent layer, as its state holds it
+  std::vector<float> k, v;  // [kv_heads, context, width] each
+  // Of a recurrent layer: its states as they hold it, one behind the other in the order of their slots.
+  std::vector<float> recurrent;
+  std::map<size_t, size_t> slots;  // where the state of each slot begins there
+
+  std::span<float> memory(const Role& role);
+  std::span<const float> memory(const Role& role) const;
 };
 // A text's cache, open to be read and changed between calls. It belongs to one tier.
 struct Caches {
@@ -62,21 +64,25 @@ struct Caches {
                              int64_t position) const;
 };
 
+// The largest magnitude of each value inside.
+using Magnitudes = std::map<InnerName, double>;
+
 struct StepResult {
   std::vector<float> logits;  // [tokens, vocab]; of a bundle that picks, where its head's values have names
   std::vector<int64_t> best;  // [tokens], of a bundle that picks: its own choice
   // Of a bundle that sees a text whole: the stream at the end [tokens, hidden], and what its head gives of it.
   std::vector<float> hidden, pooled, classes;
-  // By the names of verify/golden.h, [tokens, width], in the model's own scale: what a residual scale does is
-  // undone. Those that the shards name, with StepperOptions::taps.
-  std::map<std::string, std::vector<float>> inner;
-  std::map<std::string, double> magnitude;  // the same, as they stand in the shard: the largest of each
+  // [tokens, width], in the model's own scale: what a residual scale does is undone. Those that the shards name,
+  // with StepperOptions::taps.
+  std::map<InnerName, std::vector<float>> inner;
+  Magnitudes magnitudes;  // of the same, as they stand in the shard
   std::optional<NumericFault> fault;
 };
 
 class Stepper {
  public:
-  Stepper(const std::filesystem::path& bundle, const StepperOptions& options);
+  Stepper(const std::filesystem::path& bundle, std::shared_ptr<const Backend> backend,
+          const StepperOptions& options = {});
 
   const BundleInfo& info() const { return bundle_->info(); }
   const std::filesystem::path& path() const { return bundle_->path(); }
@@ -108,8 +114,8 @@ class Stepper {
   Array mask_for(const Reach& reach, const Pass& pass) const;
   Array pool_for(const Pass& pass) const;
   Array rotation(const RopeTable& rope, bool cosine, const Pass& pass) const;
-  std::span<float> remembered(const Role& role, size_t index, Caches& caches) const;
-  std::span<const float> remembered(const Role& role, size_t index, const Caches& caches) const;
+  LayerCache& layer_of(const Role& role, size_t index, Caches& caches) const;
+  const LayerCache& layer_of(const Role& role, size_t index, const Caches& caches) const;
   Prediction run_stage(size_t stage, const Pass& pass, Array& stream, Caches& caches, StepResult& out) const;
   void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,
                     Caches& caches) const;
@@ -128,7 +134,6 @@ class Stepper {
 
   std::shared_ptr<const Bundle> bundle_;
   StepperOptions options_;
-  std::shared_ptr<const Backend> backend_;
   std::vector<CallShape> shapes_;
   int64_t first_layer_ = 0, layers_ = 0;
   mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;

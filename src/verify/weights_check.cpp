@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "convert/weights.h"
 #include "lower/functions.h"
+#include "lower/weights.h"
 #include "mil/stored.h"
 #include "package/package.h"
 #include "verify/package_weights.h"
@@ -17,45 +17,6 @@ namespace anemone {
 namespace {
 
 constexpr double kMostDecibels = 200;
-
-// What the lowering asks for, by the name that it gives it.
-struct Asked {
-  std::string name;
-  WeightRef ref;
-  double offset = 0, factor = 1;
-};
-
-class TypeOnly : public WeightSource {
- public:
-  explicit TypeOnly(Type type) : type_(std::move(type)) {}
-  const Type& type() const override { return type_; }
-  void rows(int64_t, int64_t, std::span<std::byte>) const override {}
-
- private:
-  Type type_;
-};
-
-class Recorder : public lower::Weights {
- public:
-  std::vector<Asked> asked;
-
-  Value* projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) override {
-    return note(b, ref, {ref.rows(), ref.columns, 1, 1}, 0, factor, name);
-  }
-  Value* vector(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
-                std::string_view name) override {
-    return note(b, ref, std::move(shape), offset, factor, name);
-  }
-
- private:
-  Value* note(Builder& b, const WeightRef& ref, Shape shape, double offset, double factor,
-              std::string_view name) {
-    auto source = std::make_shared<TypeOnly>(Type::tensor(DType::fp16, std::move(shape)));
-    Value* value = b.constant(Constant::from_source(std::move(source)), name);
-    asked.push_back({value->name, ref, offset, factor});
-    return value;
-  }
-};
 
 // A number of the graph that is the model's: an epsilon, a scale, a cap.
 struct Number {
@@ -71,15 +32,20 @@ std::optional<double> single_number(const Constant* c) {
 }
 
 struct Expected {
-  std::vector<Asked> weights;
+  std::vector<NamedWeight> weights;
   std::vector<Number> numbers;
 };
 
+// What the lowering makes of the stage's part of the model: the names of its weights, and its numbers.
 Expected expected_of(const Stage& stage, const Model& model, const BundleInfo& info) {
   int64_t first = info.stages.front().first_layer, last = 0;
   for (const Stage& other : info.stages) last = std::max(last, other.last_layer);
-  Recorder recorder;
+  lower::HollowWeights hollow;
   Program scratch;
+  Expected out;
+  const auto add = [&](const FunctionInterface& interface) {
+    out.weights.insert(out.weights.end(), interface.weights.begin(), interface.weights.end());
+  };
   if (stage.has_layers()) {
     lower::LayersSpec spec;
     spec.first = static_cast<size_t>(stage.first_layer);
@@ -88,7 +54,7 @@ Expected expected_of(const Stage& stage, const Model& model, const BundleInfo& i
     spec.residual_scale = info.residual_scale;
     spec.first_stage = stage.first_layer == first;
     spec.last_stage = stage.last_layer == last;
-    lower::build_layers(scratch, "layers", model, recorder, spec);
+    add(lower::build_layers(scratch, "layers", model, hollow, spec));
   }
   if (stage.has_head() && model.generates()) {
     lower::HeadSpec spec;
@@ -99,11 +65,10 @@ Expected expected_of(const Stage& stage, const Model& model, const BundleInfo& i
       spec.first_row = std::min(spec.first_row, port.role.first);
       spec.last_row = std::max(spec.last_row, port.role.last);
     }
-    lower::build_head(scratch, "head", model, recorder, spec);
+    add(lower::build_head(scratch, "head", model, hollow, spec));
   }
-  Expected out{std::move(recorder.asked), {}};
   std::set<std::string> sources;
-  for (const Asked& a : out.weights) sources.insert(a.name);
+  for (const NamedWeight& w : out.weights) sources.insert(w.value);
   for (const auto& f : scratch.functions)
     for (const auto& op : f->body.ops)
       for (const auto& value : op->outputs) {
@@ -211,14 +176,14 @@ class Checker {
         throw errorf("there is no function '{}'", f.name).at((bundle_.path() / stage.package).string());
       const PackageWeights weights(*function);
       compare_numbers(*function, stage.package, expected.numbers);
-      for (const Asked& a : expected.weights) {
-        const auto found = weights.find(a.name);
-        if (found && !done.insert(a.name + "@" + found->place).second) continue;
+      for (const NamedWeight& named : expected.weights) {
+        const auto found = weights.find(named.value);
+        if (found && !done.insert(named.value + "@" + found->place).second) continue;
         WeightFigures w;
-        w.name = a.name;
+        w.name = named.value;
         w.package = stage.package;
-        w.tensor = tensor_name(checkpoint_.tensor(a.ref.tensor), a.ref);
-        compare(a, found, w);
+        w.tensor = tensor_name(checkpoint_.tensor(named.ref.tensor), named.ref);
+        compare(named, found, w);
         out_.push_back(std::move(w));
       }
     }
@@ -250,29 +215,30 @@ class Checker {
       }
   }
 
-  void compare(const Asked& a, const std::optional<PackageWeights::Found>& found, WeightFigures& w) {
+  void compare(const NamedWeight& named, const std::optional<PackageWeights::Found>& found,
+               WeightFigures& w) {
     w.sqnr = -kMostDecibels;
     if (!found) {
       w.problem = "is not in the package";
       return;
     }
     const StoredTensor& stored = *found->stored;
-    const int64_t rows = a.ref.rows(), columns = std::max<int64_t>(1, a.ref.columns);
+    const int64_t rows = named.ref.rows(), columns = std::max<int64_t>(1, named.ref.columns);
     w.form = found->form;
     w.count = stored.type().size();
     if (w.count != rows * columns) {
       w.problem = fmt::format("has {} elements, and its source {}", w.count, rows * columns);
       return;
     }
-    const TensorReader& tensor = checkpoint_.tensor(a.ref.tensor);
+    const TensorReader& tensor = checkpoint_.tensor(named.ref.tensor);
     const bool half = w.form == "fp16";
     judge(w, over_rows(rows, pool_, [&](int64_t begin, int64_t end, Sums& sums) {
             std::vector<float> want(static_cast<size_t>((end - begin) * columns)), have(want.size());
-            read_rows(tensor, a.ref, begin, end, want);
+            read_rows(tensor, named.ref, begin, end, want);
             stored.read(begin * columns, end * columns, have.data());
             for (size_t i = 0; i < want.size(); ++i)
-              sums.add((static_cast<double>(want[i]) + a.offset) * a.factor, have[i], half);
-            release_rows(tensor, a.ref, begin, end);
+              sums.add((static_cast<double>(want[i]) + named.offset) * named.factor, have[i], half);
+            release_rows(tensor, named.ref, begin, end);
           }));
   }
 

@@ -1,8 +1,8 @@
 // Every weight of a bundle against the checkpoint it was made from.
-//     std::vector<WeightFigures> all = check_weights(checkpoint, model, "bundle", {});
-//     for (const WeightFigures& w : all) if (!w.problem.empty()) …
-// Which weight belongs to which tensor is learnt from the lowering itself: it is run once with a recorder in the
-// place of the weights.
+//     const auto bundle = Bundle::open("bundle", cpu_backend());
+//     for (const WeightFigures& w : check_weights(checkpoint, model, *bundle, pool)) if (!w.problem.empty()) …
+// Which weight belongs to which tensor is what the lowering says of the functions that it builds
+// (FunctionInterface::weights): it builds them once more, without weights.
 #pragma once
 
 #include <cstdint>

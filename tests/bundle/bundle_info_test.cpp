@@ -109,6 +109,23 @@ TEST_CASE("bundle.json is read back as it was written") {
   }
 }
 
+TEST_CASE("a stage is run where nothing else is said, and an unknown kind of stage is refused by name") {
+  const Broken bundle;
+  CHECK(bundle.error([](Json& j) { j["stages"][0]["kind"] = "run"; }) == "");
+  CHECK_FALSE(
+      Json::parse(slurp(model().write({.context = {16}}) / kBundleFile))["stages"][0].contains("kind"));
+  const std::string error = bundle.error([](Json& j) { j["stages"][1]["kind"] = "route"; });
+  CHECK(error.find("unknown kind of stage 'route'") != std::string::npos);
+  CHECK(error.find("newer anemone") != std::string::npos);
+  CHECK(bundle.error([](Json& j) { j["stages"][1]["kind"] = 3; }) != "");
+}
+
+TEST_CASE("a bundle that was written before `advance` said its columns still runs") {
+  const Broken bundle;
+  CHECK(bundle.good()["stages"][0]["functions"][1].dump().find("\"columns\":2") != std::string::npos);
+  CHECK(bundle.error([](Json& j) { port(function(j, 0, 1), "inputs", "advance").erase("columns"); }) == "");
+}
+
 TEST_CASE("a bundle.json without roles that a host needs is refused") {
   // Stage 0: the convolution; stage 1: attention; stage 2: the head. Function 1 takes four tokens.
   check_faults(
@@ -121,6 +138,8 @@ TEST_CASE("a bundle.json without roles that a host needs is refused") {
         "'write' or 'position'"},
        {"no advance", [](Json& j) { drop(function(j, 0, 1), "inputs", "advance"); },
         "no input has the role 'advance'"},
+       {"an advance for others", [](Json& j) { port(function(j, 0, 1), "inputs", "advance")["columns"] = 3; },
+        "'advance' has another shape than bundle.json says; found [1, 1, 2, 6], expected [1, 1, 3, 7]"},
        {"keys alone", [](Json& j) { drop(function(j, 1), "states", "values"); }, "keys without values"},
        {"no cache", [](Json& j) { function(j, 1).erase("states"); }, "what the state 'k_cache_1'"},
        {"no cos", [](Json& j) { drop(function(j, 1), "inputs", "cos"); }, "what the input 'cos'"},
@@ -203,8 +222,8 @@ TEST_CASE("a bundle.json with wrong indexes, layers, rows and sizes is refused")
           j["model"]["vocab"] = j["embedding"]["tokens"]["rows"] = 64;
           each_function(j, 2, [](Json& f) { port(f, "outputs", "logits")["rows"] = {0, 64}; });
         },
-        "the embedding has the wrong size"},
-       {"hidden", [](Json& j) { j["model"]["hidden"] = 8; }, "the embedding has the wrong size"},
+        "'logits_0' has another shape than bundle.json says"},
+       {"hidden", [](Json& j) { j["model"]["hidden"] = 8; }, "found [1, 16, 1, 1], expected [1, 8, 1, 1]"},
        {"no hidden", [](Json& j) { j["model"]["hidden"] = 0; }, "the hidden size is 0"},
        {"huge", [](Json& j) { j["model"]["hidden"] = int64_t{1} << 60; }, "the hidden size is"},
        {"embedding rows", [](Json& j) { j["embedding"]["tokens"]["rows"] = 12; },
@@ -231,15 +250,27 @@ TEST_CASE("a bundle.json with wrong indexes, layers, rows and sizes is refused")
        {"no context", [](Json& j) { function(j, 1).erase("context"); }, "has a cache and says no context"}});
 }
 
-TEST_CASE("a context longer than the package's cache writes nothing beside it") {
+TEST_CASE("a context longer than the package's cache is refused at once") {
   const Broken bundle;
   const std::string error = bundle.error([](Json& j) {
     for (const size_t s : {0, 1}) each_function(j, s, [](Json& f) { f["context"] = 4096; });
   });
-  CHECK(error == "");  // six tokens fit
-  Session session(Bundle::open(bundle.path(), cpu_backend({.threads = 1})));
-  std::vector<int32_t> many(20, 1);
-  CHECK_THROWS_WITH_AS(session.forward(many), doctest::Contains("behind the end of a cache of 16"), Error);
+  CHECK(error.find("found [1, 1, 1, 16], expected [1, 1, 1, 4096]") != std::string::npos);
+}
+
+TEST_CASE("a state that is taken for another kind of memory is refused at once") {
+  // Keys of the attention layer, and the columns of the convolution.
+  check_faults(Broken(),
+               {{"swapped",
+                 [](Json& j) {
+                   each_function(j, 1, [](Json& f) {
+                     port(f, "states", "keys")["role"] = "recurrent";
+                     port(f, "states", "values")["role"] = "keys";
+                   });
+                 },
+                 "keys without values"},
+                {"of two slots", [](Json& j) { port(function(j, 0, 1), "states", "recurrent")["slot"] = 1; },
+                 "another role, layer or slot"}});
 }
 
 TEST_CASE("a bundle.json that names what its packages do not have is refused") {
@@ -262,7 +293,7 @@ TEST_CASE("a bundle.json that names what its packages do not have is refused") {
        {"file size", [](Json& j) { j["files"][0]["bytes"] = 1; }, "another size than when it was written"},
        {"tokens that the package does not take", [](Json& j) { function(j, 0, 1)["tokens"] = {8, 8}; },
         "another shape"},
-       {"kind", [](Json& j) { j["kind"] = "embed"; }, "gives a vector for a text"},
+       {"kind", [](Json& j) { j["kind"] = "embed"; }, "a bundle of the kind 'embed' has no memory"},
        {"unknown kind", [](Json& j) { j["kind"] = "paint"; }, "unknown kind of bundle 'paint'"},
        {"version", [](Json& j) { j["version"] = 3; }, "expected 1 or 2"},
        {"format", [](Json& j) { j["format"] = "zip"; }, "is not a bundle's description"},
@@ -308,15 +339,19 @@ TEST_CASE("a cache that the host keeps is refused where its parts do not fit eac
        {"no keys", [](Json& j) { drop(function(j, 1), "inputs", "keys"); }, "nothing has the role 'keys'"},
        {"no new state", [](Json& j) { drop(function(j, 0), "outputs", "new_recurrent"); },
         "nothing has the role 'new_recurrent'"},
+       {"another slot", [](Json& j) { port(function(j, 0), "outputs", "new_recurrent")["slot"] = 1; },
+        "nothing has the role 'new_recurrent'"},
+       {"a slot too far", [](Json& j) { port(function(j, 0), "inputs", "recurrent")["slot"] = 256; },
+        "is for slot 256, and a layer has at most 256"},
        {"another length",
         [](Json& j) {
           for (const size_t s : {0, 1}) function(j, s)["context"] = 12;
         },
-        "the host cannot keep"},
+        "found [1, 1, 4, 16], expected [1, 1, 4, 12]"},
        {"swapped",
         [](Json& j) {
           std::swap(port(function(j, 1), "inputs", "keys")["name"],
                     port(function(j, 1), "inputs", "mask")["name"]);
         },
-        "the host cannot keep"}});
+        "has another shape than bundle.json says"}});
 }

@@ -1,5 +1,5 @@
-// Bundles that version 1 of bundle.json describes still open and run. Their packages are those of today but for the names
-// of values that goldens know; names and description are written here by hand, as that version wrote them.
+// Bundles that version 1 of bundle.json describes still open and run. Their packages are those of today but for the
+// names of values that goldens know; names and description are written here by hand, as that version wrote them.
 #include "bundle/version1.h"
 
 #include <doctest/doctest.h>
@@ -196,8 +196,11 @@ TEST_CASE("a bundle of version 1 is verified, and becomes version 2 when it is w
   BundleInfo today = convert(demo_model(), folder / "b", {.context = {64}, .tokens = {{1, 1}, {4, 4}}}).info;
   rename_as_version1(folder / "b", today);
   spill(folder / "b" / kBundleFile, version1(today).dump());
-  const VerifyReport report = verify(
-      folder / "b", {.source = demo_model(), .ids = kIds, .steps = 3, .arithmetics = {Arithmetic::fp32}});
+  const VerifyReport report = verify(folder / "b", {.source = demo_model(),
+                                                    .ids = kIds,
+                                                    .steps = 3,
+                                                    .arithmetics = {Arithmetic::fp32},
+                                                    .backend = cpu_backend});
   CHECK(report.passed());
   const BundleInfo old = BundleInfo::read(folder / "b");
   spill(folder / "b" / kBundleFile, old.json());

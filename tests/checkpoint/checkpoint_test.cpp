@@ -33,9 +33,9 @@ bool same(const std::vector<T>& a, std::span<T> b) {
 
 // A safetensors file with F32 "w" [2, 3] = 0…5, BF16 "b" [2] = 1, -2, I32 "i" [1].
 std::string small_safetensors() {
-  const std::string header =
-      R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
-      R"("i":{"dtype":"I32","shape":[1],"data_offsets":[28,32]}})";
+  const std::string header = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                             R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
+                             R"("i":{"dtype":"I32","shape":[1],"data_offsets":[28,32]}})";
   std::string bytes;
   test::put<uint64_t>(bytes, header.size());
   bytes += header;
@@ -61,7 +61,7 @@ TEST_CASE("a folder with safetensors and config.json is a checkpoint") {
     CHECK(c.naming() == Naming::hugging_face);
     CHECK(c.architecture() == "LlamaForCausalLM");
     CHECK(c.source_name() == "org/small");
-    CHECK(c.licence() == "apache-2.0");
+    CHECK(c.license() == "apache-2.0");
     CHECK(c.value("zeta") == nlohmann::ordered_json(1));
     CHECK(c.folder() == folder.path());
     CHECK(c.stored_bytes() == 32);
@@ -120,7 +120,7 @@ TEST_CASE("a GGUF file, or a folder with one, is a checkpoint") {
   const Checkpoint c = Checkpoint::open(folder.path());
   CHECK(c.format_name() == "GGUF");
   CHECK(c.source_name() == "Small");
-  CHECK(c.licence() == "mit");
+  CHECK(c.license() == "mit");
   CHECK(c.author() == "We");
   CHECK(c.folder() == folder.path());
   CHECK(c.value("general.name") == nlohmann::ordered_json("Small"));
@@ -151,7 +151,8 @@ TEST_CASE("any row range of any shape equals the whole, alone or on all cores, w
     CAPTURE(t.name());
     const auto count = static_cast<size_t>(t.rows() * t.row_elements());
     std::vector<float> whole(count);
-    decode_blocks_plain(t.type(), t.stored().data(), static_cast<int64_t>(count), whole.data());
+    decode_blocks_plain(t.blocks()->type, t.blocks()->bytes.data(), static_cast<int64_t>(count),
+                        whole.data());
     const std::vector<float> parallel = t.read_floats(pool);
     CHECK(same(parallel, std::span(whole)));
     std::vector<uint16_t> halves(count);

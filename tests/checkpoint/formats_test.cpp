@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/file_format.h"
 #include "checkpoint/gguf.h"
@@ -30,7 +31,7 @@ class MemoryReader : public CheckpointReader {
  public:
   MemoryReader() : CheckpointReader(facts_of(), tensors_of()) {}
   std::string_view format_name() const override { return "memory"; }
-  Naming naming() const override { return Naming::hugging_face; }
+  std::optional<Naming> naming() const override { return Naming::hugging_face; }
   std::optional<Json> value(std::string_view key) const override {
     return key == "num_hidden_layers" ? std::optional<Json>(2) : std::nullopt;
   }
@@ -48,6 +49,24 @@ class MemoryReader : public CheckpointReader {
     const auto file = MappedFile::from_bytes("memory", bytes);
     return {{file, "b", BlockType::f32, {2}, 4}, {file, "a", BlockType::f32, {1}, 0}};
   }
+};
+
+// Small integers with a scale for every two of them, as formats keep them that split a weight in two.
+class ScaledSource : public ElementSource {
+ public:
+  const std::string& file() const override { return file_; }
+  std::string_view type_name() const override { return "int8 with scales"; }
+  bool decodes() const override { return true; }
+  uint64_t stored_bytes() const override { return integers_.size() + scales_.size() * 4; }
+  void read(int64_t begin, int64_t count, float* out) const override {
+    for (int64_t i = begin; i < begin + count; ++i)
+      *out++ = static_cast<float>(integers_[static_cast<size_t>(i)]) * scales_[static_cast<size_t>(i / 2)];
+  }
+
+ private:
+  std::string file_ = "two.bin";
+  std::vector<int8_t> integers_ = {1, -2, 3, 4, 5, 6};
+  std::vector<float> scales_ = {0.5f, 2, -1};
 };
 
 std::string empty_safetensors() {
@@ -132,6 +151,27 @@ TEST_CASE("whatever reads a checkpoint can be one") {
   CHECK(c.find("c") == nullptr);
   CHECK_THROWS_WITH_AS(c.tensor("c"), doctest::Contains("here: there is no tensor 'c'; found 2 others"),
                        Error);
+}
+
+TEST_CASE("a tensor's elements may come from more than one range of blocks") {
+  const TensorReader tensor("w", {2, 3}, std::make_shared<ScaledSource>());
+  CHECK(tensor.file() == "two.bin");
+  CHECK(tensor.type_name() == "int8 with scales");
+  CHECK(tensor.stored_bytes() == 18);
+  CHECK(!tensor.blocks());
+  ThreadPool pool(2);
+  CHECK(tensor.read_floats(pool) == std::vector<float>{0.5f, -1, 6, 8, -5, -6});
+  std::vector<float> row(3), few(2);
+  tensor.read_rows(1, 2, std::span(row));
+  CHECK(row == std::vector<float>{8, -5, -6});
+  tensor.read_elements(1, 3, few);
+  CHECK(few == std::vector<float>{-1, 6});
+  std::vector<uint16_t> halves(6);
+  tensor.read_rows(0, 2, std::span(halves));
+  CHECK(halves == std::vector<uint16_t>{0x3800, 0xbc00, 0x4600, 0x4800, 0xc500, 0xc600});
+  tensor.release_rows(0, 2);
+  CHECK_THROWS_WITH_AS(tensor.read_rows(1, 3, std::span(row)),
+                       doctest::Contains("two.bin: tensor 'w' has no rows 1 to 3"), Error);
 }
 
 TEST_CASE("GGUF values of every type are given by key") {
@@ -255,7 +295,7 @@ TEST_CASE("a tokenizer is the files of a folder, or made from the values of a GG
   folder.write("tokenizer.model", "12345");
   folder.write("vocab.txt", "a");  // not needed beside the others
   TokenizerSource copied = Checkpoint::open(folder.path()).tokenizer();
-  CHECK(copied.load == folder.path());
+  CHECK(copied.load == folder / "tokenizer.model");
   CHECK(copied.main == "tokenizer.model");
   REQUIRE(copied.files.size() == 2);
   CHECK(copied.files[0].from == folder / "tokenizer.model");

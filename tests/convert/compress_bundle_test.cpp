@@ -191,6 +191,7 @@ TEST_CASE("searched bits stay within the loss, in eight runs") {
   SearchOptions options;
   options.ids = {demo().ids.end() - 512, demo().ids.end()};
   options.max_loss = 0.05;
+  options.compress.backend = cpu_backend;
   options.perplexity_tokens = 256;
   options.perplexity = [](const fs::path& bundle, std::span<const int32_t> ids) {
     return anemone::perplexity(Bundle::open(bundle, cpu_backend({})), ids, {}).value();

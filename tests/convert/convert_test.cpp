@@ -8,8 +8,10 @@
 
 #include "base/half.h"
 #include "base/npy.h"
+#include "convert/request.h"
 #include "convert/target.h"
 #include "engine/cpu_backend.h"
+#include "families/family.h"
 #include "families/tiny_model.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -58,8 +60,8 @@ fs::path enlarged_demo(const TempFolder& folder, int power) {
     const bool writer = name.ends_with("attn_output.weight") || name.ends_with("ffn_down.weight") ||
                         name.starts_with("token_embd");
     if (!writer && name != "output_norm.weight") continue;
-    REQUIRE(tensor.info().name == (writer ? "Q8_0" : "F32"));
-    const auto stored = tensor.stored();
+    REQUIRE(tensor.type_name() == (writer ? "Q8_0" : "F32"));
+    const auto stored = tensor.blocks()->bytes;
     const size_t begin =
         bytes.find(std::string_view(reinterpret_cast<const char*>(stored.data()), stored.size()));
     REQUIRE(begin != std::string::npos);
@@ -184,6 +186,20 @@ TEST_CASE("a tied head's rows can be the embedding") {
           convert(demo() / "demo.gguf", folder / "x",
                   {.context = {64}, .precision = Precision::int8_tensor, .embedding_in_head = true});
         }).find("--embedding head goes with") == 0);
+}
+
+TEST_CASE(
+    "a head that is the embedding times a factor cannot serve as the embedding, and the factor is named") {
+  test::TinyModel tiny = test::TinyModel::safetensors_as("GraniteForCausalLM", "granite");
+  tiny.config["tie_word_embeddings"] = true;
+  tiny.config["logits_scaling"] = 8.0;
+  tiny.tensors.erase("lm_head.weight");
+  const TempFolder folder;
+  const Model model = describe(tiny.safetensors(folder));
+  const std::string error =
+      error_of([&] { make_request(model, {.context = {64}, .embedding_in_head = true}); });
+  CHECK(error.find("rows of the head times 0.125") != std::string::npos);
+  CHECK(error.find("table of its own") == std::string::npos);
 }
 
 TEST_CASE("a range of tokens with several functions is refused, with the reason") {
@@ -353,15 +369,15 @@ TEST_CASE("phones get packed states, and a target's limits become notes") {
   CHECK(notes[1].find("more than 16384 leaves the Neural Engine of the A14") != std::string::npos);
 }
 
-TEST_CASE("licence, author and source of the checkpoint are in every package") {
+TEST_CASE("license, author and source of the checkpoint are in every package") {
   const TempFolder folder;
   convert(demo() / "demo.gguf", folder / "b", {.context = {64}, .tool = "anemone test"});
   const Checkpoint checkpoint = Checkpoint::open(demo() / "demo.gguf");
-  CHECK(checkpoint.licence() != "");
+  CHECK(checkpoint.license() != "");
   int packages = 0;
   for (const fs::path& path : files_ending(folder / "b", ".mlpackage")) {
     const Metadata meta = read_package(path).description.metadata.value();
-    CHECK(meta.license == checkpoint.licence());
+    CHECK(meta.license == checkpoint.license());
     CHECK(meta.author == checkpoint.author());
     CHECK(meta.user.at("anemone.source") == "demo.gguf");
     CHECK(meta.user.at("anemone.tool") == "anemone test");

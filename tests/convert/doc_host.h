@@ -1,5 +1,5 @@
-// DocHost: a host as docs/bundle.md describes it. It reads bundle.json and the files by itself, makes every input by the
-// page's table of roles, and uses nothing of bundle/ and runtime/.
+// DocHost: a host as docs/bundle.md describes it. It reads bundle.json and the files by itself, makes every input
+// by the page's table of roles, and uses nothing of bundle/ and runtime/.
 //     DocHost host(folder);
 //     host.call(ids, 0, {.width = 4, .context = 16});
 //     host.outputs("logits");                                    // of the last call, in the order of the stages
@@ -91,7 +91,8 @@ class DocHost {
 
   static const Json& same_role(const Json& ports, const Json& as) {
     for (const Json& port : ports)
-      if (port["role"] == as["role"] && port.value("layers", Json()) == as.value("layers", Json()))
+      if (port["role"] == as["role"] && port.value("layers", Json()) == as.value("layers", Json()) &&
+          port.value("slot", 0) == as.value("slot", 0))
         return port;
     throw Error("no state has this role").found(as["role"].get<std::string>());
   }
@@ -122,7 +123,7 @@ class DocHost {
   }
 
   static std::string key(size_t stage, const std::string& role, const Json& port) {
-    return std::to_string(stage) + role + port["layers"].dump();
+    return std::to_string(stage) + role + port["layers"].dump() + std::to_string(port.value("slot", 0));
   }
 
   void keep(Array& cache, const std::string& role, const Array& rows) const {

@@ -56,7 +56,8 @@ TEST_CASE("corpus_calibration: calibrated bundles foresee another text better th
         R"({"quantize": {"type": "int4", "per": "tensor"}})"}) {
     CAPTURE(rule);
     CompressBundleOptions options{
-        .compress = {.recipe = parse_recipe(fmt::format("{{\"rules\": [{}]}}", rule)), .overwrite = true}};
+        .compress = {.recipe = parse_recipe(fmt::format("{{\"rules\": [{}]}}", rule)), .overwrite = true},
+        .backend = cpu_backend};
     const CompressReport before = compress_bundle(fp16, folder / "out", options);
     const double plain = of(folder / "out");
     CHECK(before.judged == 0);

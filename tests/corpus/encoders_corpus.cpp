@@ -158,7 +158,7 @@ TEST_CASE(
       const fs::path bundle = folder.path() / "bundle";
       convert(model.checkpoint, bundle,
               {.tokens = {{16, 16}, {64, 64}}, .precision = precision, .overwrite = true});
-      const VerifyReport report = verify(bundle, {.source = model.checkpoint});
+      const VerifyReport report = verify(bundle, {.source = model.checkpoint, .backend = cpu_backend});
       REQUIRE(report.rungs.size() == 6);
       for (const Rung& rung : report.rungs) {
         CAPTURE(rung.summary);

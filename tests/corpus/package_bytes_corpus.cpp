@@ -1,5 +1,5 @@
-// Packages stay byte for byte what they are: bundles of many forms against a table of their files' XXH3. A change that is
-// meant to write other bytes comes with a new table (make_package_bytes.py) in the same commit.
+// Packages stay byte for byte what they are: bundles of many forms against a table of their files' XXH3. A change
+// that is meant to write other bytes comes with a new table (make_package_bytes.py) in the same commit.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

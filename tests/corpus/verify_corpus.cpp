@@ -7,6 +7,7 @@
 
 #include "base/npy.h"
 #include "corpus/corpus.h"
+#include "engine/cpu_backend.h"
 #include "support/data.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
@@ -60,8 +61,9 @@ TEST_CASE("corpus_verify: every given model is green against its checkpoint") {
       const BundleEditor bundle(
           model.checkpoint, folder / "b",
           {.context = {context_for(model)}, .tokens = {{1, 1}, {16, 16}}, .precision = precision});
-      tally.add(fmt::format("{} {}", model.name(), bundle.info().precision),
-                problem(verify(bundle.path(), {.source = model.checkpoint, .steps = 8})));
+      tally.add(
+          fmt::format("{} {}", model.name(), bundle.info().precision),
+          problem(verify(bundle.path(), {.source = model.checkpoint, .steps = 8, .backend = cpu_backend})));
     }
 }
 
@@ -74,7 +76,7 @@ TEST_CASE("corpus_verify_golden: and against goldens that transformers and numpy
     for (const std::string& set : model.sets()) {
       if (!model.exact(set)) continue;
       save_golden(model, set, folder / "g.npz");
-      const VerifyReport r = verify(bundle.path(), {.golden = folder / "g.npz"});
+      const VerifyReport r = verify(bundle.path(), {.golden = folder / "g.npz", .backend = cpu_backend});
       tally.add(fmt::format("{} {}", model.name(), set), problem(r));
       CHECK(r.rungs[0].verdict == Verdict::skipped);
     }
@@ -93,8 +95,10 @@ TEST_CASE(
       BundleEditor bundle(model.checkpoint, folder / "b",
                           {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .precision = Precision::fp16});
       bundle.edit(change, only);
-      const VerifyReport r =
-          verify(bundle.path(), {.source = model.checkpoint, .steps = 6, .arithmetics = {Arithmetic::fp32}});
+      const VerifyReport r = verify(bundle.path(), {.source = model.checkpoint,
+                                                    .steps = 6,
+                                                    .arithmetics = {Arithmetic::fp32},
+                                                    .backend = cpu_backend});
       const Rung& last = r.rungs.back();
       const bool right = !r.passed() && last.number == rung && last.summary.find(word) != std::string::npos;
       tally.add(fmt::format("{} {}", model.name(), what),
@@ -128,7 +132,7 @@ TEST_CASE("verify_smollm2: a real model is green on every rung, fp16 and int8") 
   for (const Precision precision : {Precision::fp16, Precision::int8}) {
     const BundleEditor bundle(*path, folder / "b",
                               {.context = {128}, .tokens = {{1, 1}, {32, 32}}, .precision = precision});
-    const VerifyReport r = verify(bundle.path(), {.source = *path});
+    const VerifyReport r = verify(bundle.path(), {.source = *path, .backend = cpu_backend});
     tally.add(bundle.info().precision, problem(r));
     CHECK(r.proposed_scale == 0.25);  // the first token's stream reaches 22,000 of the accumulator's 32,768
   }

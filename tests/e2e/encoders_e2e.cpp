@@ -110,7 +110,7 @@ TEST_CASE("embed: texts from arguments, files, lines and standard input are the 
   const Array both = embedded(made, {"The tide comes in.", "The sea is calm."});
   CHECK(both.shape() == std::vector<int64_t>{2, TinyEncoder::kHidden});
   spill(made.folder / "one.txt", "The tide comes in.");
-  spill(made.folder / "two.txt", "The tide comes in.\n\nThe sea is calm.\n");
+  spill(made.folder / "two.txt", "The tide comes in.\nThe sea is calm.\n");
   const std::string one = (made.folder / "one.txt").string(), two = (made.folder / "two.txt").string();
   CHECK(embedded(made, {"--lines", two}).to_float() == both.to_float());
   CHECK(embedded(made, {"--lines", "--file", two}).to_float() == both.to_float());
@@ -123,6 +123,53 @@ TEST_CASE("embed: texts from arguments, files, lines and standard input are the 
   const std::string ids = made.ids("ids.npy", {6}, {2, 13, 14, 4, 15, 3});
   CHECK(embedded(made, {"--ids", ids}).to_float() ==
         embedded(made, {"the boat", "--prefix", "query: "}).to_float());
+}
+
+TEST_CASE("embed: every line is a row, an empty one too") {
+  const Made made(TinyEncoder("BertModel", "bert"));
+  spill(made.folder / "gap.txt", "The tide comes in.\n\nThe sea is calm.\n");
+  const std::string gap = (made.folder / "gap.txt").string();
+  const Array rows = embedded(made, {"--lines", gap});
+  CHECK(rows.shape() == std::vector<int64_t>{3, TinyEncoder::kHidden});
+  const std::string empty = made.ids("empty.npy", {2}, {2, 3});  // [CLS] [SEP]
+  const std::vector<float> all = rows.to_float(), one = embedded(made, {"--ids", empty}).to_float();
+  CHECK(std::equal(one.begin(), one.end(), all.begin() + TinyEncoder::kHidden));
+  const Made classes(TinyEncoder("BertForSequenceClassification", "bert", 4));
+  const Outcome lines = run({"classify", classes.bundle, "--lines", gap});
+  CHECK(std::count(lines.out.begin(), lines.out.end(), '\n') == 3);
+}
+
+TEST_CASE(
+    "embed: a file's last line break is no part of its text, and an error names the place of the text") {
+  const Made made(TinyEncoder("BertModel", "bert"));
+  spill(made.folder / "end.txt", "The tide comes in.\r\n");
+  const Outcome shown = run({"embed", made.bundle, "--file", (made.folder / "end.txt").string()});
+  CHECK(Json::parse(shown.out).at("text") == "The tide comes in.");
+  std::string lines = "the sea\n\n";
+  for (int i = 0; i < 30; ++i) lines += "sea ";
+  spill(made.folder / "long.txt", lines + "\nthe sea\n");
+  const std::string file = (made.folder / "long.txt").string();
+  check_refused(anemone_command({"embed", made.bundle, "--lines", file}),
+                {"long.txt, line 3", "32 tokens", "larger --tokens"});
+  check_refused(anemone_command({"embed", made.bundle, "the sea", lines}), {"text 2"});
+  const std::string outside = made.ids("outside.npy", {2, 2}, {2, 3, 2, 999});
+  check_refused(anemone_command({"embed", made.bundle, "--ids", outside}), {"outside.npy, text 1", "999"});
+  const std::string ids = made.ids("ids.npy", {2}, {2, 3}), mask = made.ids("mask.npy", {2}, {1, 2});
+  check_refused(anemone_command({"embed", made.bundle, "--ids", ids, "--mask", mask}),
+                {"mask.npy", "found 2", "0 to 1"});
+}
+
+TEST_CASE("embed: where the model's files set the limit, an error says so") {
+  TinyEncoder model("BertModel", "bert");
+  const TempFolder folder;
+  model.write(folder / "model");
+  spill(folder / "model/tokenizer.json", tokenizer_json().dump());
+  spill(folder / "model/sentence_bert_config.json", R"({"max_seq_length": 12})");
+  const std::string bundle = (folder / "bundle").string();
+  run({"convert", (folder / "model").string(), "-o", bundle, "--precision", "fp16", "--quiet"});
+  const Outcome outcome = anemone_command({"embed", bundle, "a a a a a a a a a a a a a a a"});
+  check_refused(outcome, {"17 tokens", "at most 12", "max_seq_length", "sentence_bert_config.json"});
+  CHECK(outcome.err.find("larger --tokens") == std::string::npos);
 }
 
 TEST_CASE("embed: hidden states, poolings and lengths") {
@@ -226,8 +273,12 @@ TEST_CASE("classify: labels of tokens and of texts, with probabilities") {
       sum += e;
       most = std::max(most, e);
     }
-    CHECK(by_ids.at("tokens").at(t).at("probability").get<double>() ==
-          doctest::Approx(most / sum).epsilon(1e-5));
+    const Json& token = by_ids.at("tokens").at(t);
+    CHECK(token.at("probability").get<double>() == doctest::Approx(most / sum).epsilon(1e-5));
+    REQUIRE(token.at("scores").size() == 3);
+    for (size_t c = 0; c < 3; ++c)
+      CHECK(token.at("scores").at("class" + std::to_string(c)).get<double>() ==
+            doctest::Approx(std::exp(static_cast<double>(row[t * 3 + c])) / sum).epsilon(1e-5));
   }
   run({"logits", tokens.model, "--ids", ids, "-o", out});  // the reference
   CHECK(read_npy(out).shape() == logits.shape());
@@ -245,6 +296,62 @@ TEST_CASE("classify: labels of tokens and of texts, with probabilities") {
   CHECK(one.at("scores").at(one.at("label").get<std::string>()) == one.at("probability"));
   run({"logits", texts.bundle, "--ids", texts.ids("ids.npy", {3}, {2, 5, 3}), "-o", out});
   CHECK(read_npy(out).shape() == std::vector<int64_t>{1, 4});
+}
+
+TEST_CASE("classify: the problem's type says what the logits become") {
+  const auto made = [](const char* type, int64_t classes) {
+    TinyEncoder model("BertForSequenceClassification", "bert", classes);
+    model.config["problem_type"] = type;
+    return model;
+  };
+  const auto logits_of = [](const Made& m) {
+    const std::string ids = m.ids("ids.npy", {3}, {2, 5, 3}), out = (m.folder / "logits.npy").string();
+    run({"logits", m.bundle, "--ids", ids, "-o", out, "--quiet"});
+    return read_npy(out).to_float();
+  };
+  const Made several(made("multi_label_classification", 3)), value(made("regression", 2));
+  const std::vector<float> yes_or_no = logits_of(several), values = logits_of(value);
+  const Json many = Json::parse(run({"classify", several.bundle, "tide", "--json"}).out);
+  for (size_t c = 0; c < 3; ++c)
+    CHECK(many.at("scores").at("class" + std::to_string(c)).get<double>() ==
+          doctest::Approx(1 / (1 + std::exp(-static_cast<double>(yes_or_no[c])))).epsilon(1e-4));
+  const Json plain = Json::parse(run({"classify", value.bundle, "tide", "--json"}).out);
+  for (size_t c = 0; c < 2; ++c)
+    CHECK(plain.at("scores").at("class" + std::to_string(c)).get<double>() ==
+          doctest::Approx(static_cast<double>(values[c])).epsilon(1e-4));
+  CHECK(!plain.contains("label"));
+  CHECK(!plain.contains("probability"));
+  const Outcome line = run({"classify", value.bundle, "tide"});
+  CHECK(line.out.find("class0") != std::string::npos);
+  CHECK(line.out.find("class1") != std::string::npos);
+}
+
+TEST_CASE("logits: several texts are as many rows of a classifier, and an error of a model that writes") {
+  const std::vector<int32_t> two = {2, 5, 3, 2, 8, 3};
+  for (const auto& [architecture, by_token] :
+       {std::pair{"BertForTokenClassification", true}, std::pair{"BertForSequenceClassification", false}}) {
+    const Made made(TinyEncoder(architecture, "bert", 4));
+    const std::string both = made.ids("both.npy", {2, 3}, two), out = (made.folder / "out.npy").string();
+    for (const std::string& source : {made.bundle, made.model}) {
+      run({"logits", source, "--ids", both, "-o", out, "--quiet"});
+      const Array all = read_npy(out);
+      CHECK(all.shape() == (by_token ? std::vector<int64_t>{2, 3, 4} : std::vector<int64_t>{2, 4}));
+      std::vector<float> rows;
+      for (const size_t at : {0, 3}) {
+        const auto first = two.begin() + static_cast<ptrdiff_t>(at);
+        run({"logits", source, "--ids", made.ids("one.npy", {3}, {first, first + 3}), "-o", out, "--quiet"});
+        const std::vector<float> one = read_npy(out).to_float();
+        rows.insert(rows.end(), one.begin(), one.end());
+      }
+      CHECK(all.to_float() == rows);
+    }
+  }
+  const TempFolder folder;
+  Array ids(DType::int32, {2, 1});
+  write_npy(folder / "ids.npy", ids);
+  check_refused(anemone_command({"logits", (source_dir() / "examples/demo_model/demo.gguf").string(), "--ids",
+                                 (folder / "ids.npy").string(), "-o", (folder / "out.npy").string()}),
+                {"ids.npy", "one text", "[2, 1]"});
 }
 
 TEST_CASE("a verb that does not fit a bundle says which does") {
@@ -297,12 +404,19 @@ TEST_CASE("inspect, check, verify, compress and plan take an encoder") {
     std::vector<std::string> call = {"compress",    made.bundle,  "-o", (made.folder / "small").string(),
                                      "--overwrite", "--min-size", "64"};
     call.insert(call.end(), form.begin(), form.end());
-    run(call);
+    CHECK(run(call).err.find("4 weights here") != std::string::npos);  // values and ways back of two layers
     CHECK(anemone_command({"classify", (made.folder / "small").string(), "the tide"}).status == 0);
+    call.insert(call.end(), {"--skip", "*_v_weight", "--skip", "*_down_weight"});
+    CHECK(run(call).err.find("weights here") == std::string::npos);
   }
   check_refused(anemone_command({"compress", made.bundle, "-o", (made.folder / "found").string(), "--search",
                                  "--calibrate", calibration}),
                 {"--search", "perplexity"});
+  const std::string other = (made.folder / "other").string();
+  check_refused(anemone_command({"convert", made.model, "-o", other, "--search", "--calibrate", calibration}),
+                {made.model.c_str(), "--search", "perplexity"});
+  check_refused(anemone_command({"convert", made.model, "-o", other, "--kv-write", "mask"}), {"--kv-write"});
+  check_refused(anemone_command({"convert", made.model, "-o", other, "--head-rows", "64"}), {"--head-rows"});
   const Json plan = Json::parse(run({"plan", made.model, "--precision", "fp16", "--json"}).out);
   CHECK(!plan.at("plans").at(0).contains("predicted"));
   check_refused(anemone_command({"plan", made.model, "--matrix"}), {"--matrix", "write text"});

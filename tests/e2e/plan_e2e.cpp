@@ -225,7 +225,7 @@ TEST_CASE("the page computes what the command computes, in a browser") {
   size_t wrong = 0;
   for (const Json& row : seen.at("results")) {
     ModelPlanOptions o;
-    o.precision = WeightPrecision::parse(row[1].get<std::string>());
+    o.precision = parse_precision(row[1].get<std::string>());
     o.target = find_target(row[2].get<std::string>());
     o.context = row[3];
     if (o.context != 2048) {

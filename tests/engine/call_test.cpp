@@ -337,3 +337,34 @@ TEST_CASE("a backend names itself and its arithmetic") {
   CHECK(call->outputs() == std::vector<std::string>{"y", "s"});
   CHECK(floats(call->output("s")) == std::vector<float>{9, 16});
 }
+
+TEST_CASE("a call takes what another one gave, and one that rests lets others use its memory") {
+  const auto predictor = make_predictor(polynomial("fp32, [2]"));
+  const std::string x = predictor->signature().inputs[0].name, y = predictor->signature().outputs[0].name;
+  const auto first = predictor->make_call(), second = predictor->make_call();
+  const auto fill = [&](float a, float b) {
+    const std::span<float> values = first->input(x).values<float>();
+    values[0] = a, values[1] = b;
+  };
+  fill(1, 2);
+  first->run();
+  const std::vector<float> once = first->output(y).to_float();
+  second->chain(x, *first, y);
+  second->run();
+  const std::vector<float> twice = second->output(y).to_float();
+  CHECK(second->copied_bytes() == 0);
+  fill(once[0], once[1]);
+  first->run();
+  CHECK(first->output(y).to_float() == twice);
+
+  const uint64_t bytes = predictor->memory_bytes();
+  first->rest();
+  first->rest();
+  CHECK_THROWS_WITH_AS(first->output(y), doctest::Contains("has not been run"), Error);
+  CHECK_THROWS_WITH_AS(first->run(), doctest::Contains("is missing"), Error);  // filled anew for each run
+  first->rest();
+  const auto third = predictor->make_call();
+  third->lend(x, second->output(y));
+  third->run();
+  CHECK(predictor->memory_bytes() == bytes);  // of three calls two at most have been awake
+}

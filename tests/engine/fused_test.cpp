@@ -209,8 +209,7 @@ void compare(const Graph& g, Arithmetic arithmetic, float far,
              const std::function<void(int, Inputs&)>& twist = {}) {
   const auto package = GraphBuilder(g).build();
   const auto fused = make_predictor(package, "", {.arithmetic = arithmetic, .threads = 2});
-  const auto plain =
-      make_predictor(package, "", {.arithmetic = arithmetic, .threads = 1, .taps = all_inner(g)});
+  const auto plain = make_predictor(package, "", {.arithmetic = arithmetic, .threads = 1}, all_inner(g));
   const auto a = fused->make_state(), b = plain->make_state();
   std::mt19937 random(3);
   // fp16: the order of a sum may turn a rounding, one step of half at most.
@@ -303,7 +302,7 @@ TEST_CASE("fp16 arithmetic names the same operation when a score leaves half's r
 TEST_CASE("a state that was set is bounded anew") {
   const Graph g{Form::state_mask, 1};
   const auto package = GraphBuilder(g).build();
-  const auto fused = make_predictor(package), plain = make_predictor(package, "", {.taps = all_inner(g)});
+  const auto fused = make_predictor(package), plain = make_predictor(package, "", {}, all_inner(g));
   const auto a = fused->make_state(), b = plain->make_state();
   std::mt19937 random(5);
   Array keys = random_array({1, kHeads, kColumns, kDim}, random, 1e5f);
@@ -442,7 +441,7 @@ TEST_CASE("norm, rotation and gate give what their operations give") {
     CHECK(alone == (tokens == 1 ? 0 : 1));  // the transpose
     CHECK(fused == 3);
     const auto fast = make_predictor(package, "", {.threads = 2});
-    const auto plain = make_predictor(package, "", {.taps = {"square", "normal", "low", "sig", "act"}});
+    const auto plain = make_predictor(package, "", {}, {"square", "normal", "low", "sig", "act"});
     std::mt19937 random(11);
     const Inputs in{{"x", random_array({1, 24, tokens, 1}, random, 50)},
                     {"gain", random_array({1, 24, 1, 1}, random, 1)},
@@ -499,7 +498,7 @@ TEST_CASE("projections of one input run together, and one that is added adds") {
   for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16})
     for (const Inputs& inputs : {in, large}) {
       const auto fast = make_predictor(package, "", {.arithmetic = arithmetic, .threads = 2});
-      const auto plain = make_predictor(package, "", {.arithmetic = arithmetic, .taps = {"a", "e"}});
+      const auto plain = make_predictor(package, "", {.arithmetic = arithmetic}, {"a", "e"});
       const Prediction got = fast->predict(inputs), expected = plain->predict(inputs);
       for (const char* out : {"sum", "c"}) {
         const auto u = got.at(out).to_float(), v = expected.at(out).to_float();

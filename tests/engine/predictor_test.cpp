@@ -163,10 +163,10 @@ TEST_CASE("values inside a program can be tapped") {
                                   "tensor<fp32, [2]> y = exp(x = b)[name = string(\"y\")];",
                                   "y");
   const auto out =
-      make_predictor(package, "", {.taps = {"a", "b"}})->predict({{"x", Array::from<float>({2}, {-1, 3})}});
+      make_predictor(package, "", {}, {"a", "b"})->predict({{"x", Array::from<float>({2}, {-1, 3})}});
   CHECK(floats(out.at("a")) == std::vector<float>{0, 3});
   CHECK(floats(out.at("b")) == std::vector<float>{0, 9});
-  CHECK_THROWS_AS(make_predictor(package, "", {.taps = {"nothing"}}), Error);
+  CHECK_THROWS_AS(make_predictor(package, "", {}, {"nothing"}), Error);
   CHECK_THROWS_WITH_AS(make_predictor(package, "other"), doctest::Contains("there is no function 'other'"),
                        Error);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "anemone/error.h"
+#include "families/hparams.h"
 #include "families/tiny_model.h"
 #include "support/model_parts.h"
 
@@ -145,6 +146,55 @@ TEST_CASE("an unknown architecture lists the known ones") {
               {"no name at all"});
 }
 
+TEST_CASE("a family may know a checkpoint by what lies in it, before its name counts") {
+  constexpr std::string_view names[] = {"LlamaForCausalLM"};
+  const auto build = [](const Checkpoint&) { return Model(); };
+  const Family named{.name = "named", .architectures = names, .build = build};
+  const Family twin{.name = "twin", .architectures = names, .build = build};
+  const auto has_head = [](const Checkpoint& c) { return c.find("lm_head.weight") != nullptr; };
+  const Family looking{.name = "looking", .architectures = {}, .build = build, .claims = has_head};
+  const Family looking_too{.name = "looking_too", .architectures = names, .build = build, .claims = has_head};
+  using List = std::vector<const Family*>;
+
+  const TempFolder folder, other;
+  TinyModel tiny = TinyModel::llama_safetensors();
+  const Checkpoint c = tiny.safetensors(folder);
+  CHECK(&choose_family(c, List{&named, &looking}) == &looking);
+  CHECK(&choose_family(c, List{&named}) == &named);
+  CHECK_THROWS_WITH_AS(choose_family(c, List{&named, &looking, &looking_too}),
+                       doctest::Contains("more than one family; found looking and looking_too"), Error);
+  CHECK_THROWS_WITH_AS(choose_family(c, List{&named, &twin}), doctest::Contains("named and twin"), Error);
+  tiny.tensors.erase("lm_head.weight");
+  const Checkpoint without = tiny.safetensors(other);
+  CHECK(&choose_family(without, List{&named, &looking_too}) == &named);
+  CHECK_THROWS_WITH_AS(choose_family(without, List{&looking}), doctest::Contains("not known"), Error);
+}
+
+TEST_CASE("a checkpoint without keys is not described by its name") {
+  // A graph that says what it was made from.
+  struct Graph : CheckpointReader {
+    Graph() : CheckpointReader({.path = "net", .architecture = "LlamaForCausalLM"}, {}) {}
+    std::string_view format_name() const override { return "graph"; }
+    std::optional<Naming> naming() const override { return std::nullopt; }
+    std::optional<nlohmann::ordered_json> value(std::string_view) const override { return std::nullopt; }
+    std::optional<uint64_t> list_size(std::string_view) const override { return std::nullopt; }
+    std::optional<nlohmann::ordered_json> companion(const std::string&) const override {
+      return std::nullopt;
+    }
+    TokenizerSource tokenizer() const override { return {}; }
+  };
+  const Checkpoint c(std::make_shared<Graph>());
+  CHECK_THROWS_WITH_AS(
+      describe(c), doctest::Contains("net: the architecture is not known; found LlamaForCausalLM"), Error);
+  CHECK_THROWS_WITH_AS(Hparams{c}, doctest::Contains("net: the graph has no keys"), Error);
+  constexpr std::string_view names[] = {"x"};
+  const Family graphs{.name = "graphs",
+                      .architectures = names,
+                      .build = [](const Checkpoint&) { return Model(); },
+                      .claims = [](const Checkpoint& k) { return k.format_name() == "graph"; }};
+  CHECK(choose_family(c, std::vector<const Family*>{&graphs}).name == "graphs");
+}
+
 TEST_CASE("metadata that is missing, of the wrong kind or impossible is an error that names the key") {
   check_names(gguf_error([](TinyModel& m) { m.numbers.erase("llama.attention.head_count"); }),
               {"'llama.attention.head_count' is missing"});
@@ -225,5 +275,7 @@ TEST_CASE("a GGUF file may list unused tokens that have no row in its tables") {
     return describe(model.gguf(folder)).vocab;
   };
   CHECK(vocab(5) == 10);
-  CHECK_THROWS_WITH_AS(vocab(1), doctest::Contains("[10, 8], expected [12, 8]: 12 tokens"), Error);
+  CHECK_THROWS_WITH_AS(
+      vocab(1), doctest::Contains("[10, 8], expected [12, 8]: vocabulary 12 ('tokenizer.ggml.tokens')"),
+      Error);
 }

@@ -57,10 +57,8 @@ TEST_CASE("lists per layer are read from config.json") {
   CHECK(hp.find_layer_flags(kNoRope, 3) == std::vector<bool>{true, false, true});
   CHECK(hp.find_layer_flags({"flags", ""}, 3) == std::vector<bool>{true, false, true});
   CHECK(hp.find_layer_integers(kNoRope, 3) == std::vector<int64_t>{1, 0, 1});
-  CHECK(hp.find_layer_numbers(kScales, 3) == std::vector<double>{1, 0.5, 2});
   CHECK(hp.find_layer_integers(keys::kKvHeads, 3) == std::vector<int64_t>{4, 4, 4});
   CHECK(hp.find_integers({"full_attn_idxs", ""}, 0, 2) == std::vector<int64_t>{1});
-  CHECK(hp.find_numbers(kScales) == std::vector<double>{1, 0.5, 2});
   for (const char* absent : {"none", "nothing"}) {
     CHECK(!hp.find_layer_texts({absent, ""}, 3));
     CHECK(!hp.find_integers({absent, ""}));
@@ -84,7 +82,6 @@ TEST_CASE("lists per layer are read from GGUF metadata") {
   const Hparams hp(c);
   CHECK(hp.find_layer_integers(keys::kKvHeads, 3) == std::vector<int64_t>{0, 8, 0});
   CHECK(hp.find_layer_flags(kPattern, 3) == std::vector<bool>{true, false, true});
-  CHECK(hp.find_layer_numbers(kScales, 3) == std::vector<double>{0.5, 1, 2});
   CHECK(hp.find_layer_integers(keys::kIntermediate, 3) == std::vector<int64_t>{48, 48, 48});
   CHECK(hp.is_list(kPattern));
   CHECK(hp.says(keys::kLayers));
@@ -110,8 +107,8 @@ TEST_CASE("a list of another length or kind is an error that names key and file"
   check_names(failure(gguf, [](const Hparams& h) { h.find_layer_integers(keys::kKvHeads, 3); }),
               {"tiny.gguf: 'lfm2.attention.head_count_kv' has another number of layers", "found 2",
                "expected 3 ('lfm2.block_count')"});
-  check_names(failure(gguf, [](const Hparams& h) { h.find_layer_numbers(kScales, 3); }),
-              {"'lfm2.scales' has a value of the wrong kind", "\"a\" in place 0", "finite numbers"});
+  check_names(failure(gguf, [](const Hparams& h) { h.find_layer_integers(kScales, 3); }),
+              {"'lfm2.scales' has a value of the wrong kind", "\"a\" in place 0", "whole numbers"});
   check_names(failure(gguf, [](const Hparams& h) { h.find_layer_flags(kPattern, 3); }),
               {"found 6", "a list of true and false"});
   check_names(failure(gguf, [](const Hparams& h) { h.find_integer(keys::kIntermediate); }),
@@ -136,7 +133,7 @@ TEST_CASE("a list of another length or kind is an error that names key and file"
               {"found 3", "expected 4 ('num_hidden_layers' of config.json)"});
   check_names(failure(config, [](const Hparams& h) { h.find_integers({"full_attn_idxs", ""}, 0, 2); }),
               {"'full_attn_idxs' of config.json is out of range", "found 5", "0 to 2"});
-  check_names(failure(config, [](const Hparams& h) { h.find_layer_numbers(kScales, 3); }), {"\"all\""});
+  check_names(failure(config, [](const Hparams& h) { h.find_layer_integers(kScales, 3); }), {"\"all\""});
   check_names(failure(config, [](const Hparams& h) { h.find_integers(keys::kLayers); }),
               {"found 3", "a list of whole numbers"});
   check_names(failure(config, [](const Hparams& h) { h.find_object({"rope_parameters", ""}); }),
@@ -163,6 +160,44 @@ TEST_CASE("a model with other parts is read from its text part, token ids from b
   CHECK(!hp.find_integer(keys::kWindow));
   CHECK(hp.find_token_ids({"bos_token_id", ""}, 10) == std::vector<int64_t>{2});
   CHECK(hp.find_token_ids({"eos_token_id", ""}, 10) == std::vector<int64_t>{1, 5});
-  CHECK_THROWS_WITH_AS(hp.find_token_ids({"eos_token_id", ""}, 5),
-                       doctest::Contains("'eos_token_id' is no token of the vocabulary; found 5"), Error);
+  CHECK_THROWS_WITH_AS(
+      hp.find_token_ids({"eos_token_id", ""}, 5),
+      doctest::Contains("'eos_token_id' of config.json is no token of the vocabulary; found 5"), Error);
+}
+
+TEST_CASE("a key that is left out means a default in config.json alone") {
+  const Checkpoint config = from_config({{"max_position_embeddings", nullptr}});
+  const Hparams hp(config);
+  CHECK(hp.has_defaults());
+  CHECK(hp.integer_or(keys::kContext, 2048) == 2048);
+  CHECK(hp.number_or(keys::kNormEps, 1e-6) == 1e-6);
+  check_names(failure(config, [](const Hparams& h) { h.integer_or(keys::kHeads, 0); }),
+              {"'num_attention_heads' of config.json is missing"});
+
+  const TempFolder folder;
+  const Checkpoint gguf = from_gguf(folder, [](test::GgufBuilder& b) {
+    b.number<uint32_t>("lfm2.context_length", 4, 64);
+    b.number<uint32_t>("tokenizer.ggml.bos_token_id", 4, 3);
+  });
+  CHECK(!Hparams(gguf).has_defaults());
+  CHECK(Hparams(gguf).integer_or(keys::kContext, 2048) == 64);
+  check_names(failure(gguf, [](const Hparams& h) { h.integer_or(keys::kHeads, 8); }),
+              {"'lfm2.attention.head_count' is missing"});
+  check_names(failure(gguf, [](const Hparams& h) { h.number_or(keys::kNormEps, 1e-6); }), {"is missing"});
+  // Keys of the tokenizer have no architecture in front.
+  const Key bos{"bos_token_id", "tokenizer.ggml.bos_token_id"};
+  CHECK(Hparams(gguf).named(bos) == "'tokenizer.ggml.bos_token_id'");
+  CHECK(Hparams(gguf).find_token_ids(bos, 10) == std::vector<int64_t>{3});
+  CHECK(Hparams(gguf).spells(bos));
+  CHECK(!Hparams(gguf).spells(keys::kTypes));
+  CHECK(hp.spells(keys::kTypes));
+}
+
+TEST_CASE("a table has an entry for each naming, and names of another kind are an error") {
+  constexpr ByNaming<const char*> head{"lm_head", "output"};
+  CHECK(std::string(head[Naming::hugging_face]) == "lm_head");
+  CHECK(std::string(head[Naming::gguf]) == "output");
+  static_assert(!std::is_default_constructible_v<ByNaming<int>>);
+  static_assert(!std::is_constructible_v<ByNaming<int>, int>);  // one entry does not stand for all
+  CHECK_THROWS_WITH_AS(head[static_cast<Naming>(7)], doctest::Contains("not known"), Error);
 }

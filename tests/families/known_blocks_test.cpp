@@ -97,8 +97,8 @@ TEST_CASE("LFM2: short convolutions in the layers that say so, attention with he
     REQUIRE(conv);
     CHECK(conv->width == 8);
     CHECK(conv->kernel == 3);
-    CHECK(conv->recurrent().columns == 2);
-    CHECK(conv->recurrent().width == 8);
+    CHECK(conv->recurrent().at(0).columns == 2);
+    CHECK(conv->recurrent().at(0).width == 8);
     // B, C, x: the inner gate, the outer gate, what is gated.
     CHECK(conv->gate_in.weight.row_begin == 0);
     CHECK(conv->gate_out.weight.row_begin == 8);
@@ -174,6 +174,31 @@ TEST_CASE("LFM2: a mixture of experts and convolutions with biases are refused b
   TinyModel biased = lfm2();
   biased.replace_in("0", "-", "conv.conv.bias", {8});
   check_says(refusal(biased), {"belongs to no weight", "conv.conv.bias"});
+}
+
+TEST_CASE("LFM2 as GGUF: windows, and layers with different key heads, are refused by name") {
+  TinyModel m = lfm2_gguf();
+  m.numbers["lfm2.attention.sliding_window"] = 8;
+  check_says(refusal(m), {"layers with a window", "'lfm2.attention.sliding_window'"});
+  m = lfm2_gguf();
+  m.lists["lfm2.attention.head_count_kv"] = {1, 2};
+  check_says(refusal(m), {"'lfm2.attention.head_count_kv'", "differs from layer to layer", "layer 1"});
+}
+
+TEST_CASE("LFM2: a width that contradicts the tensors is named by the key that the file has") {
+  TinyModel m = lfm2();
+  m.config["block_ff_dim"] = 16;
+  check_says(refusal(m), {"MLP size 16 ('block_ff_dim' of config.json)"});
+}
+
+TEST_CASE("Granite: a multiplier that half precision cannot hold is refused") {
+  for (const char* key :
+       {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"})
+    for (const double value : {1e30, 1e-30, 65505.0, 1.5e-5}) {
+      TinyModel tiny = TinyModel::safetensors_as("GraniteForCausalLM", "granite");
+      tiny.config[key] = value;
+      check_says(refusal(tiny), {key, "out of range"});
+    }
 }
 
 TEST_CASE("Granite: four multipliers, 1 where config.json does not say them") {

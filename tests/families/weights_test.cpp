@@ -4,7 +4,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <map>
+
 #include "families/check.h"
+#include "families/encoder.h"
 #include "support/made_model.h"
 
 using namespace anemone;
@@ -17,7 +20,8 @@ std::string text(const WeightUse& w) {
   std::string out = w.layer < 0 ? "" : fmt::format("{} ", w.layer);
   out += fmt::format("{} [{}", w.role, w.rows.value());
   if (!w.columns.factors.empty()) out += fmt::format(", {}", w.columns.value());
-  return out + (w.is_matrix ? "] matrix" : "]");
+  out += w.is_matrix ? "] matrix" : "]";
+  return w.repeated ? out + " repeated" : out;
 }
 
 std::vector<std::string> listed(const Model& model) {
@@ -107,12 +111,36 @@ TEST_CASE("what a model does not have is passed over, what it has more comes in 
   CHECK(std::count(wide.begin(), wide.end(), "0 norm of the key [16]") == 1);
 }
 
-TEST_CASE("a tied head is the embedding and comes once") {
+TEST_CASE("a tied head is the embedding's tensor once more, and says so") {
   Model model = small_decoder(1);
   std::get<VocabularyHead>(model.head).tied = true;
   const Texts all = listed(model);
   CHECK(all.front() == "embedding [48, 16] matrix");
-  CHECK(all.back() == "final norm [16]");
+  CHECK(all.back() == "LM head [48, 16] matrix repeated");
+}
+
+TEST_CASE("each weight says what kind of file it goes to") {
+  using Place = WeightUse::Place;
+  const auto places = [](const Model& model) {
+    std::map<Place, Texts> out;
+    each_weight(model, [&](const WeightUse& w) { out[w.place].emplace_back(w.role); });
+    return out;
+  };
+  Model model = small_decoder(1);
+  model.embedding.positions = weight("positions", 32, kHidden);
+  model.embedding.norm = rms_norm_of("embedding_norm");
+  std::get<VocabularyHead>(model.head).bias = weight("bias", kVocab);
+  auto found = places(model);
+  CHECK(found[Place::table] == Texts{"embedding", "position embedding"});
+  CHECK(found[Place::front] == Texts{"norm of the embedding"});
+  CHECK(found[Place::back] == Texts{"final norm"});
+  CHECK(found[Place::head] == Texts{"LM head", "LM head's bias"});
+  CHECK(found[Place::layer].size() == 9);  // two norms, q, k, v, o, gate, up, down
+  // A head that is no vocabulary's stands in the last package of layers.
+  model.head = ClassHead{.classifier = projection("classifier", 3, kHidden)};
+  found = places(model);
+  CHECK(found[Place::back] == Texts{"final norm", "classifier"});
+  CHECK(found[Place::head].empty());
 }
 
 TEST_CASE("a text head has its dense layer, norm and classifier") {
@@ -165,4 +193,18 @@ TEST_CASE("a description is held against the tensors it names, and every left-ov
   std::get<ShortConv>(other.layers[0].steps[0].block).taps.columns = 4;
   CHECK_THROWS_WITH_AS(check_model(*made.checkpoint, other), doctest::Contains("[16, 3], expected [16, 4]"),
                        Error);
+}
+
+TEST_CASE(
+    "of an encoder the values and the MLPs' ways back are sensitive; where a weight lies stays the same") {
+  const Model before = small_decoder(2, 1);
+  Model model = before;
+  mark_sensitive(model);
+  Texts sensitive;
+  each_weight(model, [&](const WeightUse& w) {
+    if (w.ref.sensitive) sensitive.push_back(text(w));
+  });
+  CHECK(sensitive == Texts{"0 down weight [16, 24] matrix", "1 value weight [16, 16] matrix",
+                           "1 down weight [16, 24] matrix"});
+  CHECK(find_attention(model.layers[1])->v.weight == find_attention(before.layers[1])->v.weight);
 }

@@ -68,7 +68,7 @@ void read_hparams(const Checkpoint& checkpoint) {
     attempt([&] { hp.find_layer_integers(key, 2); });
     attempt([&] { hp.find_layer_flags(key, 2); });
     attempt([&] { hp.find_layer_texts(key, 2); });
-    attempt([&] { hp.find_numbers(key); });
+    attempt([&] { hp.find_integers(key); });
   }
 }
 

@@ -62,7 +62,7 @@ void read_keys(const Checkpoint& checkpoint, const nlohmann::ordered_json& confi
     attempt([&] { hp.find_text(key); });
     attempt([&] { hp.find_object(key); });
     attempt([&] { hp.find_layer_integers(key, 2); });
-    attempt([&] { hp.find_layer_numbers(key, 2); });
+    attempt([&] { hp.find_integers(key); });
     attempt([&] { hp.find_layer_flags(key, 2); });
     attempt([&] { hp.find_layer_texts(key, 2); });
     attempt([&] { hp.find_token_ids(key, 10); });
@@ -76,7 +76,7 @@ void read_tensors(std::span<const TensorReader> tensors) {
       reader.read_rows(0, reader.rows(), std::span(floats));
       reader.read_elements(0, reader.elements(), std::span(floats));
     } catch (const Error&) {
-      if (reader.info().decodes) __builtin_trap();
+      if (reader.decodes()) __builtin_trap();
     }
   }
 }

@@ -21,8 +21,9 @@ fi
 bash -n "$prefix/share/bash-completion/completions/anemone"
 grep -q '^#compdef anemone' "$prefix/share/zsh/site-functions/_anemone"
 
-cmake -G Ninja -S "$source/examples" -B "$example" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >"$build/install-test/log" ||
-  fail "configuring the example: $(cat "$build/install-test/log")"
+log=$build/install-test/log
+cmake -G Ninja -S "$source/examples" -B "$example" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >"$log" ||
+  fail "configuring the example: $(cat "$log")"
 cmake --build "$example"
 output=$("$example/recall" "$source/examples/recall/recall.mlpackage" "tide pool, tide p")
 echo "$output"

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
+#include "families/weights.h"
 #include "support/made_model.h"
 
 using namespace anemone;
@@ -22,7 +24,8 @@ namespace {
 std::string text(const Port& port) {
   const Role& role = port.role;
   std::string out(role_name(role.kind));
-  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin || role.kind == Role::Kind::mask)
+  if (role.kind == Role::Kind::cos || role.kind == Role::Kind::sin || role.kind == Role::Kind::mask ||
+      role.kind == Role::Kind::advance)
     out += fmt::format(" {}", role.index);
   if (!role.layers.empty()) out += fmt::format(" {}", fmt::join(role.layers, ","));
   if (role.last) out += fmt::format(" {}-{}", role.first, role.last);
@@ -146,7 +149,7 @@ TEST_CASE("a recurrent layer has a state; a call of several tokens is told which
                                             "recurrent 0 = state_0", "recurrent 2 = state_2"});
   check_names(one);
   const Built several = build(model, {.context = 16, .tokens = {4, 4}});
-  CHECK(text(several.interface.inputs).back() == "advance = advance");
+  CHECK(text(several.interface.inputs).back() == "advance 2 = advance");
   const Function& f = *several.program.functions[0];
   for (const auto& input : f.inputs) {
     if (input->name == "advance") CHECK(input->type.dims() == std::vector<int64_t>{1, 1, 2, 2 + 4});
@@ -223,4 +226,43 @@ TEST_CASE("roles have names, and a name that is none is refused") {
     CHECK(role_from_name(role_name(kind)) == kind);
   }
   CHECK_THROWS_WITH_AS(role_from_name("hidden"), doctest::Contains("there is no role 'hidden'"), Error);
+}
+
+TEST_CASE("the lowering lists the name of every weight of the model, with its layer") {
+  Model m = small_decoder(3, 1);
+  m.embedding.norm = layer_norm_of("embedding_norm");
+  std::get<VocabularyHead>(m.head).bias = weight("head_bias", kVocab);
+  const LayersSpec layers{.first = 0, .last = 3, .context = 32, .first_stage = true, .last_stage = true};
+  const HeadSpec head{.first_row = 0, .last_row = kVocab, .piece_rows = 20};
+  Program program;
+  lower::HollowWeights hollow;
+  const FunctionInterface whole = lower::build_whole(program, "main", m, hollow, layers, head);
+
+  std::vector<std::pair<WeightRef, int64_t>> expected, listed;
+  each_weight(m, [&](const WeightUse& w) {
+    if (w.place == WeightUse::Place::table) return;
+    if (w.place != WeightUse::Place::head) return expected.emplace_back(w.ref, w.layer), void();
+    for (const int64_t row : {0, 20, 40}) {
+      WeightRef piece = w.ref;
+      piece.row_begin = row;
+      piece.row_end = std::min<int64_t>(row + 20, kVocab);
+      expected.emplace_back(piece, -1);
+    }
+  });
+  for (const NamedWeight& w : whole.weights) {
+    listed.emplace_back(w.ref, w.layer);
+    const bool there =
+        std::any_of(program.functions[0]->body.ops.begin(), program.functions[0]->body.ops.end(),
+                    [&](const auto& op) { return !op->outputs.empty() && op->outputs[0]->name == w.value; });
+    CHECK_MESSAGE(there, w.value);
+  }
+  std::sort(expected.begin(), expected.end());
+  std::sort(listed.begin(), listed.end());
+  CHECK(listed == expected);
+
+  // The same graph, whatever is in the weights.
+  const Built real = build(m, layers, &head);
+  REQUIRE(real.interface.weights.size() == whole.weights.size());
+  for (size_t i = 0; i < whole.weights.size(); ++i)
+    CHECK(real.interface.weights[i].value == whole.weights[i].value);
 }

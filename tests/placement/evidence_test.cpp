@@ -121,5 +121,5 @@ TEST_CASE("an argmax is refused for its int32; other indices were not probed") {
   chain.x->type = Type::tensor(DType::int32, {1, 1, 32, 32});
   const PlacedFunction placed = place_function(chain.f, m4());
   CHECK(placed.ops[0].device() == Device::cpu);
-  CHECK(placed.ops[0].cost[Backend::ane].rule == "O05");
+  CHECK(placed.ops[0].cost[Processor::ane].rule == "O05");
 }

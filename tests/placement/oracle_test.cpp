@@ -41,10 +41,10 @@ std::vector<OpCost> told_costs(const OracleProgram& program) {
   std::vector<OpCost> costs;
   for (const OracleRow& row : program.rows) {
     OpCost cost;
-    for (const auto& [backend, column] :
-         {std::pair(Backend::ane, "est_ane_ms"), std::pair(Backend::bnns, "est_bnns_ms"),
-          std::pair(Backend::classic_cpu, "est_classic_ms")})
-      if (const auto ms = number_of(row.at(column))) cost[backend] = {true, *ms, "", ""};
+    for (const auto& [processor, column] :
+         {std::pair(Processor::ane, "est_ane_ms"), std::pair(Processor::bnns, "est_bnns_ms"),
+          std::pair(Processor::classic_cpu, "est_classic_ms")})
+      if (const auto ms = number_of(row.at(column))) cost[processor] = {true, *ms, "", ""};
     costs.push_back(std::move(cost));
   }
   return costs;
@@ -59,17 +59,17 @@ std::vector<OpCost> fitted_costs(const OracleProgram& program) {
 // The least cost of the devices that Core ML chose.
 double cost_of_truth(std::vector<OpCost> costs, const OracleProgram& program) {
   for (size_t i = 0; i < costs.size(); ++i)
-    for (const Backend b : kBackends)
-      if ((b == Backend::ane) != on_ane(program.rows[i])) costs[i][b].supported = false;
-  const std::vector<Backend> path = cheapest_path(costs);
+    for (const Processor p : kProcessors)
+      if ((p == Processor::ane) != on_ane(program.rows[i])) costs[i][p].supported = false;
+  const std::vector<Processor> path = cheapest_path(costs);
   return path.empty() ? INFINITY : path_cost(costs, path);
 }
 
 void judge(const OracleProgram& program, const std::vector<OpCost>& costs, Score& score) {
-  const std::vector<Backend> path = cheapest_path(costs);
-  if (path.size() != program.rows.size()) throw errorf("no back end takes every operation");
+  const std::vector<Processor> path = cheapest_path(costs);
+  if (path.size() != program.rows.size()) throw errorf("no processor takes every operation");
   int right = 0;
-  for (size_t i = 0; i < path.size(); ++i) right += (path[i] == Backend::ane) == on_ane(program.rows[i]);
+  for (size_t i = 0; i < path.size(); ++i) right += (path[i] == Processor::ane) == on_ane(program.rows[i]);
   ++score.programs;
   score.ops += static_cast<int>(path.size());
   score.right += right;
@@ -98,21 +98,21 @@ void compare_estimates(const OracleRow& row, Worst& worst) {
   const OpCost cost = estimate(last_op(*function), m4());
   ++worst.rows;
   const bool offered = row.at("est_ane_ms") != "-";
-  CHECK(cost[Backend::ane].supported == offered);
-  worst.refusals_right += cost[Backend::ane].supported == offered;
+  CHECK(cost[Processor::ane].supported == offered);
+  worst.refusals_right += cost[Processor::ane].supported == offered;
   if (!has_formula(row.at("op"))) return;
-  for (const auto& [backend, column] :
-       {std::pair(Backend::ane, "est_ane_ms"), std::pair(Backend::bnns, "est_bnns_ms"),
-        std::pair(Backend::classic_cpu, "est_classic_ms")}) {
+  for (const auto& [processor, column] :
+       {std::pair(Processor::ane, "est_ane_ms"), std::pair(Processor::bnns, "est_bnns_ms"),
+        std::pair(Processor::classic_cpu, "est_classic_ms")}) {
     const auto truth = number_of(row.at(column));
-    CHECK(truth.has_value() == cost[backend].supported);
-    if (!truth || !cost[backend].supported) continue;
-    const double error = std::abs(cost[backend].ms / *truth - 1);
-    CHECK_MESSAGE(error <= stated_error(row.at("op")), backend_name(backend), " ", cost[backend].ms,
+    CHECK(truth.has_value() == cost[processor].supported);
+    if (!truth || !cost[processor].supported) continue;
+    const double error = std::abs(cost[processor].ms / *truth - 1);
+    CHECK_MESSAGE(error <= stated_error(row.at("op")), processor_name(processor), " ", cost[processor].ms,
                   " instead of ", *truth);
     auto& [count, most] = worst.by_op[row.at("op")];
     most = std::max(most, error);
-    count += backend == Backend::classic_cpu;
+    count += processor == Processor::classic_cpu;
   }
 }
 

@@ -20,8 +20,8 @@ std::vector<OpCost> costs(std::initializer_list<std::pair<double, double>> ops) 
   std::vector<OpCost> out;
   for (const auto& [ane, cpu] : ops) {
     OpCost c;
-    if (ane >= 0) c[Backend::ane] = {true, ane, "", ""};
-    c[Backend::classic_cpu] = c[Backend::bnns] = {true, cpu, "", ""};
+    if (ane >= 0) c[Processor::ane] = {true, ane, "", ""};
+    c[Processor::classic_cpu] = c[Processor::bnns] = {true, cpu, "", ""};
     out.push_back(std::move(c));
   }
   return out;
@@ -29,7 +29,7 @@ std::vector<OpCost> costs(std::initializer_list<std::pair<double, double>> ops) 
 
 std::string devices(const std::vector<OpCost>& c, const PathRule& rule = {}) {
   std::string out;
-  for (const Backend b : cheapest_path(c, rule)) out += device_text(device_of(b))[0];
+  for (const Processor p : cheapest_path(c, rule)) out += device_text(device_of(p))[0];
   return out;
 }
 
@@ -94,8 +94,8 @@ TEST_CASE("shapes that nobody probed are estimated by the published formulas") {
     CAPTURE(c.row.at("op"));
     const auto function = build_row(c.row);
     const OpCost cost = estimate(last_op(*function), *find_target("m4").chip);
-    CHECK(cost[Backend::ane].ms == doctest::Approx(c.ane).epsilon(1e-9));
-    CHECK(cost[Backend::classic_cpu].ms == doctest::Approx(c.classic).epsilon(1e-9));
+    CHECK(cost[Processor::ane].ms == doctest::Approx(c.ane).epsilon(1e-9));
+    CHECK(cost[Processor::classic_cpu].ms == doctest::Approx(c.classic).epsilon(1e-9));
   }
 }
 
@@ -118,8 +118,8 @@ TEST_CASE("a chain goes to the engine when it has grown enough, and never back")
       std::vector<OpCost> chain;
       for (const OracleRow& row : {conv, conv, other, conv, conv})
         chain.push_back(estimate(last_op(*build_row(row)), *find_target("m4").chip));
-      const std::vector<Backend> path = cheapest_path(chain);
-      const auto on_engine = static_cast<size_t>(std::count(path.begin(), path.end(), Backend::ane));
+      const std::vector<Processor> path = cheapest_path(chain);
+      const auto on_engine = static_cast<size_t>(std::count(path.begin(), path.end(), Processor::ane));
       CHECK(on_engine >= before);
       before = on_engine;
     }
@@ -134,9 +134,9 @@ TEST_CASE("the rates of every platform are those that its log printed") {
     CAPTURE(row.at("platform"));
     CAPTURE(row.at("backend"));
     const Rates& r = rates_for(row.at("platform"));
-    const std::string& backend = row.at("backend");
+    const std::string& processor = row.at("backend");
     const auto rate = [&](const Rate& leaf) {
-      return backend == "ane" ? leaf.ane : backend == "bnns" ? leaf.classic / kBnnsTime : leaf.classic;
+      return processor == "ane" ? leaf.ane : processor == "bnns" ? leaf.classic / kBnnsTime : leaf.classic;
     };
     const auto same = [&](const char* column, double ours) {
       if (const auto truth = number_of(row.at(column)))
@@ -146,7 +146,7 @@ TEST_CASE("the rates of every platform are those that its log printed") {
     same("conv1x1_64_32x32", rate(r.conv[1].rate));
     CHECK(r.matmul_tree == (row.at("matmul_from_tree") == "yes"));
     same("matmul_rate_or_peak", rate(r.matmul_tree ? r.matmul : r.peak));
-    same("default_bw_gib", backend == "ane" ? r.ane_gib : backend == "bnns" ? r.bnns_gib : r.classic_gib);
+    same("default_bw_gib", processor == "ane" ? r.ane_gib : processor == "bnns" ? r.bnns_gib : r.classic_gib);
     same("add", rate(r.add.rate));
   }
 }
@@ -164,10 +164,10 @@ TEST_CASE("unknown sizes are filled in and carried through the function") {
   CHECK(f.body.outputs[0]->type.text() == "tensor<fp16, [1, 2048]>");
   const PlacedFunction placed = place_function(f, chip);
   CHECK(placed.ops.size() == 2);
-  CHECK(placed.ops[0].cost[Backend::ane].ms == doctest::Approx(2 * 2048 / 50e9 * 1e3));
+  CHECK(placed.ops[0].cost[Processor::ane].ms == doctest::Approx(2 * 2048 / 50e9 * 1e3));
   CHECK(placed.find("flat") == &placed.ops[1]);
   // Nothing there pays for a segment: 0.25 ms less what it would save.
-  const double saved = placed.ops[1].cost.cpu_ms() - placed.ops[1].cost[Backend::ane].ms;
+  const double saved = placed.ops[1].cost.cpu_ms() - placed.ops[1].cost[Processor::ane].ms;
   CHECK(missing_savings(placed).value() == doctest::Approx(0.25 - saved));
   CHECK(price_of_moving(placed, 1).value() == doctest::Approx(0.25 - saved));
 }

@@ -12,6 +12,7 @@
 #include "plan/known_models.h"
 #include "plan/page.h"
 #include "support/golden_models.h"
+#include "support/made_model.h"
 #include "support/temp_folder.h"
 
 using namespace anemone;
@@ -35,18 +36,17 @@ TEST_CASE("a precision counts its bytes as the format says") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const WeightPrecision precision = WeightPrecision::parse(row.name);
-    CHECK(precision.name() == row.name);
-    CHECK(precision.bytes(100, 30) == row.bytes);
-    CHECK(precision.file_bytes(100, 30) == row.file);
+    const StorageForm precision = parse_precision(row.name);
+    CHECK(precision_name(precision) == row.name);
+    CHECK(stored_bytes(precision, 100, 30) == row.bytes);
+    CHECK(file_bytes(precision, 100, 30) == row.file);
   }
-  CHECK(WeightPrecision::parse("int8").read_bytes(100, 30, *find_target("m1").chip) ==
-        6000);  // unfolded there
-  CHECK(WeightPrecision::parse("int8").read_bytes(100, 30, *find_target("m2").chip) == 3200);
-  CHECK(WeightPrecision::parse("lut4").read_bytes(100, 30, *find_target("m1").chip) == 1532);
+  CHECK(read_bytes(parse_precision("int8"), 100, 30, *find_target("m1").chip) == 6000);  // unfolded there
+  CHECK(read_bytes(parse_precision("int8"), 100, 30, *find_target("m2").chip) == 3200);
+  CHECK(read_bytes(parse_precision("lut4"), 100, 30, *find_target("m1").chip) == 1532);
   for (const char* wrong :
        {"", "lut", "lut5", "lut4-g", "lut4-g0", "lut4-gx", "lut44", "INT8", "lut4-g99999999999"})
-    CHECK_THROWS_AS(WeightPrecision::parse(wrong), Error);
+    CHECK_THROWS_AS(parse_precision(wrong), Error);
 }
 
 TEST_CASE("known models have the number of parameters that is published") {
@@ -115,6 +115,44 @@ TEST_CASE("cache, weights and the parts of a token's time agree with hand calcul
   CHECK(lower::cache_width(*first_attention(odd)) == 96);
 }
 
+TEST_CASE("what recurrent layers remember counts once, whatever the context") {
+  // Of five layers, 0 and 2 are convolutions of 3 taps over 16 channels: two columns of halves each.
+  const Planner planner(test::small_decoder(5, 2));
+  CHECK(planner.state_bytes() == 2 * 2 * 16 * 2);
+  CHECK(planner.kv_bytes_per_position() == 3 * 2 * 32 * 2 * 2);  // the others: two heads in rows of 32
+  ModelPlanOptions o;
+  o.target = find_target("m4");
+  for (const int64_t context : {64, 128}) {
+    o.context = context;
+    const ModelPlan p = planner.plan(o);
+    CHECK(p.state_bytes == planner.state_bytes());
+    CHECK(p.memory_bytes == p.read_bytes + p.kv_bytes + p.state_bytes + kProcessBytes);
+  }
+}
+
+TEST_CASE("norms at both ends and a bias of the head are counted where they are stored") {
+  Model m = test::small_decoder(2);
+  const StorageForm half = parse_precision("fp16");
+  const Shard first{0, 1, 0}, last{1, 2, 0}, rows{0, 48, 0};
+  const Planner plain(m);
+  m.final_norm->kind = Norm::Kind::layer;
+  m.final_norm->bias = test::weight("norm_bias", test::kHidden);
+  m.embedding.norm = test::rms_norm_of("embedding_norm");
+  std::get<VocabularyHead>(m.head).bias = test::weight("head_bias", test::kVocab);
+  const Planner more(m);
+  // Beside what the programs grow by, a vector of 16 halves: a record of 64 bytes and 64 bytes of data; of 20 rows and
+  // of 8: a record and 64 bytes, and nothing, since it stays in the program.
+  const auto grown = [&](uint64_t GraphBytes::*part) {
+    return more.graph(half).*part - plain.graph(half).*part;
+  };
+  CHECK(more.layers_package(first, half) - plain.layers_package(first, half) ==
+        128 + grown(&GraphBytes::layers) + grown(&GraphBytes::layer));
+  CHECK(more.layers_package(last, half) - plain.layers_package(last, half) ==
+        128 + grown(&GraphBytes::layers) + grown(&GraphBytes::layer));
+  CHECK(more.head_package(rows, half, 20) - plain.head_package(rows, half, 20) ==
+        2 * 128 + grown(&GraphBytes::head) + 3 * grown(&GraphBytes::piece));
+}
+
 TEST_CASE("memory, apps and shards depend on the target") {
   const Planner phi(describe(*find_known_model("phi-4-mini")));
   ModelPlanOptions o;
@@ -125,7 +163,7 @@ TEST_CASE("memory, apps and shards depend on the target") {
   CHECK_FALSE(mac.fit.resident);  // 3.8 GB of weights
   CHECK(mac.fit.phone_gb == 12);  // 4.2 GB in half of 12
   CHECK(mac.spread == 0.25);
-  o.precision = WeightPrecision::parse("lut4");
+  o.precision = parse_precision("lut4");
   o.target = find_target("iPhone 15 Pro");
   const ModelPlan phone = phi.plan(o);
   CHECK(phone.fit.app);
@@ -199,7 +237,7 @@ TEST_CASE("the page carries the tables, and a model's name cannot break out of t
   const Planner own(m);
   ModelPlanOptions o;
   o.target = find_target("m4");
-  o.precision = WeightPrecision::parse("lut3-g8");
+  o.precision = parse_precision("lut3-g8");
   const std::string page = plan_page(&own, o);
   CHECK(page.find("</script><b>") == std::string::npos);
   CHECK(page.find("lut3-g8") != std::string::npos);

@@ -6,7 +6,7 @@ using namespace anemone;
 
 namespace {
 
-std::vector<uint64_t> sizes(const std::vector<Shard>& shards) {
+std::vector<uint64_t> bytes_of(const std::vector<Shard>& shards) {
   std::vector<uint64_t> out;
   for (const Shard& shard : shards) out.push_back(shard.bytes);
   return out;
@@ -54,7 +54,7 @@ TEST_CASE("a row of items is cut into the fewest ranges, the largest as small as
   for (const Row& row : rows) {
     CAPTURE(row.limit);
     const std::vector<Shard> cut = cut_evenly(row.items, row.limit);
-    CHECK(sizes(cut) == row.expected);
+    CHECK(bytes_of(cut) == row.expected);
     size_t next = 0;  // ranges follow each other and hold everything
     for (const Shard& shard : cut) {
       CHECK(shard.first == next);
@@ -67,8 +67,8 @@ TEST_CASE("a row of items is cut into the fewest ranges, the largest as small as
 TEST_CASE("layers keep their numbers and the head is cut between convolutions") {
   const Model m = model_of(6, 100, 1000, 2);
   const ShardPlan all = plan_shards(m, 0, 6, bytes, {.bytes = 300, .head_rows = 100});
-  CHECK(sizes(all.layers) == std::vector<uint64_t>{300, 300});
-  CHECK(sizes(all.heads) == std::vector<uint64_t>{200, 200, 200, 200, 200, 200, 200, 200, 200, 200});
+  CHECK(bytes_of(all.layers) == std::vector<uint64_t>{300, 300});
+  CHECK(bytes_of(all.heads) == std::vector<uint64_t>{200, 200, 200, 200, 200, 200, 200, 200, 200, 200});
   CHECK(all.calls() == 12);
   CHECK(all.bytes() == 2600);
 

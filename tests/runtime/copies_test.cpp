@@ -1,5 +1,5 @@
-// Nothing is copied on the way from stage to stage: inputs are filled where the backend reads them, the stream goes from
-// output to input in place, and what the host keeps is lent.
+// Nothing is copied on the way from stage to stage: inputs are filled where the backend reads them, the stream goes
+// from output to input in place, and what the host keeps is lent.
 #include <doctest/doctest.h>
 
 #include "runtime/session.h"
@@ -16,14 +16,26 @@ const std::vector<int32_t> kIds = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
 
 struct Seen {
   uint64_t copied = 0;
-  int calls = 0;
+  int calls = 0, passes = 0;
   BundleWatch watch() {
-    return {.taps = {}, .seen = [this](size_t, const std::string&, const Call& call, int64_t) {
+    return {.taps = {}, .seen = [this](size_t stage, const std::string&, const Call& call, int64_t) {
               copied += call.copied_bytes();
               ++calls;
+              passes += stage == 0;
             }};
   }
 };
+
+// What must go from the calls' memory into the session's: logits, new rows of a cache that the host keeps, and of each
+// convolution (two columns) what the host keeps, and a snapshot.
+uint64_t needed_bytes(const ConvertOptions& options, uint64_t layers, uint64_t convs, uint64_t passes) {
+  const uint64_t tokens = kIds.size(), number = sizeof(float);
+  uint64_t bytes = options.argmax ? 0 : tokens * kVocab * number;
+  const uint64_t kv_heads = 2, head_dim = 8, sides = 2, state = 2 * kHidden * number;
+  if (options.kv == KvKind::io) bytes += (layers - convs) * sides * tokens * kv_heads * head_dim * number;
+  if (options.kv == KvKind::io || options.kv == KvKind::packed) bytes += convs * passes * state;
+  return bytes + convs * passes * state;
+}
 
 }  // namespace
 
@@ -60,6 +72,8 @@ TEST_CASE("stages chain without copies: decode, prefill, whole, the host's cache
         session.forward(kIds);
       CHECK(seen.calls >= 3);
       CHECK(seen.copied == 0);
+      CHECK(session.copied_bytes() ==
+            needed_bytes(form.options, 3, convs, static_cast<uint64_t>(seen.passes)));
       Session other(bundle);
       other.forward_best(std::span(kIds).first(1));
       CHECK(seen.copied == 0);
@@ -75,14 +89,18 @@ TEST_CASE("a pass counts what its calls had to copy") {
   MadeModel made(small_decoder(2));
   const auto bundle = made.bundle({.context = {16}, .shard_bytes = 1});
   const std::vector<int32_t> ids = {7};
-  StagePass pass(*bundle, {.ids = ids, .position = 0, .width = 1});
+  StageCalls calls;
+  StagePass pass(*bundle, calls, {.ids = ids, .position = 0, .width = 1});
   CHECK_THROWS_WITH_AS(pass.stream(), doctest::Contains("no stage gave a stream"), Error);
   std::vector<std::unique_ptr<State>> states;
   const auto& stages = bundle->info().stages;
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageFunction& f = stages[s].functions.front();
     states.push_back(f.interface.states.empty() ? nullptr : bundle->predictor(s, f.name).make_state());
-    pass.stage(s, f, states.back().get());
+    CHECK(pass.ran(s) == nullptr);
+    Call& call = pass.stage(s, f, states.back().get());
+    CHECK(pass.ran(s) == &call);
+    CHECK(&calls.get(*bundle, s, f, 1) == &call);  // the next pass takes the same
   }
   CHECK(pass.stream().shape == std::vector<int64_t>{1, kHidden, 1, 1});
   CHECK(pass.copied_bytes() == 0);

@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "convert/convert.h"
@@ -110,7 +113,8 @@ TEST_CASE("pooling is the bundle's own, or what is asked for") {
   const EncodedText cls = Encoder(made.bundle(), {.pooling = Pooling::first}).encode({.ids = text(5)});
   CHECK(range_error(cls.pooled, first) < kSame);
   spill(made.folder / "model/modules.json",
-        R"([{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+        R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+            {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
             {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"}])");
   spill(made.folder / "model/1_Pooling/config.json",
         R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})");
@@ -241,4 +245,55 @@ TEST_CASE("choices that have no meaning for a text that is seen whole are refuse
   CHECK(refused({.argmax = true}).find("--argmax-output") != std::string::npos);
   CHECK(refused({.embedding_in_head = true}).find("--embedding head") != std::string::npos);
   CHECK(refused({.tokens = {{1, 16}}}).find("fixed lengths") != std::string::npos);
+}
+
+TEST_CASE("an embedding or classifying bundle without what it is for is refused, in one sentence") {
+  using Json = nlohmann::ordered_json;
+  const auto drop = [](Json& j, const char* role) {
+    for (Json& f : j["stages"].back()["functions"]) {
+      Json kept = Json::array();
+      for (const Json& port : f["outputs"])
+        if (port["role"] != role) kept.push_back(port);
+      f["outputs"] = kept;
+    }
+  };
+  struct Fault {
+    std::string name, architecture;
+    std::function<void(Json&)> change;
+    std::string said;
+  };
+  const std::string tokens = "BertForTokenClassification", text_classes = "BertForSequenceClassification";
+  const std::vector<Fault> faults = {
+      {"no vector", "BertModel", [&](Json& j) { drop(j, "pooled"); }, "has the role 'pooled'"},
+      {"no stream", "BertModel", [&](Json& j) { drop(j, "stream"); }, "has the role 'stream'"},
+      {"another kind", "BertModel", [](Json& j) { j["kind"] = "classify"; }, "classes have no labels"},
+      {"no classes", tokens, [&](Json& j) { drop(j, "classes"); }, "has the role 'classes'"},
+      {"no labels", tokens, [](Json& j) { j["result"].erase("labels"); }, "classes have no labels"},
+      {"empty labels", tokens, [](Json& j) { j["result"]["labels"] = Json::array(); }, "have no labels"},
+      {"a label less", tokens, [](Json& j) { j["result"]["labels"].erase(0); },
+       "'classes' has another shape than bundle.json says; found [1, 3, 8, 1], expected [1, 2, 8, "
+       "1]"},
+      {"one column said, many given", tokens, [](Json& j) { j["result"]["pooling"] = "mean"; },
+       "found [1, 3, 8, 1], expected [1, 3, 1, 1]"},
+      {"many columns said, one given", text_classes, [](Json& j) { j["result"].erase("pooling"); },
+       "found [1, 3, 1, 1], expected [1, 3, 8, 1]"}};
+  std::map<std::string, std::unique_ptr<Made>> models;
+  for (const Fault& fault : faults) {
+    CAPTURE(fault.name);
+    auto& made = models[fault.architecture];
+    if (!made) {
+      made = std::make_unique<Made>(TinyEncoder(fault.architecture, "bert", 3));
+      made->bundle();
+      spill(made->folder / "good.json", slurp(made->folder / "bundle/bundle.json"));
+    }
+    Json j = Json::parse(slurp(made->folder / "good.json"));
+    fault.change(j);
+    spill(made->folder / "bundle/bundle.json", j.dump());
+    const std::string error = error_of([&] {
+      Encoder(Bundle::open(made->folder / "bundle", cpu_backend({.threads = 1}))).encode({.ids = text(5)});
+    });
+    INFO(error);
+    CHECK(error.find(fault.said) != std::string::npos);
+    CHECK(error.find('\n') == std::string::npos);
+  }
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "lower/ops.h"
 #include "runtime/generate.h"
 #include "runtime/session.h"
+#include "support/hand_bundle.h"
 #include "support/made_model.h"
 
 using namespace anemone;
@@ -214,6 +216,77 @@ TEST_CASE("recurrent: speculation and sliding change no token") {
       check_same(two.forward(next, true), one.forward(next, true));
     }
     CHECK(accepted > 5);  // else this shows nothing
+  }
+}
+
+TEST_CASE("recurrent: a pinned position is gone back to without computing anything again") {
+  const Ids ids = ids_of(130);
+  const auto bundle = model().bundle({.context = {160}, .tokens = {{1, 1}, {4, 4}}});
+  const auto by_one = [&](Session& session, size_t from, size_t to) {
+    std::vector<float> logits;
+    for (size_t i = from; i < to; ++i) logits = session.forward(part(ids, i, i + 1), true);
+    return logits;
+  };
+  Session plain(bundle), pinned(bundle);
+  const std::vector<float> expected = by_one(plain, 0, 40);
+  by_one(pinned, 0, 21);
+  pinned.pin();
+  for (size_t at = 21; at < 125; at += 4) pinned.forward(part(ids, at, at + 4), true);
+  Session fork = pinned.fork();
+  for (Session* session : {&pinned, &fork}) {
+    session->rewind(21);
+    CHECK(by_one(*session, 21, 40) == expected);  // bit for bit: every row was computed by itself
+  }
+}
+
+// Tokens 0 to 3 follow each other in a circle: their logit is 16 + 2^-13. A state adds up an eighth a token, and the
+// sum is the logit of token 4: after 128 tokens it is 16, so the circle wins by 2^-13, and after 129 it is ahead.
+// Calls of four tokens are wrong on purpose, as other sums would make them: they add 2^-13 of the eighth too much.
+// The six tokens of the prompt come in such calls, and that alone does not turn the balance. The next ones come one
+// by one, since there is nothing to draft from before the circle closes; were they computed again in such calls, it
+// would.
+TEST_CASE("recurrent: a close choice far behind the last exact row is as without speculation") {
+  HandBundle hand{.context = 160, .tokens = {1, 4}};
+  hand.slots = {{.columns = 1, .width = 8}};
+  hand.embedding = [](int32_t id, int64_t c) { return c == 5 ? 0.125f : id == c ? 1.0f : 0.0f; };
+  hand.build = [](Builder& b, HandFunction& f) {
+    Value* fresh = f.turn(b, f.x, "fresh");
+    if (f.tokens > 1) fresh = lower::add(b, fresh, lower::scale(b, fresh, 0x1p-13, "wrong"), "fresh_wrong");
+    Value* old = f.states.read(b, 0, 0);
+    Value* sums = b.op("cumsum",
+                       {{"x", fresh},
+                        {"axis", Constant::integer(2)},
+                        {"exclusive", Constant::boolean(false)},
+                        {"reverse", Constant::boolean(false)}},
+                       "sums");
+    sums = lower::add(b, sums, old, "sums_so_far");
+    f.states.write(b, 0, 0, f.states.last_columns(b, 0, 0, f.join(b, {old, sums}, 2, "columns")));
+    Value* count = lower::slice_axis(b, f.turn(b, sums, "sums_turned"), 1, 5, 6, "count");
+    Value* circle = lower::add(b, lower::scale(b, f.x, 16, "circle_16"),
+                               lower::scale(b, f.x, 0x1p-13, "circle_more"), "circle");
+    Value* first = lower::add(b, lower::slice_axis(b, circle, 1, 3, 4, "from_3"),
+                              lower::slice_axis(b, circle, 1, 4, 5, "from_4"), "to_0");
+    Value* others = lower::slice_axis(b, circle, 1, 0, 3, "to_1_2_3");
+    Value* none = lower::scale(b, lower::slice_axis(b, f.x, 1, 5, 8, "rest"), 0.5, "to_none");
+    return f.join(b, {first, others, count, none}, 1, "logits_0");
+  };
+  const TempFolder folder;
+  for (const KvKind kv : {KvKind::state, KvKind::io}) {
+    hand.kv = kv;
+    const auto bundle = Bundle::open(hand.write(folder), cpu_backend({.threads = 1}));
+    const Ids prompt = {5, 7, 6, 5, 7, 0};
+    GenerateOptions options{.max_new = 130, .ignore_eos = true};
+    Session one(bundle), two(bundle);
+    const Generation plain = Generator(nullptr, options).run(one, prompt);
+    options.speculate = 3;
+    const Generation drafted = Generator(nullptr, options).run(two, prompt);
+    // By hand: the circle from token 7 to the one behind token 128, then only 4.
+    Ids expected;
+    for (int32_t i = 0; i < 130; ++i) expected.push_back(i < 123 ? (i + 1) % 4 : 4);
+    CHECK(plain.ids == expected);
+    CHECK(drafted.ids == expected);
+    CHECK(drafted.stats.accepted > 40);
+    CHECK(drafted.stats.replayed > 64);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/npy.h"
 #include "convert/convert.h"
+#include "engine/cpu_backend.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 #include "verify/figures.h"
@@ -124,17 +125,18 @@ TEST_CASE("golden: a captured one has what transformers gave, and survives its f
     convert(
         model.checkpoint, folder / "b",
         {.context = {static_cast<int64_t>(ids.size()) + 3}, .precision = Precision::fp16, .overwrite = true});
-    const Golden bundle = capture(folder / "b", ids, {.steps = 3, .layers = true});
+    const Golden bundle = capture(folder / "b", cpu_backend({}), ids, {.steps = 3, .layers = true});
     const Golden g = Golden::read(folder / "g.npz");
     CHECK(g.ids.size() == ids.size() + 3);
     CHECK(g.logits.rows == g.prompt + 3);
     CHECK(bundle.inner.size() == g.inner.size());
     size_t compared = 0;
     for (const auto& [name, rows] : g.inner) {
-      CAPTURE(name);
-      REQUIRE(bundle.find(name));
-      CHECK(compare(bundle.find(name)->values, rows.values).within(0.9999));
-      const fs::path file = model.golden / (name + ".npy");
+      CAPTURE(name.text());
+      const Golden::Rows* same = bundle.find(name.name, name.layer);
+      REQUIRE(same);
+      CHECK(compare(same->values, rows.values).within(0.9999));
+      const fs::path file = model.golden / (name.text() + ".npy");
       if (!fs::exists(file)) continue;
       ++compared;
       const std::vector<float> golden = read_npy(file).to_float();
@@ -148,8 +150,10 @@ TEST_CASE("golden: a bundle that picks has none") {
   const TempFolder folder;
   convert(demo_model(), folder / "b", {.context = {32}, .argmax = true});
   const std::vector<int32_t> ids{1, 2, 3};
-  CHECK(error_of([&] { capture(folder / "b", ids, {}); }).find("only the best token") != std::string::npos);
-  CHECK(error_of([&] { capture(folder / "b", {}, {}); }).find("no tokens") != std::string::npos);
+  CHECK(error_of([&] { capture(folder / "b", cpu_backend({}), ids, {}); }).find("only the best token") !=
+        std::string::npos);
+  CHECK(error_of([&] { capture(folder / "b", cpu_backend({}), {}, {}); }).find("no tokens") !=
+        std::string::npos);
 }
 
 TEST_CASE("prompt: without a tokenizer, ids of usual length that are not special") {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "engine/cpu_backend.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 #include "verify/broken.h"
@@ -24,6 +25,7 @@ const std::vector<int32_t> kPrompt = {0, 1098, 668, 1159, 531, 287, 262, 505, 64
 
 VerifyOptions quick(const fs::path& source, const std::vector<int32_t>& ids = {}) {
   VerifyOptions o;
+  o.backend = cpu_backend;
   o.source = source;
   o.ids = ids;
   o.steps = 5;
@@ -256,7 +258,9 @@ TEST_CASE("verify: a window off by one fails at rung 3, in every family that has
 TEST_CASE("verify: what cannot be judged is refused, what is wrong is reported") {
   const TempFolder folder;
   const BundleEditor bundle(demo_model(), folder / "b", {.context = {80}});
-  CHECK(error_of([&] { verify(bundle.path(), {}); }).find("give a source or a golden") != std::string::npos);
+  CHECK(error_of([&] {
+          verify(bundle.path(), {.backend = cpu_backend});
+        }).find("give a source or a golden") != std::string::npos);
   CHECK(error_of([&] { verify(folder / "none", quick(demo_model(), kPrompt)); }) != "");
   VerifyOptions cancelled = quick(demo_model(), kPrompt);
   cancelled.progress = [](const std::string& what) {

@@ -101,7 +101,7 @@ CheckpointFacts facts_of(const GgufFile& file, const fs::path& path) {
           .model_type = "",
           .name = first_of({"general.name", "general.basename"}),
           .author = first_of({"general.author", "general.organization"}),
-          .licence = first_of({"general.license", "general.license.name"})};
+          .license = first_of({"general.license", "general.license.name"})};
 }
 
 class GgufReader : public CheckpointReader {
@@ -110,7 +110,7 @@ class GgufReader : public CheckpointReader {
       : CheckpointReader(facts_of(file, path), tensor_readers(file)), file_(std::move(file)) {}
 
   std::string_view format_name() const override { return "GGUF"; }
-  Naming naming() const override { return Naming::gguf; }
+  std::optional<Naming> naming() const override { return Naming::gguf; }
 
   std::optional<Json> value(std::string_view key) const override {
     const GgufValue* value = file_.find(key);

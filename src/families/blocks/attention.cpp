@@ -1,14 +1,13 @@
 #include "families/blocks/attention.h"
 
-#include "families/hparams.h"
 #include "families/weights.h"
 
 namespace anemone {
 
 void Attention::each_weight(WeightVisitor& visitor) const {
-  const Extent::Factor size{head_dim, "head size {}", &keys::kHeadDim};
-  const Extent query{{{heads, "{} heads", &keys::kHeads}, size}};
-  const Extent key{{{kv_heads, "{} key heads", &keys::kKvHeads}, size}};
+  const Extent::Factor size{head_dim, size_names::kHeadSize};
+  const Extent query{{{heads, size_names::kHeads}, size}};
+  const Extent key{{{kv_heads, size_names::kKeyHeads}, size}};
   visitor.projection("query weight", "query bias", q, query, visitor.hidden());
   visitor.projection("key weight", "key bias", k, key, visitor.hidden());
   visitor.projection("value weight", "value bias", v, key, visitor.hidden());
@@ -20,7 +19,7 @@ void Attention::each_weight(WeightVisitor& visitor) const {
     visitor.norm(wide ? "norm of the key" : "norm of the key heads", "bias of the key's norm", qk_norm->k,
                  wide ? key : Extent{{size}});
   }
-  visitor.vector("attention sinks", sinks, {{{heads, "{} heads", &keys::kHeads}}});
+  visitor.vector("attention sinks", sinks, {{{heads, size_names::kHeads}}});
 }
 
 }  // namespace anemone

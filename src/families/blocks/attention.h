@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "families/blocks/norm.h"
 
@@ -50,6 +51,8 @@ struct QkNorm {
 };
 
 struct Attention {
+  static constexpr bool kMixer = true;
+
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   Projection q, k, v, o;
   std::optional<QkNorm> qk_norm;
@@ -62,6 +65,7 @@ struct Attention {
   int64_t query_width() const { return heads * head_dim; }
   int64_t key_width() const { return kv_heads * head_dim; }
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {&v}; }
 };
 
 }  // namespace anemone

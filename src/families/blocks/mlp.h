@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "families/blocks/norm.h"
 
@@ -14,19 +15,25 @@ class WeightVisitor;
 enum class Activation { silu, gelu_tanh, gelu };
 
 struct GatedMlp {
+  static constexpr bool kMixer = false;
+
   int64_t width = 0;
   Activation activation = Activation::silu;
   Projection gate, up, down;
 
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {&down}; }
 };
 
 struct PlainMlp {
+  static constexpr bool kMixer = false;
+
   int64_t width = 0;
   Activation activation = Activation::gelu;
   Projection up, down;
 
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {&down}; }
 };
 
 }  // namespace anemone

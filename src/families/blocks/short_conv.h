@@ -6,25 +6,25 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "families/blocks/norm.h"
+#include "families/blocks/recurrent.h"
 
 namespace anemone {
 
 class WeightVisitor;
 
-// A recurrent state: so many columns of so many numbers.
-struct RecurrentShape {
-  int64_t columns = 0, width = 0;
-};
-
 struct ShortConv {
+  static constexpr bool kMixer = true;
+
   int64_t width = 0, kernel = 0;
   Projection gate_in, gate_out, value, o;
   WeightRef taps;  // [width, kernel], the last one for the token itself
 
-  RecurrentShape recurrent() const { return {kernel - 1, width}; }
+  std::vector<RecurrentShape> recurrent() const { return {{kernel - 1, width}}; }
   void each_weight(WeightVisitor& visitor) const;
+  std::vector<Projection*> sensitive() { return {}; }
 };
 
 }  // namespace anemone

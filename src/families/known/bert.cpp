@@ -6,6 +6,8 @@
 #include "checkpoint/byte_reader.h"
 #include "families/encoder.h"
 #include "families/family.h"
+#include "families/shared_keys.h"
+#include "families/tensor_names.h"
 
 namespace anemone::families {
 namespace {
@@ -21,13 +23,13 @@ constexpr std::string_view kNames[] = {"bert",
                                        "XLMRobertaForTokenClassification",
                                        "XLMRobertaForSequenceClassification"};
 
-// Names of tensors in either naming.
+// What the tensors are called in one naming.
 struct Names {
-  const char* words;
+  NameParts parts;
   const char* positions;
   const char* types;
   const char* embedding_norm;
-  const char* layer;  // with the number in it
+  // Of one layer.
   const char* q;
   const char* k;
   const char* v;
@@ -38,49 +40,61 @@ struct Names {
   const char* mlp_norm;
 };
 
-constexpr Names kHuggingFace{"embeddings.word_embeddings",
-                             "embeddings.position_embeddings",
-                             "embeddings.token_type_embeddings",
-                             "embeddings.LayerNorm",
-                             "encoder.layer.{}.",
-                             "attention.self.query",
-                             "attention.self.key",
-                             "attention.self.value",
-                             "attention.output.dense",
-                             "attention.output.LayerNorm",
-                             "intermediate.dense",
-                             "output.dense",
-                             "output.LayerNorm"};
-constexpr Names kGguf{"token_embd",       "position_embd",    "token_types", "token_embd_norm",
-                      "blk.{}.",          "attn_q",           "attn_k",      "attn_v",
-                      "attn_output",      "attn_output_norm", "ffn_up",      "ffn_down",
-                      "layer_output_norm"};
+constexpr const char* kPrefixes[] = {"", "bert.", "roberta."};
+constexpr const char* kNoPrefix[] = {""};
+constexpr Names kHuggingFace{
+    .parts = {.prefixes = kPrefixes, .layer = "encoder.layer.{}.", .embedding = "embeddings.word_embeddings"},
+    .positions = "embeddings.position_embeddings",
+    .types = "embeddings.token_type_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .q = "attention.self.query",
+    .k = "attention.self.key",
+    .v = "attention.self.value",
+    .o = "attention.output.dense",
+    .attention_norm = "attention.output.LayerNorm",
+    .up = "intermediate.dense",
+    .down = "output.dense",
+    .mlp_norm = "output.LayerNorm"};
+constexpr Names kGguf{.parts = {.prefixes = kNoPrefix, .layer = "blk.{}.", .embedding = "token_embd"},
+                      .positions = "position_embd",
+                      .types = "token_types",
+                      .embedding_norm = "token_embd_norm",
+                      .q = "attn_q",
+                      .k = "attn_k",
+                      .v = "attn_v",
+                      .o = "attn_output",
+                      .attention_norm = "attn_output_norm",
+                      .up = "ffn_up",
+                      .down = "ffn_down",
+                      .mlp_norm = "layer_output_norm"};
+constexpr ByNaming<Names> kTensors{kHuggingFace, kGguf};
 
-class Describer {
+class BertBuilder {
  public:
-  explicit Describer(const Checkpoint& c) : c_(c), hp_(c), n_(hp_.is_gguf() ? kGguf : kHuggingFace) {}
+  explicit BertBuilder(const Checkpoint& c)
+      : c_(c),
+        hp_(c),
+        n_(kTensors[hp_.naming()]),
+        name_(c, n_.parts),
+        roberta_(c.architecture().find("oberta") != std::string::npos) {}
 
-  Model describe() {
+  Model build() {
     const std::string type = hp_.find_text({"position_embedding_type", ""}).value_or("absolute");
     if (type != "absolute")
-      throw Error("relative positions are not supported").at(hp_.file()).found(printable(type));
-    m_ = begin_encoder(hp_, 512);
-    prefix_ =
-        hp_.is_gguf() ? "" : find_prefix(c_, {"", "bert.", "roberta."}, std::string(n_.words) + ".weight");
+      throw errorf("{} is not supported", hp_.named({"position_embedding_type", ""}))
+          .at(hp_.file())
+          .found(printable(type))
+          .expected("absolute");
+    m_ = begin_encoder(hp_, name_(n_.parts.embedding) + ".weight", 512);
     read_sizes();
     name_embedding();
     for (size_t i = 0; i < m_.layers.size(); ++i) m_.layers[i].steps = {attention_step(i), mlp_step(i)};
     name_head();
-    keep_sensitive_half(m_);
+    mark_sensitive(m_);
     return std::move(m_);
   }
 
  private:
-  std::string name(const char* part) const { return prefix_ + part; }
-  std::string name(size_t layer, const char* part) const {
-    return prefix_ + fmt::format(fmt::runtime(n_.layer), layer) + part;
-  }
-
   void read_sizes() {
     heads_ = hp_.integer(keys::kHeads, 1, 65536);
     if (m_.hidden % heads_ != 0)
@@ -90,27 +104,29 @@ class Describer {
                              hp_.named(keys::kHidden)));
     width_ = hp_.integer(keys::kIntermediate, 2, 1 << 26);
     eps_ = hp_.find_number({"layer_norm_eps", "attention.layer_norm_epsilon"}).value_or(1e-12);
-    activation_ = encoder_activation(hp_, {"hidden_act", ""});
+    activation_ = read_activation(hp_, {"hidden_act", ""}, Activation::gelu);
   }
 
   void name_embedding() {
-    const bool roberta = !hp_.is_gguf() && c_.architecture().find("oberta") != std::string::npos;
     const int64_t positions = hp_.integer(keys::kContext);
     Embedding& e = m_.embedding;
-    e.tokens = {name(n_.words) + ".weight", 0, m_.vocab, m_.hidden};
-    e.positions = {name(n_.positions) + ".weight", 0, positions, m_.hidden};
-    if (roberta) e.first_position = m_.pad.value_or(1) + 1;
+    e.positions = {name_(n_.positions) + ".weight", 0, positions, m_.hidden};
+    if (roberta_) e.first_position = m_.pad.value_or(1) + 1;
     if (e.first_position >= positions)
       throw Error("the table of positions is too short")
           .at(hp_.file())
           .found(fmt::format("{} rows", positions));
     m_.context = std::min(m_.context, positions - e.first_position);
-    const int64_t types = hp_.find_integer(keys::kTypes, 0).value_or(2);
-    const std::string table = name(n_.types) + ".weight";
-    if (const TensorReader* found = c_.find(table); found || (types > 0 && !hp_.is_gguf()))
-      e.types = {table, 0, hp_.is_gguf() ? found->rows() : types, m_.hidden};
-    e.norm = layer_norm_of(c_, name(n_.embedding_norm), m_.hidden, eps_, true);
-    m_.unused.push_back(name("embeddings.position_ids"));
+    const std::string types = name_(n_.types) + ".weight";
+    if (const int64_t rows = type_rows(c_.find(types)); rows > 0) e.types = {types, 0, rows, m_.hidden};
+    e.norm = layer_norm_of(c_, name_(n_.embedding_norm), m_.hidden, eps_, true);
+    m_.unused.push_back(name_("embeddings.position_ids"));
+  }
+
+  // How many types of tokens there are: as the key says, or where there is no such key, as the table has rows.
+  int64_t type_rows(const TensorReader* table) const {
+    if (hp_.spells(keys::kTypes)) return hp_.find_integer(keys::kTypes, 0).value_or(2);
+    return table ? table->rows() : 0;
   }
 
   ResidualStep attention_step(size_t i) const {
@@ -119,13 +135,13 @@ class Describer {
     a.head_dim = m_.hidden / heads_;
     a.scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
     a.reach = {Reach::Kind::full, 0};
-    a.q = linear_of(c_, name(i, n_.q), m_.hidden, m_.hidden, true);
-    a.k = linear_of(c_, name(i, n_.k), m_.hidden, m_.hidden, true);
-    a.v = linear_of(c_, name(i, n_.v), m_.hidden, m_.hidden, true);
-    a.o = linear_of(c_, name(i, n_.o), m_.hidden, m_.hidden, true);
+    a.q = linear_of(name_(i, n_.q), m_.hidden, m_.hidden, true);
+    a.k = linear_of(name_(i, n_.k), m_.hidden, m_.hidden, true);
+    a.v = linear_of(name_(i, n_.v), m_.hidden, m_.hidden, true);
+    a.o = linear_of(name_(i, n_.o), m_.hidden, m_.hidden, true);
     ResidualStep step;
     step.block = std::move(a);
-    step.norm_sum = layer_norm_of(c_, name(i, n_.attention_norm), m_.hidden, eps_, true);
+    step.norm_sum = layer_norm_of(c_, name_(i, n_.attention_norm), m_.hidden, eps_, true);
     return step;
   }
 
@@ -133,29 +149,28 @@ class Describer {
     PlainMlp mlp;
     mlp.width = width_;
     mlp.activation = activation_;
-    mlp.up = linear_of(c_, name(i, n_.up), width_, m_.hidden, true);
-    mlp.down = linear_of(c_, name(i, n_.down), m_.hidden, width_, true);
+    mlp.up = linear_of(name_(i, n_.up), width_, m_.hidden, true);
+    mlp.down = linear_of(name_(i, n_.down), m_.hidden, width_, true);
     ResidualStep step;
     step.block = std::move(mlp);
-    step.norm_sum = layer_norm_of(c_, name(i, n_.mlp_norm), m_.hidden, eps_, true);
+    step.norm_sum = layer_norm_of(c_, name_(i, n_.mlp_norm), m_.hidden, eps_, true);
     return step;
   }
 
   void name_head() {
     const std::string& architecture = c_.architecture();
-    const bool roberta = architecture.find("oberta") != std::string::npos;
-    const std::string pooler = name("pooler.dense");
+    const std::string pooler = name_("pooler.dense");
     if (architecture.ends_with("ForTokenClassification")) {
       m_.head = classifier("classifier");
     } else if (architecture.ends_with("ForSequenceClassification")) {
-      ClassHead head = classifier(roberta ? "classifier.out_proj" : "classifier");
+      ClassHead head = classifier(roberta_ ? "classifier.out_proj" : "classifier");
       head.pooling = Pooling::first;
       head.activation = ClassHead::Dense::tanh;
-      head.dense = linear_of(c_, roberta ? "classifier.dense" : pooler, m_.hidden, m_.hidden, true);
+      head.dense = linear_of(roberta_ ? "classifier.dense" : pooler, m_.hidden, m_.hidden, true);
       m_.head = std::move(head);
       return;
     } else {
-      m_.head = pooled_head(hp_);
+      m_.head = pooled_head(hp_, m_.hidden);
     }
     m_.unused.push_back(pooler + ".weight");
     m_.unused.push_back(pooler + ".bias");
@@ -164,24 +179,26 @@ class Describer {
   ClassHead classifier(const std::string& tensor) const {
     ClassHead head;
     head.labels = class_labels(hp_, tensor + ".weight");
-    head.classifier = linear_of(c_, tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
+    head.scores = class_scores(hp_, head.labels.size());
+    head.classifier = linear_of(tensor, static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     return head;
   }
 
   const Checkpoint& c_;
   Hparams hp_;
   const Names& n_;
-  std::string prefix_;
+  TensorNames name_;
+  bool roberta_;  // GGUF files of a RoBERTa are a bert, with positions from 0 on
   int64_t heads_ = 0, width_ = 0;
   double eps_ = 0;
   Activation activation_ = Activation::gelu;
   Model m_;
 };
 
-Model describe(const Checkpoint& c) { return Describer(c).describe(); }
+Model build(const Checkpoint& c) { return BertBuilder(c).build(); }
 
 }  // namespace
 
-extern const Family bert{.name = "bert", .architectures = kNames, .describe = describe};
+extern const Family bert{.name = "bert", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

@@ -11,16 +11,14 @@ constexpr std::string_view kNames[] = {"gemma2", "Gemma2ForCausalLM"};
 
 // In config.json absent means the configuration class's default, and null none; GGUF files always have it.
 double softcap(const Hparams& hp, const Key& key, double otherwise) {
-  if (!hp.is_gguf() && !hp.says(key)) return otherwise;
-  if (hp.is_gguf() && !hp.find_number(key)) throw hp.missing(key);
-  return gemma_softcap(hp, key);
+  return hp.says(key) ? gemma_softcap(hp, key) : hp.number_or(key, otherwise);
 }
 
-Model describe(const Checkpoint& c) {
+Model build(const Checkpoint& c) {
   const Hparams hp(c);
   DecoderTraits traits = gemma_traits();
   traits.default_context = 8192;
-  Model m = describe_decoder(c, traits);
+  Model m = build_decoder(c, traits);
   set_gemma_scales(hp, m);
   set_gemma_windows(hp, m, 2);
   const double cap = softcap(hp, {"attn_logit_softcapping", "attn_logit_softcapping"}, 50);
@@ -32,6 +30,6 @@ Model describe(const Checkpoint& c) {
 
 }  // namespace
 
-extern const Family gemma2{.name = "gemma2", .architectures = kNames, .describe = describe};
+extern const Family gemma2{.name = "gemma2", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

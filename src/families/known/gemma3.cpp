@@ -12,23 +12,24 @@ namespace {
 constexpr std::string_view kNames[] = {"gemma3", "gemma3_text", "Gemma3ForCausalLM",
                                        "Gemma3ForConditionalGeneration"};
 
-Model describe(const Checkpoint& c) {
+Model build(const Checkpoint& c) {
   const Hparams hp(c);
   if (hp.find_flag({"use_bidirectional_attention", ""}).value_or(false))
     throw Error("attention in both directions is not supported").at(hp.file());
   DecoderTraits traits = gemma_traits();
   traits.head_norm = HeadNorm::before_rope;
-  traits.default_rope_base = hp.is_gguf() ? 10000 : 1000000;
+  traits.files.hugging_face.default_rope_base = 1000000;
   traits.default_heads = 8;
   traits.default_kv_heads = 4;
   traits.default_vocab = 262208;
   traits.default_context = 131072;
-  Model m = describe_decoder(c, traits);
+  Model m = build_decoder(c, traits);
   set_gemma_scales(hp, m);
   // "attn_logit_softcapping" stands in its config.json, but no implementation applies it.
   std::get<VocabularyHead>(m.head).softcap =
       gemma_softcap(hp, {"final_logit_softcapping", "final_logit_softcapping"});
-  if (hp.is_gguf() && !hp.find_integer(keys::kWindow)) return m;  // written unless all layers are full
+  // A file without defaults says the window unless all layers are full.
+  if (!hp.has_defaults() && !hp.find_integer(keys::kWindow)) return m;
   m.ropes.push_back(read_rope(hp, {.head_dim = first_attention(m)->head_dim,
                                    .context = m.context,
                                    .base = 10000,
@@ -42,6 +43,6 @@ Model describe(const Checkpoint& c) {
 
 }  // namespace
 
-extern const Family gemma3{.name = "gemma3", .architectures = kNames, .describe = describe};
+extern const Family gemma3{.name = "gemma3", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

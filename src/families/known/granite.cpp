@@ -10,22 +10,33 @@ namespace {
 constexpr std::string_view kNames[] = {"granite", "GraniteForCausalLM"};
 
 // In config.json a missing one is 1; in GGUF a missing one or a 0 is "off".
+constexpr ByNaming<std::optional<double>> kMissing{1.0, std::nullopt};
+constexpr ByNaming<bool> kZeroIsOff{false, true};
+
+// What half precision can hold, which the packages compute with: a larger factor leaves nothing but infinities. The
+// same the other way round, since one of them divides.
+constexpr double kMost = 65504, kLeast = 1 / kMost;
+
 std::optional<double> multiplier(const Hparams& hp, const Key& key) {
   const std::optional<double> value = hp.find_number(key);
-  if (hp.is_gguf() && value == 0.0) return std::nullopt;
+  if (kZeroIsOff[hp.naming()] && value == 0.0) return std::nullopt;
   if (value && !(*value > 0))
     throw errorf("{} must be positive", hp.named(key)).at(hp.file()).found(fmt::format("{}", *value));
-  if (!value && !hp.is_gguf()) return 1.0;
-  return value;
+  if (value && (*value < kLeast || *value > kMost))
+    throw errorf("{} is out of range", hp.named(key))
+        .at(hp.file())
+        .found(fmt::format("{}", *value))
+        .expected(fmt::format("{:.2g} to {}", kLeast, kMost));
+  return value ? value : kMissing[hp.naming()];
 }
 
-Model describe(const Checkpoint& c) {
+Model build(const Checkpoint& c) {
   const Hparams hp(c);
   DecoderTraits traits;
-  traits.interleaved_gguf = true;
+  traits.files.gguf.paired_rows = true;
   traits.default_eps = 1e-6;
   traits.default_context = 2048;
-  Model m = describe_decoder(c, traits);
+  Model m = build_decoder(c, traits);
   m.embedding.scale = multiplier(hp, {"embedding_multiplier", "embedding_scale"}).value_or(1);
   // It takes the place of 1/sqrt(head size).
   const auto scores = multiplier(hp, {"attention_multiplier", "attention.scale"});
@@ -39,6 +50,6 @@ Model describe(const Checkpoint& c) {
 
 }  // namespace
 
-extern const Family granite{.name = "granite", .architectures = kNames, .describe = describe};
+extern const Family granite{.name = "granite", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

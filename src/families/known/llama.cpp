@@ -8,27 +8,28 @@ namespace {
 
 constexpr std::string_view kNames[] = {"llama", "LlamaForCausalLM", "mistral", "MistralForCausalLM"};
 
+// By config.json. A GGUF file of a Mistral is a llama.
 bool is_mistral(const Hparams& hp) {
-  if (hp.is_gguf()) return false;  // there it is a llama
   const std::string type = hp.find_text({"model_type", ""}).value_or("");
   return type.empty() ? hp.checkpoint().architecture() == "MistralForCausalLM" : type == "mistral";
 }
 
-// config.json of a Llama may have the key, but it means nothing there. In Mistral's, null means none and
-// absent the configuration class's default.
+// In GGUF the key means what it says. config.json of a Llama may have it too, but it means nothing there. In Mistral's,
+// null means none and absent the configuration class's default.
 int64_t window(const Hparams& hp) {
-  if (!hp.is_gguf() && !is_mistral(hp)) return 0;
-  const int64_t otherwise = hp.is_gguf() || hp.says(keys::kWindow) ? 0 : 4096;
-  return hp.find_integer(keys::kWindow, 0).value_or(otherwise);
+  constexpr Key kGguf{"", keys::kWindow.gguf}, kConfig{keys::kWindow.hugging_face, ""};
+  if (const auto said = hp.find_integer(kGguf, 0)) return *said;
+  if (!is_mistral(hp)) return 0;
+  return hp.find_integer(kConfig, 0).value_or(hp.says(kConfig) ? 0 : 4096);
 }
 
-Model describe(const Checkpoint& c) {
+Model build(const Checkpoint& c) {
   const Hparams hp(c);
   DecoderTraits traits;
-  traits.interleaved_gguf = true;
+  traits.files.gguf.paired_rows = true;
   traits.default_eps = 1e-6;
   traits.default_context = is_mistral(hp) ? 131072 : 2048;
-  Model m = describe_decoder(c, traits);
+  Model m = build_decoder(c, traits);
   if (hp.find_flag({"rope_interleaved", ""}).value_or(false))
     throw Error("rotation of neighbouring dimensions is not supported")
         .at(hp.file())
@@ -39,6 +40,6 @@ Model describe(const Checkpoint& c) {
 
 }  // namespace
 
-extern const Family llama{.name = "llama", .architectures = kNames, .describe = describe};
+extern const Family llama{.name = "llama", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

@@ -7,6 +7,8 @@
 #include "families/encoder.h"
 #include "families/family.h"
 #include "families/rope_params.h"
+#include "families/shared_keys.h"
+#include "families/tensor_names.h"
 
 namespace anemone::families {
 namespace {
@@ -14,12 +16,50 @@ namespace {
 constexpr std::string_view kNames[] = {"modern-bert", "ModernBertModel", "ModernBertForTokenClassification",
                                        "ModernBertForSequenceClassification"};
 
-class Describer {
- public:
-  explicit Describer(const Checkpoint& c) : c_(c), hp_(c), gguf_(hp_.is_gguf()) {}
+// What the tensors are called in one naming.
+struct Names {
+  NameParts parts;
+  const char* embedding_norm;
+  // Of one layer.
+  const char* attention_norm;
+  const char* qkv;
+  const char* o;
+  const char* mlp_norm;
+  const char* gate_up;
+  const char* down;
+  const char* final_norm;
+};
 
-  Model describe() {
-    m_ = begin_encoder(hp_, 8192);
+constexpr const char* kPrefixes[] = {"", "model."};
+constexpr const char* kNoPrefix[] = {""};
+constexpr Names kHuggingFace{
+    .parts = {.prefixes = kPrefixes, .layer = "layers.{}.", .embedding = "embeddings.tok_embeddings"},
+    .embedding_norm = "embeddings.norm",
+    .attention_norm = "attn_norm",
+    .qkv = "attn.Wqkv",
+    .o = "attn.Wo",
+    .mlp_norm = "mlp_norm",
+    .gate_up = "mlp.Wi",
+    .down = "mlp.Wo",
+    .final_norm = "final_norm"};
+constexpr Names kGguf{.parts = {.prefixes = kNoPrefix, .layer = "blk.{}.", .embedding = "token_embd"},
+                      .embedding_norm = "token_embd_norm",
+                      .attention_norm = "attn_norm",
+                      .qkv = "attn_qkv",
+                      .o = "attn_output",
+                      .mlp_norm = "ffn_norm",
+                      .gate_up = "ffn_up",
+                      .down = "ffn_down",
+                      .final_norm = "output_norm"};
+constexpr ByNaming<Names> kTensors{kHuggingFace, kGguf};
+
+class ModernBertBuilder {
+ public:
+  explicit ModernBertBuilder(const Checkpoint& c)
+      : c_(c), hp_(c), n_(kTensors[hp_.naming()]), name_(c, n_.parts) {}
+
+  Model build() {
+    m_ = begin_encoder(hp_, name_(n_.parts.embedding) + ".weight", 8192);
     heads_ = hp_.integer(keys::kHeads, 1, 65536);
     if (m_.hidden % heads_ != 0)
       throw Error("the heads do not divide the hidden size")
@@ -28,27 +68,30 @@ class Describer {
                              hp_.named(keys::kHidden)));
     width_ = hp_.integer(keys::kIntermediate, 2, 1 << 26);
     eps_ = hp_.find_number({"norm_eps", "attention.layer_norm_epsilon"}).value_or(1e-5);
-    activation_ = encoder_activation(hp_, {"hidden_activation", "hidden_activation"});
-    prefix_ = gguf_ ? "" : find_prefix(c_, {"", "model."}, "embeddings.tok_embeddings.weight");
-    m_.embedding.tokens = {gguf_ ? "token_embd.weight" : prefix_ + "embeddings.tok_embeddings.weight", 0,
-                           m_.vocab, m_.hidden};
-    m_.embedding.norm = norm(gguf_ ? "token_embd_norm" : "embeddings.norm");
+    activation_ = read_activation(hp_, {"hidden_activation", "hidden_activation"}, Activation::gelu);
+    read_biases();
+    m_.embedding.norm = norm(name_(n_.embedding_norm));
     read_ropes();
     const std::vector<bool> local = local_layers();
     for (size_t i = 0; i < m_.layers.size(); ++i)
       m_.layers[i].steps = {attention_step(i, local[i]), mlp_step(i)};
-    m_.final_norm = norm(gguf_ ? "output_norm" : "final_norm");
+    m_.final_norm = norm(name_(n_.final_norm));
     name_head();
-    keep_sensitive_half(m_);
+    const auto tables = rope_tables(hp_.naming());
+    m_.unused.insert(m_.unused.end(), tables.begin(), tables.end());
+    mark_sensitive(m_);
     return std::move(m_);
   }
 
  private:
-  std::string layer(size_t i, const char* config, const char* gguf) const {
-    return gguf_ ? fmt::format("blk.{}.{}", i, gguf) : fmt::format("{}layers.{}.{}", prefix_, i, config);
-  }
-  Norm norm(const std::string& name) const {
-    return layer_norm_of(c_, prefix_ + name, m_.hidden, eps_, false);
+  Norm norm(const std::string& name) const { return layer_norm_of(c_, name, m_.hidden, eps_, norm_bias_); }
+
+  // GGUF files have no such keys and no such tensors.
+  void read_biases() {
+    norm_bias_ = hp_.find_flag({"norm_bias", ""}).value_or(false);
+    attention_bias_ = hp_.find_flag({"attention_bias", ""}).value_or(false);
+    mlp_bias_ = hp_.find_flag({"mlp_bias", ""}).value_or(false);
+    classifier_bias_ = hp_.find_flag({"classifier_bias", ""}).value_or(false);
   }
 
   void read_ropes() {
@@ -84,35 +127,35 @@ class Describer {
     const int64_t band = hp_.find_integer({"local_attention", "attention.sliding_window"}).value_or(128);
     a.reach = local ? Reach{Reach::Kind::band, band / 2} : Reach{Reach::Kind::full, 0};
     a.rope = local ? 1 : 0;
-    const std::string fused = layer(i, "attn.Wqkv", "attn_qkv");
+    const std::string fused = name_(i, n_.qkv);
     const int64_t h = m_.hidden;
     int64_t row = 0;
     for (Projection* p : {&a.q, &a.k, &a.v}) {
       p->weight = {fused + ".weight", row, row + h, h};
-      if (c_.find(fused + ".bias")) p->bias = {fused + ".bias", row, row + h, 1};
+      if (attention_bias_) p->bias = {fused + ".bias", row, row + h, 1};
       row += h;
     }
-    a.o = linear_of(c_, layer(i, "attn.Wo", "attn_output"), h, h, false);
+    a.o = linear_of(name_(i, n_.o), h, h, attention_bias_);
     ResidualStep step;
-    if (i > 0) step.norm_in = layer_norm_of(c_, layer(i, "attn_norm", "attn_norm"), h, eps_, false);
+    if (i > 0) step.norm_in = norm(name_(i, n_.attention_norm));
     step.block = std::move(a);
     return step;
   }
 
   ResidualStep mlp_step(size_t i) const {
-    const std::string fused = layer(i, "mlp.Wi", "ffn_up");
+    const std::string fused = name_(i, n_.gate_up);
     GatedMlp mlp;
     mlp.width = width_;
     mlp.activation = activation_;
     mlp.gate.weight = {fused + ".weight", 0, width_, m_.hidden};  // the first half is activated
     mlp.up.weight = {fused + ".weight", width_, 2 * width_, m_.hidden};
-    if (c_.find(fused + ".bias")) {
+    if (mlp_bias_) {
       mlp.gate.bias = {fused + ".bias", 0, width_, 1};
       mlp.up.bias = {fused + ".bias", width_, 2 * width_, 1};
     }
-    mlp.down = linear_of(c_, layer(i, "mlp.Wo", "ffn_down"), m_.hidden, width_, false);
+    mlp.down = linear_of(name_(i, n_.down), m_.hidden, width_, mlp_bias_);
     ResidualStep step;
-    step.norm_in = layer_norm_of(c_, layer(i, "mlp_norm", "ffn_norm"), m_.hidden, eps_, false);
+    step.norm_in = norm(name_(i, n_.mlp_norm));
     step.block = std::move(mlp);
     return step;
   }
@@ -121,18 +164,19 @@ class Describer {
     const std::string& architecture = c_.architecture();
     const bool text = architecture.ends_with("ForSequenceClassification");
     if (!text && !architecture.ends_with("ForTokenClassification")) {
-      m_.head = pooled_head(hp_);
+      m_.head = pooled_head(hp_, m_.hidden);
       return;
     }
     ClassHead head;
     head.labels = class_labels(hp_, "classifier.weight");
-    head.dense = linear_of(c_, "head.dense", m_.hidden, m_.hidden, false);
+    head.scores = class_scores(hp_, head.labels.size());
+    head.dense = linear_of("head.dense", m_.hidden, m_.hidden, classifier_bias_);
     head.activation = ClassHead::Dense::gelu;
     const std::string said = hp_.find_text({"classifier_activation", ""}).value_or("gelu");
     if (said != "gelu")
       throw Error("the classifier's activation is not supported").at(hp_.file()).found(said);
-    head.norm = layer_norm_of(c_, "head.norm", m_.hidden, eps_, false);
-    head.classifier = linear_of(c_, "classifier", static_cast<int64_t>(head.labels.size()), m_.hidden, true);
+    head.norm = norm("head.norm");
+    head.classifier = linear_of("classifier", static_cast<int64_t>(head.labels.size()), m_.hidden, true);
     if (text)
       head.pooling = hp_.find_text({"classifier_pooling", ""}).value_or("cls") == "mean" ? Pooling::mean
                                                                                          : Pooling::first;
@@ -141,18 +185,19 @@ class Describer {
 
   const Checkpoint& c_;
   Hparams hp_;
-  bool gguf_;
-  std::string prefix_;
+  const Names& n_;
+  TensorNames name_;
   int64_t heads_ = 0, width_ = 0;
   double eps_ = 0;
+  bool norm_bias_ = false, attention_bias_ = false, mlp_bias_ = false, classifier_bias_ = false;
   Activation activation_ = Activation::gelu;
   Model m_;
 };
 
-Model describe(const Checkpoint& c) { return Describer(c).describe(); }
+Model build(const Checkpoint& c) { return ModernBertBuilder(c).build(); }
 
 }  // namespace
 
-extern const Family modernbert{.name = "modernbert", .architectures = kNames, .describe = describe};
+extern const Family modernbert{.name = "modernbert", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

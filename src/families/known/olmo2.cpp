@@ -7,23 +7,21 @@ namespace {
 
 constexpr std::string_view kNames[] = {"olmo2", "Olmo2ForCausalLM"};
 
-Model describe(const Checkpoint& c) {
-  const Hparams hp(c);
+Model build(const Checkpoint& c) {
   DecoderTraits traits;
   traits.mlp_bias = Presence::absent;
   traits.head_norm = HeadNorm::over_width;
   traits.norms = StepNorms::behind;
   traits.default_eps = 1e-5;
-  traits.default_rope_base = hp.is_gguf() ? 10000 : 500000;
+  traits.files.hugging_face.default_rope_base = 500000;
   traits.default_context = 2048;
-  Model m = describe_decoder(c, traits);
-  // GGUF files of OLMo 3 have the same name and windows.
-  if (hp.is_gguf()) expect_no_window(hp);
+  Model m = build_decoder(c, traits);
+  expect_no_window(Hparams(c));  // GGUF files of OLMo 3 have the same name and windows
   return m;
 }
 
 }  // namespace
 
-extern const Family olmo2{.name = "olmo2", .architectures = kNames, .describe = describe};
+extern const Family olmo2{.name = "olmo2", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

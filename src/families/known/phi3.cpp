@@ -8,13 +8,13 @@ namespace {
 
 constexpr std::string_view kNames[] = {"phi3", "Phi3ForCausalLM"};
 
-Model describe(const Checkpoint& c) {
+Model build(const Checkpoint& c) {
   DecoderTraits traits;
   traits.qkv_bias = traits.o_bias = traits.mlp_bias = Presence::absent;
   traits.fused_qkv = traits.fused_gate_up = true;
   traits.default_eps = 1e-5;
   traits.default_context = traits.default_original_context = 4096;
-  Model m = describe_decoder(c, traits);
+  Model m = build_decoder(c, traits);
   const int64_t window = Hparams(c).find_integer(keys::kWindow, 0).value_or(0);
   set_windows(m, window, std::vector<bool>(m.layers.size(), true));
   return m;
@@ -22,6 +22,6 @@ Model describe(const Checkpoint& c) {
 
 }  // namespace
 
-extern const Family phi3{.name = "phi3", .architectures = kNames, .describe = describe};
+extern const Family phi3{.name = "phi3", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

@@ -8,19 +8,19 @@ namespace {
 
 constexpr std::string_view kNames[] = {"qwen2", "Qwen2ForCausalLM"};
 
-Model describe(const Checkpoint& c) {
+Model build(const Checkpoint& c) {
   DecoderTraits traits;
   traits.qkv_bias = Presence::required;
   traits.o_bias = traits.mlp_bias = Presence::absent;
   traits.default_eps = 1e-6;
   traits.default_context = 32768;
-  Model m = describe_decoder(c, traits);
+  Model m = build_decoder(c, traits);
   set_qwen_windows(Hparams(c), m);
   return m;
 }
 
 }  // namespace
 
-extern const Family qwen2{.name = "qwen2", .architectures = kNames, .describe = describe};
+extern const Family qwen2{.name = "qwen2", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

@@ -17,15 +17,15 @@ std::vector<bool> rotating(const Hparams& hp, size_t layers) {
   return out;
 }
 
-Model describe(const Checkpoint& c) {
+Model build(const Checkpoint& c) {
   const Hparams hp(c);
   DecoderTraits traits;
-  traits.interleaved_gguf = true;
+  traits.files.gguf.paired_rows = true;
   traits.tied_by_default = true;
   traits.default_eps = 1e-6;
-  traits.default_rope_base = 2000000;
+  traits.files.hugging_face.default_rope_base = traits.files.gguf.default_rope_base = 2000000;
   traits.default_context = 32768;
-  Model m = describe_decoder(c, traits);
+  Model m = build_decoder(c, traits);
   const std::vector<bool> rotates = rotating(hp, m.layers.size());
   each_attention(m, [&](Attention& a, size_t i) {
     if (!rotates[i]) a.rope.reset();
@@ -41,6 +41,6 @@ Model describe(const Checkpoint& c) {
 
 }  // namespace
 
-extern const Family smollm3{.name = "smollm3", .architectures = kNames, .describe = describe};
+extern const Family smollm3{.name = "smollm3", .architectures = kNames, .build = build};
 
 }  // namespace anemone::families

@@ -1,4 +1,4 @@
-#include "engine/function_info.h"
+#include "mil/function_info.h"
 
 #include <algorithm>
 #include <set>

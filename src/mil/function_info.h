@@ -1,6 +1,7 @@
-// FunctionInfo: a function prepared for planning: every value has a number, every block knows who uses what,
-// and constants are at hand as stored tensors or, when small, as elements. Immutable but for what it decodes
-// on demand.
+// FunctionInfo: a function prepared for looking at: every value has a number, every block knows who uses what, and
+// constants are at hand as stored tensors or, when small, as elements. Immutable but for what it decodes on demand.
+//     FunctionInfo info(function);
+//     if (info.is_constant(info.id(value))) info.stored(info.id(value))->read(0, n, out);
 #pragma once
 
 #include <memory>
@@ -35,7 +36,7 @@ class FunctionInfo {
   bool is_constant(int id) const;
   // Such a value, read as it is stored.
   std::shared_ptr<const StoredTensor> stored(int id) const;
-  // Its elements, where it is small or lies in the file as the engine holds it; else empty. Not for strings.
+  // Its elements, 4 bytes each, where it is small or lies in the file like that; else empty. Not for strings.
   const void* dense(int id) const;
   // A constant bound in place.
   const void* dense(const Constant& literal) const;

@@ -1,0 +1,65 @@
+#include "predict/taps.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "package/package.h"
+
+namespace anemone {
+namespace {
+
+Value* find_value(const Function& f, const std::string& name) {
+  for (const auto& op : f.body.ops)
+    for (const auto& value : op->outputs)
+      if (value->name == name) return value.get();
+  throw errorf("there is no value '{}' in the function '{}'", name, f.name);
+}
+
+Interface& interface_of(Description& description, const std::string& function) {
+  for (Interface& interface : description.functions)
+    if (interface.name == function) return interface;
+  return description.main;
+}
+
+}  // namespace
+
+std::shared_ptr<const Package> with_taps(const Package& package, const std::string& function,
+                                         const std::vector<std::string>& taps) {
+  auto out = std::make_shared<Package>();
+  out->path = package.path;
+  out->spec_version = package.spec_version;
+  out->description = package.description;
+  out->program = package.program.clone();
+  out->items = package.items;
+  out->extra = package.extra;
+  out->weights_folder_missing = package.weights_folder_missing;
+  out->missing_weights = package.missing_weights;
+  out->notes = package.notes;
+  const std::string name = function.empty() ? signatures(package).front().function : function;
+  Function* f = out->program.find_function(name);
+  if (!f) throw errorf("there is no function '{}'", name).at(package.path.string());
+  std::vector<std::string> added;
+  for (const std::string& tap : taps) {
+    Value* value = find_value(*f, tap);
+    if (std::ranges::count(f->body.outputs, value)) continue;
+    if (!value->type.is_tensor() || array_dtype_code(value->type.dtype) == 0)
+      throw errorf("the value '{}' cannot be an output", tap)
+          .found(value->type.text())
+          .expected("a tensor of fp16, fp32 or int32");
+    f->body.outputs.push_back(value);
+    added.push_back(tap);
+  }
+  const Description implied = description_of(out->program);
+  for (const std::string& tap : added)
+    for (const Feature& feature : implied.interface(name).outputs)
+      if (feature.name == tap) interface_of(out->description, name).outputs.push_back(feature);
+  return out;
+}
+
+std::unique_ptr<Predictor> open_tapped(const Backend& backend, std::shared_ptr<const Package> package,
+                                       const std::string& function, const std::vector<std::string>& taps) {
+  if (taps.empty() || backend.can_tap()) return backend.open(std::move(package), function, taps);
+  return backend.open(with_taps(*package, function, taps), function);
+}
+
+}  // namespace anemone
