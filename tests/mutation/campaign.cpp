@@ -12,7 +12,8 @@
 namespace anemone::mutation {
 namespace {
 
-constexpr size_t kMutantsPerSubject = 20;
+constexpr size_t kMutantsPerSubject = 20, kMostSubjects = 200;
+
 bool chosen(const std::string& which, const Mutation& m) {
   return which.empty() || (m.group + ": " + m.kind).find(which) != std::string::npos;
 }
@@ -49,8 +50,9 @@ void Campaign::make_subjects() {
                                      options_.source));
     return;
   }
-  const size_t wanted = options_.subjects ? options_.subjects
-                                          : std::clamp<size_t>(options_.sample / kMutantsPerSubject, 4, 200);
+  const size_t by_sample = options_.all ? kMostSubjects : options_.sample / kMutantsPerSubject;
+  const size_t wanted =
+      options_.subjects ? options_.subjects : std::clamp<size_t>(by_sample, 4, kMostSubjects);
   size_t number = 0;
   for (const SubjectPlan& plan : plan_subjects(2 * wanted, options_.seed, options_.filter)) {
     if (subjects_.size() == wanted) break;

@@ -1,5 +1,8 @@
 // What a package says of itself against what its program is: Core ML refuses such packages.
+#include <algorithm>
+
 #include "base/error.h"
+#include "mil/opset.h"
 #include "mutation/mutation.h"
 
 namespace anemone::mutation {
@@ -29,7 +32,10 @@ class Sites {
         features(f, interface, &Interface::outputs, "output");
         features(f, interface, &Interface::states, "state");
       }
-      add("specification too old", "", [](Package& p) { p.spec_version = 8; });
+      int needed = 0;
+      for (const auto& f : package->program.functions)
+        needed = std::max(needed, opset_info(f->opset).spec_version);
+      add("specification too old", "", [needed](Package& p) { p.spec_version = needed - 1; });
       if (package->description.functions.size() > 1)
         add("a function is not described", package->description.functions.back().name,
             [](Package& p) { p.description.functions.pop_back(); });

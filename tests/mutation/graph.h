@@ -60,6 +60,9 @@ int64_t layer_of(std::string_view name);
 std::vector<std::string> places_of(const Subject& subject, const std::string& package,
                                    const std::string& name);
 
+// The same for the weight that a byte of a package's weight file belongs to; nothing for other files.
+std::vector<std::string> weight_names_at(const Subject& subject, const std::string& file, size_t byte);
+
 // Makes the operation give its input `x` as it is.
 bool drop(Operation& op, std::string_view input);
 // What `make` builds from `old` takes its place in all users, with its name, as if the operation gave it; or in one.

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "engine/cpu_backend.h"
 #include "verify/ladder.h"
 
 namespace anemone::mutation {
@@ -17,6 +18,7 @@ VerifyOptions options_for(const Subject& subject) {
   VerifyOptions o;
   o.source = subject.source;
   o.threads = 1;
+  o.backend = cpu_backend;
   return o;
 }
 
@@ -72,29 +74,29 @@ bool names_place(const std::string& reason, const std::vector<std::string>& plac
 }
 
 Judge::Judge(const Subject& subject, fs::path folder)
-    : subject_(subject), folder_(std::move(folder)), oracle_(subject) {}
+    : subject_(subject), workspace_(subject, std::move(folder)), oracle_(subject) {}
 
 Result Judge::judge(const Mutation& mutation, bool oracle, const std::function<void(char phase)>& say) {
   const auto start = std::chrono::steady_clock::now();
   Result out;
   try {
-    Workspace workspace(subject_, folder_);
-    mutation.apply(workspace);
-    workspace.finish(mutation.rehash);
+    workspace_.restore();
+    mutation.apply(workspace_);
+    workspace_.finish(mutation.rehash);
     Difference difference{true, INFINITY, "the oracle ended with it"};
     say(kAtOracle);
-    if (oracle) difference = oracle_.compare(workspace.path(), mutation);
+    if (oracle) difference = oracle_.compare(workspace_.path(), mutation);
     if (!difference.counts) {
       out.outcome = Outcome::equal;
     } else {
       say(kAtVerify);
-      run_verify(subject_, workspace.path(), out);
+      run_verify(subject_, workspace_.path(), out);
       say(kAtReport);
       out.named = (out.outcome == Outcome::caught || out.outcome == Outcome::refused) &&
                   out.rung <= mutation.expected.last_rung &&
                   names_place(out.reason, mutation.expected.places);
       if (out.outcome == Outcome::survived && oracle)
-        difference = oracle_.compare(workspace.path(), mutation, true);
+        difference = oracle_.compare(workspace_.path(), mutation, true);
     }
     out.kl = difference.kl;
     out.where = difference.where;

@@ -44,7 +44,7 @@ class Judge {
 
  private:
   const Subject& subject_;
-  fs::path folder_;
+  Workspace workspace_;
   Oracle oracle_;
 };
 

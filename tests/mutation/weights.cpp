@@ -215,6 +215,17 @@ class Sites {
 
 }  // namespace
 
+std::vector<std::string> weight_names_at(const Subject& subject, const std::string& file, size_t byte) {
+  if (!file.ends_with(kWeightFile)) return {};
+  for (const Stored& s : Finder(subject).find())
+    if (file == s.package + "/" + std::string(kWeightFile) && byte >= s.offset && byte < s.offset + s.bytes) {
+      std::vector<std::string> out = places_of(subject, s.package, s.final_name);
+      out.push_back(s.name);
+      return out;
+    }
+  return {};
+}
+
 std::vector<Mutation> weight_sites(const Subject& subject, Rng& rng) { return Sites(subject, rng).find(); }
 
 }  // namespace anemone::mutation

@@ -1,10 +1,13 @@
-// Workspace: a copy of a subject's bundle that one mutation may change. Files are hard links until they are changed.
+// Workspace: a copy of a subject's bundle that mutations may change, one after the other. Files are hard links until they
+// are changed. Of a large file one copy is made; a change writes the pages that differ, and restore() puts them back.
 //     Workspace w(subject, folder);
 //     w.edit_package("layers_00.mlpackage", [](Package& p) { … });
 //     w.finish(true);                       // sizes and hashes in bundle.json as a faulty converter would write them
+//     w.restore();                          // as the subject is
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 
 #include "mutation/subject.h"
@@ -35,13 +38,16 @@ class Workspace {
   void replace_file(const std::string& file, const fs::path& by);
   // With `rehash`, bundle.json gets the sizes and hashes of what was changed.
   void finish(bool rehash);
+  void restore();
 
  private:
-  void put(const std::string& file, const std::string& bytes);
+  void put(const std::string& file, const std::string& before, const std::string& bytes);
+  void patch(const std::string& file, const std::string& before, const std::string& bytes);
 
   const Subject& subject_;
   fs::path folder_;
-  std::set<std::string> changed_;
+  std::set<std::string> changed_;                // since the last restore()
+  std::map<std::string, std::set<size_t>> own_;  // large files that are no links: the pages that differ now
 };
 
 }  // namespace anemone::mutation
