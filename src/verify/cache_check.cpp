@@ -40,13 +40,15 @@ class TextRuns {
           caches);
       out.logits.insert(out.logits.end(), r.logits.begin(), r.logits.end());
       out.best.insert(out.best.end(), r.best.begin(), r.best.end());
+      if (out.problem.empty() && c_.exact())
+        out.problem = compare_layers(c_, r, c_.truth, at, stepper_.layers(), {arithmetic_});
       at += tokens;
       // A slice takes the padding's rows along; they are written again before they are seen.
       free = std::max(at, slices ? at - tokens + taken : 0);
       if (out.problem.empty()) out.problem = recurrent_problem(caches, at - 1);
     }
     stepper_.refresh(caches);
-    CacheRows rows(c_, arithmetic_, c_.truth);
+    CacheRows rows(c_, {arithmetic_}, c_.truth);
     for (int64_t t = 0; t < at; ++t) rows.expect(t, t);
     for (int64_t row = at; row < free; ++row) rows.allow(row);
     if (out.problem.empty()) out.problem = rows.problem(before, caches);
@@ -64,7 +66,7 @@ class TextRuns {
       if (layer.recurrent.empty() || !rows || !rows->has(token)) continue;
       ++rows_;
       const std::string wrong =
-          c_.value_problem(compare(layer.recurrent, rows->row(token)), arithmetic_, false);
+          c_.value_problem(compare(layer.recurrent, rows->row(token)), {arithmetic_}, false);
       if (!wrong.empty())
         return fmt::format("layer {}: what it remembers after token {} is wrong: {}",
                            c_.first_layer + static_cast<int64_t>(i), token, wrong);
@@ -110,9 +112,43 @@ LogitTally tally_of(const Climber& c, const Run& run, const CallShape& shape, in
   return tally;
 }
 
+// Every row of a cache by each function, where that takes no longer than a moment: a row that is not written shows by
+// itself. What is wrong first, or nothing.
+std::string sweep_problem(Climber& c) {
+  constexpr double kMoment = 1e10;  // multiplications
+  const Stepper stepper = c.stepper(c.options.arithmetics.front(), false, c.bundle->tiers().back());
+  double weights = 0;
+  for (const WeightFigures& w : c.report.weights) weights += static_cast<double>(w.count);
+  const Golden unknown;
+  for (const CallShape& shape : stepper.shapes()) {
+    if (!c.options.deep && weights * static_cast<double>(shape.context) > kMoment) continue;
+    c.say(fmt::format("every row of the cache by '{}'", shape.function));
+    Caches caches = stepper.empty_caches(shape);
+    fill_with_known(caches, c.heads());
+    const std::vector<LayerCache> before = caches.layers;
+    CacheRows rows(c, {c.options.arithmetics.front()}, unknown);
+    const bool slices = stepper.info().kv_write == "slice";
+    for (int64_t at = 0; at < shape.context;) {
+      const int64_t tokens = std::min(shape.most_tokens, shape.context - at);
+      if (slices && at + std::max(tokens, shape.least_tokens) > shape.context) break;
+      std::vector<int32_t> ids;
+      for (int64_t t = 0; t < tokens; ++t) {
+        ids.push_back(c.truth.ids[static_cast<size_t>((at + t) % c.truth.prompt)]);
+        rows.expect(at + t, -1);
+      }
+      stepper.step(shape, ids, at, caches);
+      at += tokens;
+    }
+    stepper.refresh(caches);
+    const std::string problem = rows.problem(before, caches);
+    if (!problem.empty()) return fmt::format("{} (function '{}')", problem, shape.function);
+  }
+  return "";
+}
+
 // The text through every function of every tier; what is wrong first, or nothing.
 std::string text_problem(Climber& c, Arithmetic a, Rung& rung, int64_t& rows, int64_t& chunked_runs) {
-  const Stepper stepper = c.stepper(a, false);
+  const Stepper stepper = c.stepper(a, c.exact());
   TextRuns runs(c, stepper, a);
   int64_t tier = -1;
   Run one;
@@ -159,13 +195,12 @@ Rung check_stateful(Climber& c) {
     rung.summary = fmt::format("{} in {} arithmetic", problem, arithmetic_name(a));
     return rung;
   }
-  if (c.exact() && c.bundle->info().argmax) {
-    c.say("every row as the best");
-    if (const std::string problem = choice_problem(c); !problem.empty()) {
-      rung.verdict = Verdict::failed;
-      rung.summary = problem;
-      return rung;
-    }
+  std::string problem = c.exact() ? sweep_problem(c) : "";
+  if (problem.empty() && c.exact() && c.bundle->info().argmax) problem = choice_problem(c);
+  if (!problem.empty()) {
+    rung.verdict = Verdict::failed;
+    rung.summary = std::move(problem);
+    return rung;
   }
   rung.summary = fmt::format("{} tokens; {} cache rows written, {}, no other changed", c.tokens, rows,
                              keys_known ? "each right" : "none compared (no k_i, v_i in the golden)");

@@ -1,6 +1,7 @@
 #include "verify/cache_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -95,6 +96,8 @@ std::string CacheRows::side_problem(size_t index, const char* side, const std::v
     }
     for (int64_t h = 0; h < layer.kv_heads; ++h) {
       const std::span<const float> cells = after.row(layer, now, h, row);
+      if (!std::all_of(cells.begin(), cells.end(), [](float v) { return std::isfinite(v); }))
+        return fmt::format("{}: row {} is not finite", what, row);
       if (std::any_of(cells.begin() + dim, cells.end(), [](float v) { return v != 0; }))
         return fmt::format("{}: the padding of row {} is not zero", what, row);
     }
@@ -102,7 +105,7 @@ std::string CacheRows::side_problem(size_t index, const char* side, const std::v
     if (!known || (token == 0 && !c_.exact() && c_.least_bits < 8)) continue;
     const Figures f = compare(row_of(after, layer, now, row, dim), truth->row(token));
     if (!c_.exact() && c_.least_bits < 8 && f.within(kFewBitsRowCosine)) continue;
-    const std::string wrong = c_.value_problem(f, arithmetic_, false);
+    const std::string wrong = c_.value_problem(f, how_, false);
     if (!wrong.empty()) return fmt::format("{}: row {} is wrong: {}", what, row, wrong);
   }
   if (stray >= 0) return fmt::format("{}: row {} changed, and no token went there", what, stray);

@@ -1,6 +1,6 @@
 // The rows of a cache: filled with known numbers, and compared with what a truth says was written.
 //     fill_with_known(caches, c.heads());
-//     CacheRows rows(c, arithmetic, truth);
+//     CacheRows rows(c, {arithmetic}, truth);
 //     rows.expect(64, 0);                                   // row 64 holds the truth's token 0
 //     std::string problem = rows.problem(before, caches);
 #pragma once
@@ -22,8 +22,7 @@ void fill_with_known(Caches& caches, const std::vector<int64_t>& heads);
 
 class CacheRows {
  public:
-  CacheRows(const Climber& c, Arithmetic arithmetic, const Golden& truth)
-      : c_(c), arithmetic_(arithmetic), truth_(truth) {}
+  CacheRows(const Climber& c, const Judging& how, const Golden& truth) : c_(c), how_(how), truth_(truth) {}
 
   // Row `row` was written with token `token` of the truth.
   void expect(int64_t row, int64_t token) { tokens_[row] = token; }
@@ -39,7 +38,7 @@ class CacheRows {
                            const Caches& after);
 
   const Climber& c_;
-  Arithmetic arithmetic_;
+  Judging how_;
   const Golden& truth_;
   std::map<int64_t, int64_t> tokens_;  // by row
   std::set<int64_t> allowed_;

@@ -16,6 +16,14 @@
 
 namespace anemone {
 
+// How values are judged.
+struct Judging {
+  Arithmetic arithmetic = Arithmetic::fp32;
+  // By their range alone. A cache of made-up numbers is no text: what half rounds grows there without bound, and the
+  // same graph was held to its bars in fp32.
+  bool range_only = false;
+};
+
 struct Climber {
   const VerifyOptions& options;
   std::filesystem::path path;
@@ -40,7 +48,7 @@ struct Climber {
     return arithmetic == Arithmetic::fp16 ? kHalfGraphBars : kGraphBars;
   }
   // What is wrong with a value of the stream, or of one inside a layer; empty when it is fine.
-  std::string value_problem(const Figures& f, Arithmetic arithmetic, bool stream) const;
+  std::string value_problem(const Figures& f, const Judging& how, bool stream) const;
   // The bars for the stream and logits, and for what stands inside a layer, against a golden.
   double stream_bar(Arithmetic arithmetic) const;
   double piece_bar(Arithmetic arithmetic) const;
@@ -75,7 +83,7 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
 // The layers of a step against rows of a truth, from row `first` on, as many as the step has; what is wrong first, or
 // nothing. Figures go into `figures` where it is given.
 std::string compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
-                           Arithmetic arithmetic, std::vector<LayerFigures>* figures = nullptr);
+                           const Judging& how, std::vector<LayerFigures>* figures = nullptr);
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);

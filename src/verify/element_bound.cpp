@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "verify/package_weights.h"
+
 namespace anemone {
 namespace {
 
@@ -12,6 +14,8 @@ double half_rounding(double value) { return std::abs(value) * 0x1.01p-11 + 0x1p-
 
 // Rounding to the nearest step, a scale that was itself rounded to half, and the product rounded to half again.
 constexpr double kSteps = 0.56;
+// The same where errors of other columns are made up for.
+constexpr double kWeighedSteps = 6;
 // Below this many bits converters cut off what is far out, so that the rest has finer steps.
 constexpr int kFewBits = 6;
 
@@ -22,7 +26,8 @@ struct Range {
 Range integer_range(DType dtype, int bits) {
   const bool is_signed = dtype == DType::int8 || dtype == DType::int4;
   const double count = std::ldexp(1.0, bits);
-  return is_signed ? Range{-count / 2, count / 2 - 1} : Range{0, count - 1};
+  // Converters use signed integers symmetrically.
+  return is_signed ? Range{-count / 2 + 1, count / 2 - 1} : Range{0, count - 1};
 }
 
 int bits_of(const std::string& form) {
@@ -38,6 +43,8 @@ ElementBound::ElementBound(const StoredTensor& stored, const std::string& form) 
   columns_ = std::max<int64_t>(1, stored.type().size() / rows);
   if (form == "fp16" || form == "fp32") {
     kind_ = Kind::half;
+  } else if (form == kPlainSparse) {
+    kind_ = Kind::kept;
   } else if (layout_.dtype == DType::none || layout_.rows_per_index > 1) {
     kind_ = Kind::none;
   } else if (layout_.indices()) {
@@ -101,26 +108,34 @@ double ElementBound::Row::offset(int64_t column) const {
   return offsets_ ? static_cast<double>(offsets_[per > 0 ? column / per : 0]) : 0;
 }
 
-double ElementBound::Row::nearest(double target) const {
+size_t ElementBound::Row::nearest(double target) const {
   const auto above = std::lower_bound(entries_.begin(), entries_.end(), target);
-  if (above == entries_.end()) return entries_.back();
-  if (above == entries_.begin()) return entries_.front();
-  return *above - target < target - *(above - 1) ? *above : *(above - 1);
+  const auto at = static_cast<size_t>(above - entries_.begin());
+  if (at == entries_.size()) return at - 1;
+  if (at == 0) return 0;
+  return *above - target < target - *(above - 1) ? at : at - 1;
 }
 
-double ElementBound::Row::limit(int64_t column, double want, double have) const {
+double ElementBound::Row::limit(int64_t column, double want, double have, bool weighed) const {
   const double rounding = half_rounding(want);
   if (bound_->kind_ == Kind::none) return INFINITY;
+  if (bound_->kind_ == Kind::kept) return have == 0 ? INFINITY : rounding;
   if (bound_->kind_ == Kind::half) return rounding;
   const double s = scale(column), o = offset(column);
   if (bound_->kind_ == Kind::integer) {
     const double code = s != 0 ? have / s + o : 0;
     const bool cut = (code >= bound_->highest_ - 0.5 && (want > have) == (s > 0)) ||
                      (code <= bound_->lowest_ + 0.5 && (want < have) == (s > 0));
-    return cut ? INFINITY : kSteps * std::abs(s) + rounding;
+    return cut ? INFINITY : (weighed ? kWeighedSteps : kSteps) * std::abs(s) + rounding;
   }
-  const double near = (nearest(s != 0 ? want / s + o : 0) - o) * s;
-  return std::abs(near - want) * (1 + 0x1p-9) + 2 * half_rounding(have) + rounding;
+  const auto error = [&](size_t entry) { return std::abs((entries_[entry] - o) * s - want); };
+  const size_t near = nearest(s != 0 ? want / s + o : 0);
+  double most = error(near);
+  if (weighed) {
+    const size_t reach = std::max<size_t>(2, entries_.size() / 5);
+    most = std::max(error(near - std::min(near, reach)), error(std::min(entries_.size() - 1, near + reach)));
+  }
+  return most * (1 + 0x1p-9) + 2 * half_rounding(have) + rounding;
 }
 
 void ElementBound::Row::undo_rounding(std::span<float> values) const {
@@ -135,8 +150,9 @@ void ElementBound::Row::undo_rounding(std::span<float> values) const {
       for (int64_t i = begin; i < end; ++i) v[i] = (std::rint(v[i] * inverse + o) - o) * s;
     } else if (bound_->kind_ == Kind::palette) {
       for (int64_t i = begin; i < end; ++i)
-        v[i] = static_cast<float>((nearest(static_cast<double>(v[i]) / scale(begin) + offset(begin)) - offset(begin)) *
-                                  scale(begin));
+        v[i] = static_cast<float>(
+            (entries_[nearest(static_cast<double>(v[i]) / scale(begin) + offset(begin))] - offset(begin)) *
+            scale(begin));
     }
   }
 }

@@ -31,8 +31,9 @@ class ElementBound {
   // One row. Make one per thread.
   class Row {
    public:
-    // The largest difference that is explained; of a source `want` that was stored as `have`.
-    double limit(int64_t column, double want, double have) const;
+    // The largest difference that rounding explains, of a source `want` that was stored as `have`. `weighed`: where
+    // whoever rounded made up for the errors of other columns, and took a near number instead of the nearest.
+    double limit(int64_t column, double want, double have, bool weighed = false) const;
     // Makes of a row that was read what is stored, before it was rounded to half as the declared type says: engines
     // that scale a sum compute with that.
     void undo_rounding(std::span<float> values) const;
@@ -41,8 +42,8 @@ class ElementBound {
     friend class ElementBound;
     double scale(int64_t column) const;
     double offset(int64_t column) const;
-    // The entry of a palette next to a number.
-    double nearest(double target) const;
+    // Which entry of a palette is next to a number.
+    size_t nearest(double target) const;
 
     const ElementBound* bound_ = nullptr;
     const float* scales_ = nullptr;
@@ -55,7 +56,7 @@ class ElementBound {
   Row table_row(double largest) const;
 
  private:
-  enum class Kind { none, half, integer, palette };
+  enum class Kind { none, half, kept, integer, palette };
 
   ElementBound() = default;
   int64_t scale_row(int64_t row) const;

@@ -35,6 +35,16 @@ TextTruth truth_of(const Reference& reference, std::span<const int32_t> ids, con
   return out;
 }
 
+// Keeps the values inside a text of so many tokens.
+ReferenceTap keep_in(Golden& truth, int64_t tokens) {
+  return [&truth, tokens](std::string_view name, int64_t layer, std::span<const float> values) {
+    Golden::Rows& rows = truth.inner[{std::string(name), layer}];
+    rows.values.assign(values.begin(), values.end());
+    rows.rows = tokens;
+    rows.width = static_cast<int64_t>(values.size()) / tokens;
+  };
+}
+
 // Rows of one kind of result against the truth's, as one row of figures.
 class Comparison {
  public:
@@ -122,12 +132,7 @@ Rung check_encoder_reference(Climber& c) {
   c.reference = std::make_unique<Reference>(std::make_shared<const StoredWeights>(*c.bundle, c.model),
                                             c.full->model(), c.options.threads);
   const TextTruth truth = truth_of(*c.reference, c.truth.ids,
-                                   [&](std::string_view name, int64_t layer, std::span<const float> values) {
-                                     Golden::Rows& rows = c.truth.inner[{std::string(name), layer}];
-                                     rows.values.assign(values.begin(), values.end());
-                                     rows.rows = c.truth.prompt;
-                                     rows.width = static_cast<int64_t>(values.size()) / c.truth.prompt;
-                                   });
+                                   keep_in(c.truth, c.truth.prompt));
   c.tokens = c.truth.prompt;
   for (const Rows* rows : {&truth.hidden, &truth.pooled, &truth.classes})
     if (!std::all_of(rows->begin(), rows->end(), [](float v) { return std::isfinite(v); })) {
@@ -148,34 +153,70 @@ Rung check_encoder_reference(Climber& c) {
   return rung;
 }
 
+namespace {
+
+// One text by one function.
+struct TextCall {
+  const CallShape* shape;
+  int64_t tokens;
+  Padding padding;
+};
+
+// The prompt where it fits best; then every length full, and short with every padding.
+std::vector<TextCall> calls_of(const Stepper& stepper, int64_t prompt) {
+  std::vector<TextCall> out = {{&stepper.shape_for(prompt), prompt, Padding::zeros}};
+  for (const CallShape& shape : stepper.shapes()) {
+    out.push_back({&shape, shape.most_tokens, Padding::zeros});
+    if (shape.most_tokens < 3) continue;
+    int64_t tokens = std::max<int64_t>(1, shape.most_tokens / 3);
+    for (const Padding padding : {Padding::zeros, Padding::repeat, Padding::noise})
+      out.push_back({&shape, tokens++, padding});
+  }
+  return out;
+}
+
+}  // namespace
+
 Rung check_encoder_layers(Climber& c) {
   Rung rung;
   int64_t layers = 0;
   bool inside = false;
-  const TextTruth truth = truth_of(*c.reference, c.truth.ids);
+  size_t texts = 0;
   for (const Arithmetic a : c.options.arithmetics) {
-    c.say(fmt::format("a text, layer by layer, {} arithmetic", arithmetic_name(a)));
     const Stepper stepper = c.stepper(a, true);
-    const CallShape& shape = stepper.shape_for(c.tokens);
     layers = stepper.layers();
-    Caches none = stepper.empty_caches(shape);
-    const StepResult r = stepper.step(shape, c.truth.ids, 0, none);
-    if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
-    std::string problem = compare_layers(c, r, c.truth, 0, layers, a, &c.report.layer_figures[a]);
-    for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
-    Comparison all(c, rung, a);
-    all.add("", r.hidden, r.pooled, r.classes, truth, c.tokens);
-    if (problem.empty() && !all.problem().empty())
-      problem = "the layers agree, but what comes behind does not: " + all.problem();
-    note_fault(r.fault, rung);
-    if (problem.empty()) continue;
-    fail_layers(c, std::move(problem), a, rung);
-    return rung;
+    const std::vector<TextCall> calls = calls_of(stepper, c.tokens);
+    texts = calls.size();
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const TextCall& call = calls[i];
+      c.say(fmt::format("{} tokens through '{}', layer by layer, {} arithmetic", call.tokens, call.shape->function,
+                        arithmetic_name(a)));
+      const std::vector<int32_t> ids = text_of(c, call.tokens);
+      Golden inner;
+      const TextTruth truth = truth_of(*c.reference, ids, keep_in(inner, call.tokens));
+      Caches none = stepper.empty_caches(*call.shape);
+      const StepResult r = stepper.step(*call.shape, ids, 0, none, call.padding, call.shape->most_tokens);
+      if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
+      std::string problem =
+          compare_layers(c, r, inner, 0, layers, {a}, i == 0 ? &c.report.layer_figures[a] : nullptr);
+      for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
+      Rung scratch;
+      Comparison all(c, i == 0 ? rung : scratch, a);
+      all.add("", r.hidden, r.pooled, r.classes, truth, call.tokens);
+      if (problem.empty() && !all.problem().empty())
+        problem = "the layers agree, but what comes behind does not: " + all.problem();
+      note_fault(r.fault, rung);
+      if (problem.empty()) continue;
+      fail_layers(c, fmt::format("{} (function '{}', {} tokens, padding: {})", problem, call.shape->function,
+                                 call.tokens, padding_name(call.padding)),
+                  a, rung);
+      return rung;
+    }
   }
   if (!inside)
     rung.notes.push_back("the packages do not name the values inside: only the results were compared");
-  rung.summary =
-      fmt::format("{} tokens, {} layers{}, and the head", c.tokens, layers, inside ? " compared inside" : "");
+  rung.summary = fmt::format("{} texts in every length, full and padded, {} layers{}, and the head", texts, layers,
+                             inside ? " compared inside" : "");
   return rung;
 }
 

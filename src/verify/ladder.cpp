@@ -202,7 +202,9 @@ Stepper Climber::stepper(Arithmetic arithmetic, bool taps, int64_t positions) co
           {.positions = positions ? positions : tokens, .taps = taps}};
 }
 
-std::string Climber::value_problem(const Figures& f, Arithmetic arithmetic, bool stream) const {
+std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream) const {
+  if (how.range_only) return f.finite ? "" : text(f);
+  const Arithmetic arithmetic = how.arithmetic;
   if (exact()) {
     const double bar = graph_bars(arithmetic).error;
     if (f.finite && f.relative <= bar) return "";

@@ -44,7 +44,7 @@ struct GraphBars {
   double error = 0;       // of every value inside, of cache rows and of logits
   double divergence = 0;  // of the next token's distribution, in nats
 };
-inline constexpr GraphBars kGraphBars{.error = 0.01, .divergence = 5e-4};
+inline constexpr GraphBars kGraphBars{.error = 0.01, .divergence = 2e-4};
 inline constexpr GraphBars kHalfGraphBars{.error = 0.25, .divergence = 0.05};
 // Chunks against one by one, in fp32 and in fp16 arithmetic.
 inline constexpr double kChunkError = 0.002, kChunkErrorHalf = 0.05;

@@ -208,7 +208,8 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
 }
 
 std::string compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
-                           Arithmetic a, std::vector<LayerFigures>* figures) {
+                           const Judging& how, std::vector<LayerFigures>* figures) {
+  const Arithmetic a = how.arithmetic;
   std::string problem;
   // What nothing uses cannot be compared, and is the likely cause of what drifts behind it.
   std::vector<InnerName> lost;
@@ -228,9 +229,8 @@ std::string compare_layers(const Climber& c, const StepResult& r, const Golden& 
     const auto width = static_cast<size_t>(rows->width);
     for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t)
       wrong = c.value_problem(
-          compare(std::span(it->second).subspan(t * width, width), rows->row(first + static_cast<int64_t>(t))), a,
+          compare(std::span(it->second).subspan(t * width, width), rows->row(first + static_cast<int64_t>(t))), how,
           stream);
-    if (getenv("DBG")) fmt::print(stderr, "DBG {} {} {} {:.3e}\n", arithmetic_name(a), first, name.text(), f.relative);
     if (problem.empty() && !wrong.empty()) {
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
       if (!lost.empty())
@@ -275,7 +275,7 @@ Rung check_stateless(Climber& c) {
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     keep_largest(r.magnitudes, largest);
     if (measuring) measure_magnitudes(c, layers, largest, rung);
-    std::string problem = compare_layers(c, r, c.truth, token, layers, a, &c.report.layer_figures[a]);
+    std::string problem = compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]);
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     if (c.truth.logits.has(token)) {
       const std::string head = compare_head(c, r, token, a, rung);

@@ -19,15 +19,14 @@ constexpr int64_t kFewTokens = 3;
 
 struct Probe {
   const CallShape* shape;
-  int64_t position, tokens;
+  int64_t position, tokens, width;
   Padding padding;
   int64_t row = 0;  // of the truth
 
-  int64_t width() const { return std::max(tokens, shape->least_tokens); }
   std::string text() const {
     std::string out = fmt::format("function '{}', position {}", shape->function, position);
     if (tokens > 1) out += fmt::format(", {} tokens", tokens);
-    if (width() > tokens) out += fmt::format(", padding: {}", padding_name(padding));
+    if (width > tokens) out += fmt::format(", padding: {}", padding_name(padding));
     return out;
   }
 };
@@ -47,7 +46,7 @@ class Prober {
  public:
   Prober(Climber& c, Arithmetic arithmetic, int64_t context)
       : c_(c),
-        arithmetic_(arithmetic),
+        how_{arithmetic, arithmetic == Arithmetic::fp16},
         context_(context),
         stepper_(c.stepper(arithmetic, true, context)) {
     for (const CallShape& shape : stepper_.shapes())
@@ -76,18 +75,20 @@ class Prober {
   void plan(const CallShape& shape) {
     const std::set<int64_t> all = edges(context_, c_.bundle->tiers(), c_.options.deep);
     const bool slices = stepper_.info().kv_write == "slice";
-    const bool brief = arithmetic_ == Arithmetic::fp16 && !c_.options.deep;
+    const bool brief = how_.arithmetic == Arithmetic::fp16 && !c_.options.deep;
     constexpr Padding kKinds[] = {Padding::zeros, Padding::repeat, Padding::noise};
     size_t kind = 0;
     std::vector<Probe> out;
     for (auto at = all.rbegin(); at != all.rend(); ++at) {
-      Probe p{&shape, *at, shape.least_tokens == 1 ? 1 : std::min(kFewTokens, shape.most_tokens),
-              kKinds[kind % 3]};
-      const int64_t taken = slices ? p.width() : p.tokens;
+      // Where a function takes any number up to some, every other probe is padded.
+      const bool padded = shape.least_tokens > 1 || (shape.most_tokens > 1 && kind % 2 == 1);
+      const int64_t tokens = padded ? std::max<int64_t>(1, std::min(kFewTokens, shape.most_tokens - 1)) : 1;
+      Probe p{&shape, *at, tokens, padded ? shape.most_tokens : 1, kKinds[kind / (shape.least_tokens > 1 ? 1 : 2) % 3]};
+      const int64_t taken = slices ? p.width : p.tokens;
       p.position = std::min(p.position, context_ - taken);
       if (p.position < 0 || (!out.empty() && out.back().position - p.position < taken)) continue;
       // In half only what half can break: far away, and what padding holds.
-      if (brief && !out.empty() && (p.width() == p.tokens || kind >= 3)) continue;
+      if (brief && !out.empty() && (p.width == p.tokens || kind >= 6)) continue;
       out.push_back(p);
       ++kind;
     }
@@ -147,21 +148,21 @@ class Prober {
   std::string run_function(std::span<const Probe> probes) {
     const CallShape& shape = *probes.front().shape;
     c_.say(fmt::format("'{}' at {} positions, {} arithmetic", shape.function, probes.size(),
-                       arithmetic_name(arithmetic_)));
+                       arithmetic_name(how_.arithmetic)));
     Caches caches = stepper_.empty_caches(shape);
     known(caches);
     const std::vector<LayerCache> before = caches.layers;
-    CacheRows rows(c_, arithmetic_, truth_);
+    CacheRows rows(c_, how_, truth_);
     for (const Probe& p : probes) {
       if (p.row != probes.front().row) reset_recurrent(before, caches);
       const StepResult r =
           stepper_.step(shape, std::span(ids_).subspan(static_cast<size_t>(p.row), static_cast<size_t>(p.tokens)),
-                        p.position, caches, p.padding);
+                        p.position, caches, p.padding, p.width);
       const std::string problem = step_problem(p, r, caches);
       if (!problem.empty()) return fmt::format("{} ({})", problem, p.text());
       for (int64_t t = 0; t < p.tokens; ++t) rows.expect(p.position + t, p.row + t);
       if (stepper_.info().kv_write == "slice")  // padding's rows are written, too
-        for (int64_t t = p.tokens; t < p.width(); ++t) rows.allow(p.position + t);
+        for (int64_t t = p.tokens; t < p.width; ++t) rows.allow(p.position + t);
     }
     stepper_.refresh(caches);
     const std::string problem = rows.problem(before, caches);
@@ -177,18 +178,18 @@ class Prober {
   }
 
   std::string step_problem(const Probe& p, const StepResult& r, const Caches& caches) const {
-    std::string problem = compare_layers(c_, r, truth_, p.row, stepper_.layers(), arithmetic_);
+    std::string problem = compare_layers(c_, r, truth_, p.row, stepper_.layers(), how_);
     if (!problem.empty()) return problem;
     for (size_t i = 0; i < caches.layers.size(); ++i) {
       const Golden::Rows* rows = truth_.find("recurrent", static_cast<int64_t>(i));
       if (caches.layers[i].recurrent.empty() || !rows) continue;
       const std::string wrong = c_.value_problem(
-          compare(caches.layers[i].recurrent, rows->row(p.row + p.tokens - 1)), arithmetic_, false);
+          compare(caches.layers[i].recurrent, rows->row(p.row + p.tokens - 1)), how_, false);
       if (!wrong.empty())
         return fmt::format("layer {}: what it remembers is wrong: {}", c_.first_layer + static_cast<int64_t>(i),
                            wrong);
     }
-    LogitTally tally("", arithmetic_);
+    LogitTally tally("", how_.arithmetic);
     const auto vocab = static_cast<size_t>(c_.model.vocab);
     for (int64_t t = 0; t < p.tokens; ++t) {
       const auto at = static_cast<size_t>(t);
@@ -199,12 +200,14 @@ class Prober {
         tally.add_best(r.best[at], expected);
     }
     if (tally.empty()) return "";
-    problem = c_.logit_problem(tally.row());
+    const FigureRow row = tally.row();
+    if (how_.range_only && !(row.values && !std::isfinite(row.worst_error))) return "";
+    problem = c_.logit_problem(row);
     return problem.empty() ? "" : "the layers agree, but the head does not: " + problem;
   }
 
   Climber& c_;
-  Arithmetic arithmetic_;
+  Judging how_;
   int64_t context_;
   Stepper stepper_;
   std::vector<Probe> probes_;

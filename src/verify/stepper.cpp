@@ -490,10 +490,10 @@ void Stepper::take_best(const StageFunction& function, const Prediction& result,
 }
 
 StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, int64_t position,
-                         Caches& caches, Padding padding) const {
+                         Caches& caches, Padding padding, int64_t least) const {
   if (caches.changed) caches.behind = false;
   const auto tokens = static_cast<int64_t>(ids.size());
-  const int64_t width = std::max(tokens, shape.least_tokens);
+  const int64_t width = std::max({tokens, shape.least_tokens, least});
   ANEMONE_CHECK(tokens > 0 && width <= shape.most_tokens && caches.context == shape.context);
   if (position < 0 || position + tokens > shape.positions())
     throw errorf("the context of {} tokens is full", shape.positions()).at(path().string());

@@ -103,9 +103,10 @@ class Stepper {
   const CallShape& shape_for(int64_t positions) const;
 
   Caches empty_caches(const CallShape& shape) const;
-  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded.
+  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than `width` are padded; 0: than
+  // shape.least_tokens.
   StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position, Caches& caches,
-                  Padding padding = Padding::zeros) const;
+                  Padding padding = Padding::zeros, int64_t width = 0) const;
   // Brings keys and values in caches.layers up to date: calls leave them in their states, which are large.
   void refresh(Caches& caches) const;
 

@@ -1,6 +1,7 @@
 #include "verify/weights_check.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -24,10 +25,50 @@ struct Stray {
   double want = 0, have = 0, limit = 0;
 };
 
+// What was set to zero: the smallest magnitudes, so that none of them is larger than one that was kept.
+class Pruned {
+ public:
+  void add(int64_t row, int64_t column, double want, double have) {
+    const double size = std::abs(want);
+    if (have != 0) {
+      least_kept_ = std::min(least_kept_, size);
+      return;
+    }
+    ++zeros_[bin(size)];
+    if (size > largest_.want) largest_ = {row, column, size, 0, 0};
+  }
+  void add(const Pruned& other) {
+    for (size_t i = 0; i < kBins; ++i) zeros_[i] += other.zeros_[i];
+    least_kept_ = std::min(least_kept_, other.least_kept_);
+    if (other.largest_.want > largest_.want) largest_ = other.largest_;
+  }
+  // Zeros that are larger than some that were kept.
+  int64_t too_large() const {
+    int64_t out = 0;
+    for (size_t i = std::isfinite(least_kept_) ? bin(least_kept_) + 2 : kBins; i < kBins; ++i) out += zeros_[i];
+    return out;
+  }
+  const Stray& largest() const { return largest_; }
+  double least_kept() const { return least_kept_; }
+
+ private:
+  static constexpr size_t kBins = 512, kPerOctave = 8;
+  static size_t bin(double size) {
+    if (size <= 0) return 0;
+    const double at = (std::log2(size) + 40) * static_cast<double>(kPerOctave);
+    return static_cast<size_t>(std::clamp(at, 0.0, static_cast<double>(kBins - 1)));
+  }
+
+  std::array<int64_t, kBins> zeros_{};  // by magnitude
+  double least_kept_ = INFINITY;
+  Stray largest_;
+};
+
 struct Sums {
   double ww = 0, ss = 0, ws = 0, ee = 0, max_abs = 0;
-  int64_t count = 0, strays = 0;
-  Stray first;  // of the strays
+  int64_t count = 0, strays = 0, far = 0;  // far: also where errors of other columns are made up for
+  Stray first, first_far;
+  Pruned pruned;
 
   void add(double wanted, double stored) {
     const double e = std::abs(stored - wanted);
@@ -46,7 +87,10 @@ struct Sums {
     max_abs = std::max(max_abs, other.max_abs);
     count += other.count;
     if (strays == 0) first = other.first;
+    if (far == 0) first_far = other.first_far;
     strays += other.strays;
+    far += other.far;
+    pruned.add(other.pruned);
   }
 };
 
@@ -94,6 +138,13 @@ class StretchLoss {
 // A stretch whose error is as large as its row, and far above the others'.
 constexpr double kLostStretch = 0.7, kAboveOthers = 8;
 
+std::string stray_text(const std::string& form, int64_t count, const Stray& first) {
+  return fmt::format(
+      "has {} element{} that {} does not explain, first in row {}, column {}: {:.5g} is stored, the source has {:.5g}, "
+      "and {:.2g} may lie between them",
+      count, count == 1 ? "" : "s", form, first.row, first.column, first.have, first.want, first.limit);
+}
+
 void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, bool bounded) {
   w.sqnr = s.ee > 0 ? std::min(kMostDecibels, 10 * std::log10(s.ww / s.ee)) : kMostDecibels;
   w.gain = s.ss > 0 ? s.ws / s.ss : (s.ww > 0 ? 0 : 1);
@@ -106,18 +157,24 @@ void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, bool bounde
   const double noise = s.ww > 0 && s.ss > 0 ? 1 - s.ws * s.ws / s.ww / s.ss : 0;
   const bool few = static_cast<double>(s.strays) <= kFewStrays * static_cast<double>(s.count);
   const std::optional<StretchLoss::Lost> lost = loss.worst();
-  if (std::abs(w.gain - 1) > 0.005 + 2 * std::max(0.0, noise))
+  const bool explained = (bounded && s.strays == 0) || (w.form == kPlainSparse && s.pruned.too_large() == 0);
+  // What cuts off outliers makes a weight smaller as a whole; single elements are judged below.
+  const double slack = form_bits(w.form) < 6 ? 0.03 : 0.005;
+  if (std::abs(w.gain - 1) > slack + 2 * std::max(0.0, noise))
     w.problem = fmt::format("is scaled: the values fit the source best when multiplied by {:.4g}", w.gain);
   else if (w.sqnr < least_sqnr(w.form))
     w.problem = fmt::format("differs from its source: SQNR {:.1f} dB, at least {:.0f} expected for {}",
                             w.sqnr, least_sqnr(w.form), w.form);
-  else if (bounded && s.strays > 0 && (few || w.form == "fp16"))
+  else if (bounded && (s.far > 0 || (s.strays > 0 && few)))
+    w.problem = stray_text(w.form, s.far > 0 ? s.far : s.strays, s.far > 0 ? s.first_far : s.first);
+  else if (w.form == kPlainSparse && s.pruned.too_large() > 0 &&
+           static_cast<double>(s.pruned.too_large()) <= kFewStrays * static_cast<double>(s.count))
     w.problem = fmt::format(
-        "has {} element{} that {} does not explain, first in row {}, column {}: {:.5g} is stored, the source has "
-        "{:.5g}, and {:.2g} may lie between them",
-        s.strays, s.strays == 1 ? "" : "s", w.form, s.first.row, s.first.column, s.first.have, s.first.want,
-        s.first.limit);
-  else if (lost && lost->loss > kLostStretch && lost->loss > kAboveOthers * lost->median)
+        "has {} zero{} where larger values stand than some that were kept, the largest in row {}, column {}: the source "
+        "has {:.5g} there, and {:.5g} was kept",
+        s.pruned.too_large(), s.pruned.too_large() == 1 ? "" : "s", s.pruned.largest().row,
+        s.pruned.largest().column, s.pruned.largest().want, s.pruned.least_kept());
+  else if (!explained && lost && lost->loss > kLostStretch && lost->loss > kAboveOthers * lost->median)
     w.problem = fmt::format(
         "is wrong in row {}, from column {} on: the error is {:.2g} of the row's own size there, and {:.2g} "
         "elsewhere",
@@ -132,7 +189,8 @@ std::string tensor_name(const TensorReader& tensor, const WeightRef& ref) {
 // One weight against its source, row by row.
 class RowComparison {
  public:
-  RowComparison(int64_t rows, int64_t columns) : rows_(rows), columns_(columns), loss_(rows, columns) {}
+  RowComparison(int64_t rows, int64_t columns, bool pruned = false)
+      : rows_(rows), columns_(columns), pruned_(pruned), loss_(rows, columns) {}
 
   // `visit(begin, end, compare)` gives rows: compare(row, wanted, stored, bound).
   using Compare =
@@ -162,16 +220,20 @@ class RowComparison {
     for (size_t i = 0; i < want.size(); ++i) {
       const double stored = static_cast<double>(have[i]), e = stored - want[i];
       sums.add(want[i], stored);
+      if (pruned_) sums.pruned.add(row, static_cast<int64_t>(i), want[i], stored);
       errors[i / static_cast<size_t>(kStretch)] += e * e;
       squares += want[i] * want[i];
       const double limit = bound.limit(static_cast<int64_t>(i), want[i], stored);
       if (std::abs(e) <= limit) continue;
-      if (sums.strays++ == 0) sums.first = {row, static_cast<int64_t>(i), want[i], stored, limit};
+      const Stray stray{row, static_cast<int64_t>(i), want[i], stored, limit};
+      if (sums.strays++ == 0) sums.first = stray;
+      if (std::abs(e) > bound.limit(stray.column, want[i], stored, true) && sums.far++ == 0) sums.first_far = stray;
     }
     loss_.set(row, errors, squares / static_cast<double>(columns_), columns_);
   }
 
   int64_t rows_, columns_;
+  bool pruned_;
   StretchLoss loss_;
   Sums all_;
 };
@@ -196,8 +258,10 @@ class Checker {
       if (progress_ && !progress_(static_cast<double>(i + 1) / static_cast<double>(info.stages.size())))
         throw errorf("cancelled");
     }
+    // Problems first, in the order of the computation.
     std::stable_sort(out_.begin(), out_.end(), [](const WeightFigures& a, const WeightFigures& b) {
-      return a.problem.empty() != b.problem.empty() ? b.problem.empty() : a.sqnr < b.sqnr;
+      if (!a.problem.empty() || !b.problem.empty()) return !a.problem.empty() && b.problem.empty();
+      return a.sqnr < b.sqnr;
     });
     return std::move(out_);
   }
@@ -275,7 +339,7 @@ class Checker {
     const Shape& dims = stored.type().shape;
     const bool whole_rows = !dims.empty() && dims[0].size() == rows;
     const ElementBound bound(stored, whole_rows || w.form == "fp16" ? w.form : "");
-    RowComparison comparison(rows, columns);
+    RowComparison comparison(rows, columns, w.form == kPlainSparse);
     comparison.run(pool_, [&](int64_t begin, int64_t end, const RowComparison::Compare& compare) {
       const auto n = static_cast<size_t>(columns);
       std::vector<float> source(static_cast<size_t>(end - begin) * n), have(source.size());
@@ -291,6 +355,8 @@ class Checker {
       release_rows(tensor, named.ref, begin, end);
     });
     judge(w, comparison.sums(), comparison.loss(), bound.known());
+    if (w.problem.empty() && found->zeros > w.count / 1000)
+      w.problem = fmt::format("has {} zeros among the values that were kept", found->zeros);
   }
 
   void embedding() {
@@ -357,9 +423,9 @@ double least_sqnr(const std::string& form) {
   const int bits = form_bits(form);
   if (bits >= 16) return 40;
   if (bits >= 8) return 20;
-  if (bits >= 6) return 15;
-  if (bits >= 4) return 8;
-  return bits >= 3 ? 5 : 2;
+  if (bits >= 6) return 12;
+  if (bits >= 4) return 6;
+  return bits >= 3 ? 3 : -1;
 }
 
 std::vector<WeightFigures> check_weights(const Checkpoint& checkpoint, const Model& model,

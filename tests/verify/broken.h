@@ -12,6 +12,8 @@
 #include <string>
 
 #include "base/npy.h"
+#include "base/thread_pool.h"
+#include "bundle/files.h"
 #include "convert/convert.h"
 #include "mil/builder.h"
 #include "mil/stored.h"
@@ -52,7 +54,10 @@ class BundleEditor {
 
  private:
   void save() {
-    for (BundleFile& f : info_.files) f.bytes = std::filesystem::file_size(path_ / f.path);
+    // As a converter with that fault would have written it.
+    ThreadPool pool(1);
+    std::filesystem::remove(path_ / kBundleFile);
+    info_.files = hash_files(path_, pool);
     std::ofstream(path_ / kBundleFile) << info_.json();
   }
 
