@@ -31,6 +31,7 @@ class TextRuns {
     const std::vector<LayerCache> before = caches.layers;
     const bool slices = stepper_.info().kv_write == "slice";
     Run out;
+    Drift drift;
     int64_t at = 0, free = 0;  // rows up to `free` may have changed
     while (at < count) {
       const int64_t tokens = std::min(width, count - at), taken = std::max(tokens, shape.least_tokens);
@@ -40,17 +41,20 @@ class TextRuns {
           caches);
       out.logits.insert(out.logits.end(), r.logits.begin(), r.logits.end());
       out.best.insert(out.best.end(), r.best.begin(), r.best.end());
-      if (out.problem.empty() && c_.exact())
-        out.problem = compare_layers(c_, r, c_.truth, at, stepper_.layers(), {arithmetic_});
+      if (c_.exact()) drift = compare_layers(c_, r, c_.truth, at, stepper_.layers(), {arithmetic_});
       at += tokens;
       // A slice takes the padding's rows along; they are written again before they are seen.
       free = std::max(at, slices ? at - tokens + taken : 0);
-      if (out.problem.empty()) out.problem = recurrent_problem(caches, at - 1);
+      if (drift.problem.empty()) out.problem = recurrent_problem(caches, at - 1);
+      if (!drift.problem.empty() || !out.problem.empty()) break;
     }
     stepper_.refresh(caches);
     CacheRows rows(c_, {arithmetic_}, c_.truth);
     for (int64_t t = 0; t < at; ++t) rows.expect(t, t);
     for (int64_t row = at; row < free; ++row) rows.allow(row);
+    // What a layer gives is wrong where its cache is.
+    if (!drift.problem.empty()) out.problem = rows.problem(before, caches, drift.layer);
+    if (out.problem.empty()) out.problem = drift.problem;
     if (out.problem.empty()) out.problem = rows.problem(before, caches);
     rows_ += rows.compared();
     if (!out.problem.empty()) out.problem = fmt::format("{} (function '{}')", out.problem, shape.function);

@@ -58,8 +58,8 @@ void fill_with_known(Caches& caches, const std::vector<int64_t>& heads) {
   caches.changed = true;
 }
 
-std::string CacheRows::problem(const std::vector<LayerCache>& before, const Caches& after) {
-  for (size_t i = 0; i < after.layers.size(); ++i)
+std::string CacheRows::problem(const std::vector<LayerCache>& before, const Caches& after, int64_t last) {
+  for (size_t i = 0; static_cast<int64_t>(i) <= last; ++i)
     for (const char* side : {"k", "v"}) {
       const std::string wrong = side_problem(i, side, before, after);
       if (!wrong.empty()) return wrong;

@@ -30,7 +30,11 @@ class CacheRows {
   void allow(int64_t row) { allowed_.insert(row); }
   // Every layer's rows, before and after: the expected ones are right, and none changed that may not. What is wrong
   // first, or nothing.
-  std::string problem(const std::vector<LayerCache>& before, const Caches& after);
+  std::string problem(const std::vector<LayerCache>& before, const Caches& after) {
+    return problem(before, after, static_cast<int64_t>(after.layers.size()) - 1);
+  }
+  // The same of the layers up to `last` alone: what drifts in a layer may come from its cache.
+  std::string problem(const std::vector<LayerCache>& before, const Caches& after, int64_t last);
   int64_t compared() const { return compared_; }
 
  private:

@@ -134,19 +134,11 @@ std::string claim_problem(const Climber& c) {
 }
 
 std::string file_problem(const Climber& c) {
-  if (!c.options.hashes) return "";
   ThreadPool pool(c.options.threads);
-  std::map<std::string, BundleFile> found;
-  for (BundleFile& file : hash_files(c.path, pool)) found.emplace(file.path, std::move(file));
-  for (const BundleFile& expected : c.bundle->info().files) {
-    const auto it = found.find(expected.path);
-    if (it == found.end()) return fmt::format("the file {} is missing", expected.path);
-    if (!expected.xxh3.empty() && it->second.xxh3 != expected.xxh3)
-      return fmt::format("the file {} is damaged: its XXH3 is {}, and bundle.json says {}; copy the bundle again, or "
-                         "use --no-hash where it was changed on purpose",
-                         expected.path, it->second.xxh3, expected.xxh3);
-  }
-  return "";
+  const std::vector<std::string> faults =
+      damaged_files(c.path, c.bundle->info(), c.options.hashes, pool);
+  if (faults.empty()) return "";
+  return fmt::format("{}; copy the bundle again, or use --no-hash where it was changed on purpose", faults.front());
 }
 
 }  // namespace anemone

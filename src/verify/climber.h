@@ -80,9 +80,14 @@ void note_fault(const std::optional<NumericFault>& fault, Rung& rung);
 void fail_layers(const Climber& c, std::string problem, Arithmetic arithmetic, Rung& rung);
 // How large the values inside became, and what a residual scale would do about it.
 void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, Rung& rung);
-// The layers of a step against rows of a truth, from row `first` on, as many as the step has; what is wrong first, or
-// nothing. Figures go into `figures` where it is given.
-std::string compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
+// What is wrong first inside a function, and in which layer, counted from the bundle's first.
+struct Drift {
+  std::string problem;  // empty: nothing
+  int64_t layer = -1;
+};
+// The layers of a step against rows of a truth, from row `first` on, as many as the step has. Figures go into `figures`
+// where it is given.
+Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
                            const Judging& how, std::vector<LayerFigures>* figures = nullptr);
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.

@@ -198,7 +198,7 @@ Rung check_encoder_layers(Climber& c) {
       const StepResult r = stepper.step(*call.shape, ids, 0, none, call.padding, call.shape->most_tokens);
       if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
       std::string problem =
-          compare_layers(c, r, inner, 0, layers, {a}, i == 0 ? &c.report.layer_figures[a] : nullptr);
+          compare_layers(c, r, inner, 0, layers, {a}, i == 0 ? &c.report.layer_figures[a] : nullptr).problem;
       for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
       Rung scratch;
       Comparison all(c, i == 0 ? rung : scratch, a);

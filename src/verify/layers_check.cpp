@@ -207,10 +207,11 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
   rung.notes.push_back(note);
 }
 
-std::string compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
+Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
                            const Judging& how, std::vector<LayerFigures>* figures) {
   const Arithmetic a = how.arithmetic;
-  std::string problem;
+  Drift drift;
+  std::string& problem = drift.problem;
   // What nothing uses cannot be compared, and is the likely cause of what drifts behind it.
   std::vector<InnerName> lost;
   const auto look = [&](const InnerName& name, bool stream, const std::string& what) -> std::optional<Figures> {
@@ -232,6 +233,7 @@ std::string compare_layers(const Climber& c, const StepResult& r, const Golden& 
           compare(std::span(it->second).subspan(t * width, width), rows->row(first + static_cast<int64_t>(t))), how,
           stream);
     if (problem.empty() && !wrong.empty()) {
+      drift.layer = name.layer;
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
       if (!lost.empty())
         problem = fmt::format("layer {}: nothing uses its {}; then {}", c.first_layer + lost.front().layer,
@@ -252,7 +254,7 @@ std::string compare_layers(const Climber& c, const StepResult& r, const Golden& 
     if (figures) figures->push_back(std::move(layer));
   }
   look({"final_norm"}, true, "the layers agree, but what goes into the head does not (final norm)");
-  return problem;
+  return drift;
 }
 
 Rung check_stateless(Climber& c) {
@@ -275,7 +277,7 @@ Rung check_stateless(Climber& c) {
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     keep_largest(r.magnitudes, largest);
     if (measuring) measure_magnitudes(c, layers, largest, rung);
-    std::string problem = compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]);
+    std::string problem = compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]).problem;
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     if (c.truth.logits.has(token)) {
       const std::string head = compare_head(c, r, token, a, rung);

@@ -158,11 +158,17 @@ class Prober {
       const StepResult r =
           stepper_.step(shape, std::span(ids_).subspan(static_cast<size_t>(p.row), static_cast<size_t>(p.tokens)),
                         p.position, caches, p.padding, p.width);
-      const std::string problem = step_problem(p, r, caches);
-      if (!problem.empty()) return fmt::format("{} ({})", problem, p.text());
       for (int64_t t = 0; t < p.tokens; ++t) rows.expect(p.position + t, p.row + t);
       if (stepper_.info().kv_write == "slice")  // padding's rows are written, too
         for (int64_t t = p.tokens; t < p.width; ++t) rows.allow(p.position + t);
+      const Drift drift = compare_layers(c_, r, truth_, p.row, stepper_.layers(), how_);
+      std::string problem = drift.problem.empty() ? step_problem(p, r, caches) : "";
+      if (!drift.problem.empty()) {  // what a layer gives is wrong where its cache is
+        stepper_.refresh(caches);
+        problem = rows.problem(before, caches, drift.layer);
+        if (problem.empty()) problem = drift.problem;
+      }
+      if (!problem.empty()) return fmt::format("{} ({})", problem, p.text());
     }
     stepper_.refresh(caches);
     const std::string problem = rows.problem(before, caches);
@@ -178,8 +184,6 @@ class Prober {
   }
 
   std::string step_problem(const Probe& p, const StepResult& r, const Caches& caches) const {
-    std::string problem = compare_layers(c_, r, truth_, p.row, stepper_.layers(), how_);
-    if (!problem.empty()) return problem;
     for (size_t i = 0; i < caches.layers.size(); ++i) {
       const Golden::Rows* rows = truth_.find("recurrent", static_cast<int64_t>(i));
       if (caches.layers[i].recurrent.empty() || !rows) continue;
@@ -202,7 +206,7 @@ class Prober {
     if (tally.empty()) return "";
     const FigureRow row = tally.row();
     if (how_.range_only && !(row.values && !std::isfinite(row.worst_error))) return "";
-    problem = c_.logit_problem(row);
+    const std::string problem = c_.logit_problem(row);
     return problem.empty() ? "" : "the layers agree, but the head does not: " + problem;
   }
 
