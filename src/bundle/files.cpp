@@ -103,7 +103,8 @@ std::vector<std::string> damaged_files(const fs::path& bundle, const BundleInfo&
         fault = fmt::format("{} has {} bytes instead of {}", file.path, size, file.bytes);
       else if (hashes && !file.xxh3.empty())
         if (const std::string found = file_hash(path); found != file.xxh3)
-          fault = fmt::format("{} is damaged: its XXH3 is {}, and bundle.json says {}", file.path, found, file.xxh3);
+          fault = fmt::format("{} is damaged: its XXH3 is {}, and bundle.json says {}", file.path, found,
+                              file.xxh3);
     }
   });
   std::erase_if(faults, [](const std::string& fault) { return fault.empty(); });

@@ -81,7 +81,8 @@ std::shared_ptr<const Package> from_values(const Package& package, const std::st
     inputs.push_back(std::move(given));
   }
   // What writes states has no part in the outputs.
-  std::erase_if(f->body.ops, [](const auto& op) { return op->outputs.empty() || op->type == "coreml_update_state"; });
+  std::erase_if(f->body.ops,
+                [](const auto& op) { return op->outputs.empty() || op->type == "coreml_update_state"; });
   remove_dead_ops(*f);
   for_each_op(f->body, [&](const Operation& op) {
     for (const Input& in : op.inputs)

@@ -19,7 +19,8 @@ size_t elements(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_c
 }  // namespace
 
 Reference::Reference(std::shared_ptr<const Checkpoint> checkpoint, Model model, int threads)
-    : Reference(std::make_shared<const ReferenceCheckpoint>(std::move(checkpoint)), std::move(model), threads) {}
+    : Reference(std::make_shared<const ReferenceCheckpoint>(std::move(checkpoint)), std::move(model),
+                threads) {}
 
 Reference::Reference(std::shared_ptr<const ReferenceSource> weights, Model model, int threads)
     : source_(std::move(weights)),
@@ -75,7 +76,8 @@ std::vector<float> ReferenceSession::step(std::span<const int32_t> ids, LogitRow
   for (size_t at = 0; at < ids.size(); at += most) {
     const auto part = ids.subspan(at, std::min(ids.size() - at, most));
     const auto tokens = static_cast<int64_t>(part.size());
-    scope_->take({{.index = scope_->before(), .count = tokens}}, static_cast<int64_t>(ids.size() - at), false);
+    scope_->take({{.index = scope_->before(), .count = tokens}}, static_cast<int64_t>(ids.size() - at),
+                 false);
     const std::vector<float> x = run_layers(part);
     scope_->advance(tokens);
     const bool last = at + part.size() == ids.size();

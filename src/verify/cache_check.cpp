@@ -93,7 +93,8 @@ std::string compare_runs(const Climber& c, const Run& one, const Run& chunked, A
                               std::span(one.logits).subspan(t * vocab, vocab));
     if (!f.finite || f.relative > bar)
       return fmt::format(
-          "chunks of {} differ from one by one, first at token {} (row {} of its chunk): {} (bar: error {:.2g}%)",
+          "chunks of {} differ from one by one, first at token {} (row {} of its chunk): {} (bar: error "
+          "{:.2g}%)",
           width, t, t % static_cast<size_t>(width), text(f), 100 * bar);
   }
   return "";
@@ -168,7 +169,8 @@ std::string text_problem(Climber& c, Arithmetic a, Rung& rung, int64_t& rows, in
       if (!tally.empty()) {
         rung.rows.push_back(tally.row());
         const std::string problem = c.logit_problem(rung.rows.back());
-        if (!problem.empty()) return fmt::format("after the steps {} (function '{}')", problem, shape.function);
+        if (!problem.empty())
+          return fmt::format("after the steps {} (function '{}')", problem, shape.function);
       }
     }
     if (shape.most_tokens == 1 || (first && shape.most_tokens == shape.least_tokens)) continue;

@@ -12,7 +12,8 @@ namespace {
 bool row_changed(const Caches& caches, const LayerCache& layer, const std::vector<float>& now,
                  const std::vector<float>& old, int64_t position) {
   for (int64_t h = 0; h < layer.kv_heads; ++h) {
-    const std::span<const float> a = caches.row(layer, now, h, position), b = caches.row(layer, old, h, position);
+    const std::span<const float> a = caches.row(layer, now, h, position),
+                                 b = caches.row(layer, old, h, position);
     if (std::memcmp(a.data(), b.data(), a.size_bytes()) != 0) return true;
   }
   return false;
@@ -75,8 +76,8 @@ std::string CacheRows::side_problem(size_t index, const char* side, const std::v
   const std::vector<float>& old = keys ? before[index].k : before[index].v;
   if (now.empty()) return "";
   const Golden::Rows* truth = truth_.find(side, static_cast<int64_t>(index));
-  const std::string what = fmt::format("layer {}, {} cache", c_.first_layer + static_cast<int64_t>(index),
-                                       keys ? "key" : "value");
+  const std::string what =
+      fmt::format("layer {}, {} cache", c_.first_layer + static_cast<int64_t>(index), keys ? "key" : "value");
   int64_t stray = -1;
   for (int64_t p = 0; p < after.context && stray < 0; ++p)
     if (!allowed_.contains(p) && !tokens_.contains(p) && row_changed(after, layer, now, old, p)) stray = p;

@@ -66,7 +66,8 @@ std::string function_problem(const Climber& c, size_t index, const StageFunction
   size_t calls = 0;
   for (const Piece& p : pieces) {
     rows.push_back(rows_to_try(p.rows(), c.options.deep));
-    calls = std::max(calls, (rows.back().size() + static_cast<size_t>(width) - 1) / static_cast<size_t>(width));
+    calls =
+        std::max(calls, (rows.back().size() + static_cast<size_t>(width) - 1) / static_cast<size_t>(width));
   }
   const auto row_of = [&](size_t piece, size_t call, int64_t column) {
     const std::vector<int64_t>& all = rows[piece];

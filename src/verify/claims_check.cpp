@@ -11,6 +11,9 @@
 namespace anemone {
 namespace {
 
+// Of numbers that went through JSON.
+constexpr double kNear = 1e-6;
+
 // Compares fields of bundle.json one after the other and keeps the first that differs.
 class Claims {
  public:
@@ -22,11 +25,12 @@ class Claims {
     equal(field, fmt::format("{}", found), fmt::format("{}", expected));
   }
   void near(const std::string& field, double found, double expected) {
-    if (!(std::abs(found - expected) <= 1e-6 * std::abs(expected)))
+    if (!(std::abs(found - expected) <= kNear * std::abs(expected)))
       equal(field, fmt::format("{:.9g}", found), fmt::format("{:.9g}", expected));
   }
   void near(const std::string& field, const std::vector<double>& found, const std::vector<double>& expected) {
-    equal("the number of " + field, static_cast<int64_t>(found.size()), static_cast<int64_t>(expected.size()));
+    equal("the number of " + field, static_cast<int64_t>(found.size()),
+          static_cast<int64_t>(expected.size()));
     for (size_t i = 0; i < std::min(found.size(), expected.size()); ++i)
       near(fmt::format("{}[{}]", field, i), found[i], expected[i]);
   }
@@ -57,7 +61,8 @@ void compare_ropes(const BundleInfo& info, const Model& model, Claims& claims) {
     const Rope& rope = model.ropes[i];
     const bool both = rope.scaling == RopeScaling::longrope;
     const std::string name = fmt::format("ropes[{}]", i);
-    claims.near(name + ".frequencies", found.frequencies, rotary_frequencies(rope, 1, LongRope::short_factors));
+    claims.near(name + ".frequencies", found.frequencies,
+                rotary_frequencies(rope, 1, LongRope::short_factors));
     claims.near(name + ".long_frequencies", found.long_frequencies,
                 both ? rotary_frequencies(rope, 1, LongRope::long_factors) : std::vector<double>());
     if (both) claims.equal(name + ".original_context", found.original_context, rope.original_context);
@@ -94,7 +99,8 @@ CacheForm cache_form(const BundleInfo& info) {
   for (const Stage& stage : info.stages)
     for (const StageFunction& f : stage.functions) {
       for (const Port& port : f.interface.states)
-        if (is_cache(port.role.kind) && out.kv != "packed") out.kv = port.role.layers.size() > 1 ? "packed" : "state";
+        if (is_cache(port.role.kind) && out.kv != "packed")
+          out.kv = port.role.layers.size() > 1 ? "packed" : "state";
       if (f.find_input(Role::Kind::keys)) out.kv = "io";
       if (f.find_input(Role::Kind::position)) out.write = "slice";
       if (f.find_input(Role::Kind::write)) out.write = "mask";
@@ -113,11 +119,17 @@ std::string claim_problem(const Climber& c) {
   claims.equal("model.kv_heads", info.kv_heads, sizes.kv_heads);
   claims.equal("model.head_dim", info.head_dim, sizes.head_dim);
   claims.equal("model.context", info.model_context, model.context);
-  claims.near("embedding.scale", info.embedding_scale, model.embedding.scale * info.residual_scale);
+  if (const double scale = model.embedding.scale * info.residual_scale;
+      std::abs(info.embedding_scale - scale) > kNear * std::abs(scale))
+    return fmt::format(
+        "bundle.json says embedding.scale {:.9g}, and the model has {:.9g} times choices.residual_scale "
+        "{:.9g}",
+        info.embedding_scale, model.embedding.scale, info.residual_scale);
   claims.equal("embedding.first_position", info.first_position, model.embedding.first_position);
   compare_ropes(info, model, claims);
   const std::vector<Reach> masks = lower::masks_of(model);
-  claims.equal("the number of masks", static_cast<int64_t>(info.masks.size()), static_cast<int64_t>(masks.size()));
+  claims.equal("the number of masks", static_cast<int64_t>(info.masks.size()),
+               static_cast<int64_t>(masks.size()));
   for (size_t i = 0; i < std::min(masks.size(), info.masks.size()); ++i)
     claims.equal(fmt::format("masks[{}]", i), reach_text(info.masks[i]), reach_text(masks[i]));
   compare_result(info, model, claims);
@@ -129,16 +141,17 @@ std::string claim_problem(const Climber& c) {
   if (!form.kv.empty() && form.kv != info.kv && !(form.kv == "state" && info.kv == "packed"))
     return fmt::format("bundle.json says choices.kv {}, and the packages have {}", info.kv, form.kv);
   if (!form.write.empty() && form.write != info.kv_write)
-    return fmt::format("bundle.json says choices.kv_write {}, and the packages have {}", info.kv_write, form.write);
+    return fmt::format("bundle.json says choices.kv_write {}, and the packages have {}", info.kv_write,
+                       form.write);
   return "";
 }
 
 std::string file_problem(const Climber& c) {
   ThreadPool pool(c.options.threads);
-  const std::vector<std::string> faults =
-      damaged_files(c.path, c.bundle->info(), c.options.hashes, pool);
+  const std::vector<std::string> faults = damaged_files(c.path, c.bundle->info(), c.options.hashes, pool);
   if (faults.empty()) return "";
-  return fmt::format("{}; copy the bundle again, or use --no-hash where it was changed on purpose", faults.front());
+  return fmt::format("{}; copy the bundle again, or use --no-hash where it was changed on purpose",
+                     faults.front());
 }
 
 }  // namespace anemone

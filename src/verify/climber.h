@@ -32,7 +32,7 @@ struct Climber {
   Model model;                                   // with a source; as the checkpoint describes it
   std::unique_ptr<Reference> full;       // with a source: the bundle's layers over the checkpoint's weights
   std::unique_ptr<Reference> reference;  // the same over the stored weights, from rung 2 on: the truth
-  std::shared_ptr<const Tokenizer> tokenizer;    // may be absent
+  std::shared_ptr<const Tokenizer> tokenizer;  // may be absent
   Golden truth;
   int64_t tokens = 0;   // of the truth that are looked at
   int64_t context = 0;  // of the tier in use
@@ -87,8 +87,8 @@ struct Drift {
 };
 // The layers of a step against rows of a truth, from row `first` on, as many as the step has. Figures go into `figures`
 // where it is given.
-Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
-                           const Judging& how, std::vector<LayerFigures>* figures = nullptr);
+Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                     int64_t layers, const Judging& how, std::vector<LayerFigures>* figures = nullptr);
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);

@@ -67,8 +67,9 @@ ElementBound ElementBound::of_table(bool int8) {
 }
 
 int64_t ElementBound::scale_row(int64_t row) const {
-  const int64_t blocks =
-      layout_.columns_per_scale > 0 ? (columns_ + layout_.columns_per_scale - 1) / layout_.columns_per_scale : 1;
+  const int64_t blocks = layout_.columns_per_scale > 0
+                             ? (columns_ + layout_.columns_per_scale - 1) / layout_.columns_per_scale
+                             : 1;
   return row / std::max<int64_t>(1, layout_.rows_per_scale) * blocks;
 }
 

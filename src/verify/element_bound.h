@@ -48,8 +48,8 @@ class ElementBound {
     const ElementBound* bound_ = nullptr;
     const float* scales_ = nullptr;
     const float* offsets_ = nullptr;
-    double scale_ = 1;                 // with neither: of the whole row
-    std::vector<double> entries_;      // of a palette, ascending
+    double scale_ = 1;             // with neither: of the whole row
+    std::vector<double> entries_;  // of a palette, ascending
   };
   Row row(int64_t row) const;
   // The same for a row that a host reads, from its largest magnitude in the source.

@@ -66,8 +66,8 @@ class Comparison {
     rung_.rows.push_back(row);
     const double bar = c_.graph_bars(arithmetic_).error;
     if (!(row.worst_error <= bar))
-      problem_ = fmt::format("{}: an error of {:.2g}% in {} arithmetic (bar {:.2g}%)", what, 100 * row.worst_error,
-                             arithmetic_name(arithmetic_), 100 * bar);
+      problem_ = fmt::format("{}: an error of {:.2g}% in {} arithmetic (bar {:.2g}%)", what,
+                             100 * row.worst_error, arithmetic_name(arithmetic_), 100 * bar);
   }
 
   void add(const std::string& what, std::span<const float> hidden, std::span<const float> pooled,
@@ -95,8 +95,9 @@ std::string encoder_cost(Climber& c, const TextTruth& stored, Rung& rung) {
   const auto error = [](const Rows& got, const Rows& expected) {
     return expected.empty() ? 0.0 : compare(got, expected).relative;
   };
-  cost.error = own.classes.empty() ? std::max(error(stored.hidden, own.hidden), error(stored.pooled, own.pooled))
-                                   : error(stored.classes, own.classes);
+  cost.error = own.classes.empty()
+                   ? std::max(error(stored.hidden, own.hidden), error(stored.pooled, own.pooled))
+                   : error(stored.classes, own.classes);
   const int64_t rows = c.bundle->info().pooling ? 1 : c.truth.prompt;
   if (!own.classes.empty()) {
     const size_t width = own.classes.size() / static_cast<size_t>(rows);
@@ -108,8 +109,9 @@ std::string encoder_cost(Climber& c, const TextTruth& stored, Rung& rung) {
     }
   }
   c.report.cost = cost;
-  rung.notes.push_back(fmt::format("storing the weights cost an error of {:.2g}% in what the model gives ({})",
-                                   100 * cost.error, cost.grade()));
+  rung.notes.push_back(
+      fmt::format("storing the weights cost an error of {:.2g}% in what the model gives ({})",
+                  100 * cost.error, cost.grade()));
   const auto& most = c.options.max_divergence;
   const double loss = std::max(cost.divergence, cost.error * cost.error / 2);
   if (most && !(loss <= *most))
@@ -131,8 +133,7 @@ Rung check_encoder_reference(Climber& c) {
   c.say("computing the reference");
   c.reference = std::make_unique<Reference>(std::make_shared<const StoredWeights>(*c.bundle, c.model),
                                             c.full->model(), c.options.threads);
-  const TextTruth truth = truth_of(*c.reference, c.truth.ids,
-                                   keep_in(c.truth, c.truth.prompt));
+  const TextTruth truth = truth_of(*c.reference, c.truth.ids, keep_in(c.truth, c.truth.prompt));
   c.tokens = c.truth.prompt;
   for (const Rows* rows : {&truth.hidden, &truth.pooled, &truth.classes})
     if (!std::all_of(rows->begin(), rows->end(), [](float v) { return std::isfinite(v); })) {
@@ -189,8 +190,8 @@ Rung check_encoder_layers(Climber& c) {
     texts = calls.size();
     for (size_t i = 0; i < calls.size(); ++i) {
       const TextCall& call = calls[i];
-      c.say(fmt::format("{} tokens through '{}', layer by layer, {} arithmetic", call.tokens, call.shape->function,
-                        arithmetic_name(a)));
+      c.say(fmt::format("{} tokens through '{}', layer by layer, {} arithmetic", call.tokens,
+                        call.shape->function, arithmetic_name(a)));
       const std::vector<int32_t> ids = text_of(c, call.tokens);
       Golden inner;
       const TextTruth truth = truth_of(*c.reference, ids, keep_in(inner, call.tokens));
@@ -207,16 +208,17 @@ Rung check_encoder_layers(Climber& c) {
         problem = "the layers agree, but what comes behind does not: " + all.problem();
       note_fault(r.fault, rung);
       if (problem.empty()) continue;
-      fail_layers(c, fmt::format("{} (function '{}', {} tokens, padding: {})", problem, call.shape->function,
-                                 call.tokens, padding_name(call.padding)),
+      fail_layers(c,
+                  fmt::format("{} (function '{}', {} tokens, padding: {})", problem, call.shape->function,
+                              call.tokens, padding_name(call.padding)),
                   a, rung);
       return rung;
     }
   }
   if (!inside)
     rung.notes.push_back("the packages do not name the values inside: only the results were compared");
-  rung.summary = fmt::format("{} texts in every length, full and padded, {} layers{}, and the head", texts, layers,
-                             inside ? " compared inside" : "");
+  rung.summary = fmt::format("{} texts in every length, full and padded, {} layers{}, and the head", texts,
+                             layers, inside ? " compared inside" : "");
   return rung;
 }
 

@@ -32,7 +32,8 @@ struct LogitFigures {
   Figures values;
   int64_t best = 0, expected_best = 0;
   double overlap = 0;  // how many of the expected five best are among the got five best, as a part of one
-  double divergence = 0;  // Kullback-Leibler, of what the logits expect next: in nats, from the expected to the got
+  double divergence =
+      0;  // Kullback-Leibler, of what the logits expect next: in nats, from the expected to the got
   bool same_best() const { return best == expected_best; }
 };
 

@@ -185,16 +185,19 @@ void Golden::write(const std::filesystem::path& path) const {
   staged.commit();
 }
 
-static Golden capture_drafted(const Reference& reference, std::span<const int32_t> prompt, CaptureOptions options) {
+static Golden capture_drafted(const Reference& reference, std::span<const int32_t> prompt,
+                              CaptureOptions options) {
   const std::vector<int32_t> draft = std::exchange(options.draft, {});
   std::vector<int32_t> ids(prompt.begin(), prompt.end());
   ids.insert(ids.end(), draft.begin(), draft.end());
-  options.positions = options.positions ? options.positions : static_cast<int64_t>(prompt.size()) + options.steps;
+  options.positions =
+      options.positions ? options.positions : static_cast<int64_t>(prompt.size()) + options.steps;
   const int64_t steps = std::exchange(options.steps, 0);
   Golden g = capture(reference, ids, options);
   size_t right = 0;
   const auto row = static_cast<int64_t>(prompt.size()) - 1;
-  while (right < draft.size() && best_of(g.logits.row(row + static_cast<int64_t>(right))) == draft[right]) ++right;
+  while (right < draft.size() && best_of(g.logits.row(row + static_cast<int64_t>(right))) == draft[right])
+    ++right;
   if (right < draft.size() || right < static_cast<size_t>(steps)) {
     options.steps = steps - static_cast<int64_t>(right);
     g = capture(reference, std::span(ids).first(prompt.size() + right), options);

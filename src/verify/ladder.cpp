@@ -218,20 +218,21 @@ std::string Climber::logit_problem(const FigureRow& row) const {
   const auto name = arithmetic_name(row.arithmetic);
   if (!row.values) {
     if (exact() && row.worst_margin > kTieMargin)
-      return fmt::format("a token was picked that lies {:.3g} standard deviations below the best in {} arithmetic "
-                         "(bar {})",
-                         row.worst_margin, name, kTieMargin);
+      return fmt::format(
+          "a token was picked that lies {:.3g} standard deviations below the best in {} arithmetic "
+          "(bar {})",
+          row.worst_margin, name, kTieMargin);
     const double least = half_weights() ? 1.0 : 0.5;
     return !exact() && row.same_best < least
-               ? fmt::format("only {:.0f}% of the best tokens are the truth's (bar {:.0f}%)", 100 * row.same_best,
-                             100 * least)
+               ? fmt::format("only {:.0f}% of the best tokens are the truth's (bar {:.0f}%)",
+                             100 * row.same_best, 100 * least)
                : "";
   }
   if (exact()) {
     const GraphBars& bars = graph_bars(row.arithmetic);
     if (!(row.worst_error <= bars.error))
-      return fmt::format("the logits have an error of {:.2g}% in {} arithmetic (bar {:.2g}%)", 100 * row.worst_error,
-                         name, 100 * bars.error);
+      return fmt::format("the logits have an error of {:.2g}% in {} arithmetic (bar {:.2g}%)",
+                         100 * row.worst_error, name, 100 * bars.error);
     if (!(row.worst_divergence <= bars.divergence))
       return fmt::format("the next token's distribution is {:.2g} nats away in {} arithmetic (bar {:.2g})",
                          row.worst_divergence, name, bars.divergence);
@@ -241,9 +242,10 @@ std::string Climber::logit_problem(const FigureRow& row) const {
   const double bar = stream_bar(row.arithmetic), cosine = half_weights() ? row.worst_cosine : row.cosine;
   const double error = half_weights() ? row.worst_error : row.error;
   if (cosine >= bar && error <= error_of_cosine(bar)) return "";
-  return fmt::format("the logits have cosine {:.5f} and an error of {:.2g}% in {} arithmetic (bar: cosine {}, error "
-                     "{:.2g}%)",
-                     cosine, 100 * error, name, bar, 100 * error_of_cosine(bar));
+  return fmt::format(
+      "the logits have cosine {:.5f} and an error of {:.2g}% in {} arithmetic (bar: cosine {}, error "
+      "{:.2g}%)",
+      cosine, 100 * error, name, bar, 100 * error_of_cosine(bar));
 }
 
 LogitTally::LogitTally(std::string what, Arithmetic arithmetic) {
@@ -280,7 +282,9 @@ void LogitTally::add_best(int64_t got, std::span<const float> expected) {
 FigureRow LogitTally::row() const {
   FigureRow out = row_;
   const auto n = static_cast<double>(std::max<int64_t>(1, row_.positions));
-  for (double* sum : {&out.same_best, &out.overlap, &out.cosine, &out.mean_abs, &out.psnr, &out.error, &out.divergence}) *sum /= n;
+  for (double* sum :
+       {&out.same_best, &out.overlap, &out.cosine, &out.mean_abs, &out.psnr, &out.error, &out.divergence})
+    *sum /= n;
   return out;
 }
 

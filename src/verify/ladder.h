@@ -48,7 +48,8 @@ inline constexpr GraphBars kGraphBars{.error = 0.01, .divergence = 2e-4};
 inline constexpr GraphBars kHalfGraphBars{.error = 0.25, .divergence = 0.05};
 // Chunks against one by one, in fp32 and in fp16 arithmetic.
 inline constexpr double kChunkError = 0.002, kChunkErrorHalf = 0.05;
-inline constexpr double kTieMargin = 0.05;  // in standard deviations of the logits: below it is a tie, not an error
+inline constexpr double kTieMargin =
+    0.05;  // in standard deviations of the logits: below it is a tie, not an error
 
 // The bars against a golden: the weights' own loss is in them.
 inline constexpr double kMinCosine = 0.97;  // stream and logits: to pass at all
@@ -57,11 +58,11 @@ inline constexpr double kPieceCosine = 0.9;  // q, k, v and what the blocks give
 inline constexpr double kWideMargin = 0.5;   // of a divergence, in standard deviations of the logits
 
 struct VerifyOptions {
-  std::filesystem::path source;  // the checkpoint, or
-  std::filesystem::path golden;  // an .npz; one of the two
-  std::vector<int32_t> ids;      // the prompt; empty: ordinary text (or the golden's own)
-  int64_t steps = 16;            // tokens to decode after it
-  double min_cosine = kMinCosine;  // against a golden
+  std::filesystem::path source;          // the checkpoint, or
+  std::filesystem::path golden;          // an .npz; one of the two
+  std::vector<int32_t> ids;              // the prompt; empty: ordinary text (or the golden's own)
+  int64_t steps = 16;                    // tokens to decode after it
+  double min_cosine = kMinCosine;        // against a golden
   std::optional<double> max_divergence;  // that storing the weights may cost, mean over the text; none: any
   bool hashes = true;                    // compare the files with bundle.json's hashes
   bool deep = false;                     // every position class in every arithmetic, every row of the choice
@@ -88,8 +89,8 @@ struct FigureRow {
   double divergence = 0, worst_divergence = 0;  // of the next token's distribution, in nats
   double worst_margin = 0;                      // of a choice below the truth's best, in standard deviations
   double psnr = 0;                              // mean
-  bool values = true;   // false: only the best token is known
-  bool choices = true;  // false: vectors, of which none is the best
+  bool values = true;                           // false: only the best token is known
+  bool choices = true;                          // false: vectors, of which none is the best
 };
 
 struct Rung {

@@ -17,9 +17,9 @@ struct Part {
 };
 // In the order of the computation: the first that drifts is where to look.
 constexpr Part kParts[] = {
-    {"q", "the query heads (projection, norm, rotation)", false},
-    {"k", "the key heads (projection, norm, rotation)", false},
-    {"v", "the value heads (projection)", false},
+    {"q", "the query heads (the norm before them, projection, norm, rotation)", false},
+    {"k", "the key heads (the norm before them, projection, norm, rotation)", false},
+    {"v", "the value heads (the norm before them, projection)", false},
     {"attn_out", "what attention gives (scores, mask, softmax, kv heads, output projection)", false},
     {"attn_residual", "the residual stream behind attention (the sum, a norm before it)", true},
     {"gate", "what the MLP's gate projection gives (and the norm before it)", false},
@@ -207,14 +207,15 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
   rung.notes.push_back(note);
 }
 
-Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t layers,
-                           const Judging& how, std::vector<LayerFigures>* figures) {
+Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                     int64_t layers, const Judging& how, std::vector<LayerFigures>* figures) {
   const Arithmetic a = how.arithmetic;
   Drift drift;
   std::string& problem = drift.problem;
   // What nothing uses cannot be compared, and is the likely cause of what drifts behind it.
   std::vector<InnerName> lost;
-  const auto look = [&](const InnerName& name, bool stream, const std::string& what) -> std::optional<Figures> {
+  const auto look = [&](const InnerName& name, bool stream,
+                        const std::string& what) -> std::optional<Figures> {
     const Golden::Rows* rows = truth.find(name.name, name.layer);
     const auto it = r.inner.find(name);
     if (!rows || it == r.inner.end()) {
@@ -229,9 +230,9 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     std::string wrong;
     const auto width = static_cast<size_t>(rows->width);
     for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t)
-      wrong = c.value_problem(
-          compare(std::span(it->second).subspan(t * width, width), rows->row(first + static_cast<int64_t>(t))), how,
-          stream);
+      wrong = c.value_problem(compare(std::span(it->second).subspan(t * width, width),
+                                      rows->row(first + static_cast<int64_t>(t))),
+                              how, stream);
     if (problem.empty() && !wrong.empty()) {
       drift.layer = name.layer;
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
@@ -253,7 +254,9 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     }
     if (figures) figures->push_back(std::move(layer));
   }
-  look({"final_norm"}, true, "the layers agree, but what goes into the head does not (final norm)");
+  look({"final_norm"}, true,
+       lost.empty() ? "the layers agree, but what goes into the head does not (final norm)"
+                    : "what goes into the head drifts (final norm)");
   return drift;
 }
 
@@ -277,7 +280,8 @@ Rung check_stateless(Climber& c) {
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     keep_largest(r.magnitudes, largest);
     if (measuring) measure_magnitudes(c, layers, largest, rung);
-    std::string problem = compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]).problem;
+    std::string problem =
+        compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]).problem;
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     if (c.truth.logits.has(token)) {
       const std::string head = compare_head(c, r, token, a, rung);

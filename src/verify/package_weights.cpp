@@ -44,7 +44,8 @@ int64_t zeros_in(const Value& value) {
   const Operation* op = value.producer;
   if (!op || storage_text(value) != kPlainSparse) return 0;
   const Constant* kept = nullptr;
-  if (const Input* in = op->input("nonzero_data"); in && !in->bindings.empty()) kept = in->bindings[0].constant();
+  if (const Input* in = op->input("nonzero_data"); in && !in->bindings.empty())
+    kept = in->bindings[0].constant();
   if (const auto it = op->attributes.find("nonzero_data"); it != op->attributes.end()) kept = &it->second;
   return std::ranges::count(float_constant(kept), 0.0f);
 }
@@ -68,7 +69,8 @@ std::string form_of(const Operation& operation, const Value& value) {
   if (op->type == "constexpr_blockwise_shift_scale") return type_of("data");
   if (op->type == "constexpr_affine_dequantize") return type_of("quantized_data");
   if (op->type.starts_with("constexpr_sparse"))
-    return type_of("nonzero_data") == "fp16" && !is_packed(*op, "nonzero_data") ? kPlainSparse : kPackedSparse;
+    return type_of("nonzero_data") == "fp16" && !is_packed(*op, "nonzero_data") ? kPlainSparse
+                                                                                : kPackedSparse;
   return op->type;
 }
 

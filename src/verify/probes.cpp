@@ -83,7 +83,8 @@ class Prober {
       // Where a function takes any number up to some, every other probe is padded.
       const bool padded = shape.least_tokens > 1 || (shape.most_tokens > 1 && kind % 2 == 1);
       const int64_t tokens = padded ? std::max<int64_t>(1, std::min(kFewTokens, shape.most_tokens - 1)) : 1;
-      Probe p{&shape, *at, tokens, padded ? shape.most_tokens : 1, kKinds[kind / (shape.least_tokens > 1 ? 1 : 2) % 3]};
+      Probe p{&shape, *at, tokens, padded ? shape.most_tokens : 1,
+              kKinds[kind / (shape.least_tokens > 1 ? 1 : 2) % 3]};
       const int64_t taken = slices ? p.width : p.tokens;
       p.position = std::min(p.position, context_ - taken);
       if (p.position < 0 || (!out.empty() && out.back().position - p.position < taken)) continue;
@@ -138,7 +139,8 @@ class Prober {
     if (layer.k.empty()) return out;
     for (int64_t p = 0; p < context_; ++p)
       for (int64_t h = 0; h < layer.kv_heads; ++h) {
-        const std::span<const float> k = caches.row(layer, layer.k, h, p), v = caches.row(layer, layer.v, h, p);
+        const std::span<const float> k = caches.row(layer, layer.k, h, p),
+                                     v = caches.row(layer, layer.v, h, p);
         out.k.insert(out.k.end(), k.begin(), k.begin() + dim);
         out.v.insert(out.v.end(), v.begin(), v.begin() + dim);
       }
@@ -155,9 +157,9 @@ class Prober {
     CacheRows rows(c_, how_, truth_);
     for (const Probe& p : probes) {
       if (p.row != probes.front().row) reset_recurrent(before, caches);
-      const StepResult r =
-          stepper_.step(shape, std::span(ids_).subspan(static_cast<size_t>(p.row), static_cast<size_t>(p.tokens)),
-                        p.position, caches, p.padding, p.width);
+      const StepResult r = stepper_.step(
+          shape, std::span(ids_).subspan(static_cast<size_t>(p.row), static_cast<size_t>(p.tokens)),
+          p.position, caches, p.padding, p.width);
       for (int64_t t = 0; t < p.tokens; ++t) rows.expect(p.position + t, p.row + t);
       if (stepper_.info().kv_write == "slice")  // padding's rows are written, too
         for (int64_t t = p.tokens; t < p.width; ++t) rows.allow(p.position + t);
@@ -187,11 +189,11 @@ class Prober {
     for (size_t i = 0; i < caches.layers.size(); ++i) {
       const Golden::Rows* rows = truth_.find("recurrent", static_cast<int64_t>(i));
       if (caches.layers[i].recurrent.empty() || !rows) continue;
-      const std::string wrong = c_.value_problem(
-          compare(caches.layers[i].recurrent, rows->row(p.row + p.tokens - 1)), how_, false);
+      const std::string wrong =
+          c_.value_problem(compare(caches.layers[i].recurrent, rows->row(p.row + p.tokens - 1)), how_, false);
       if (!wrong.empty())
-        return fmt::format("layer {}: what it remembers is wrong: {}", c_.first_layer + static_cast<int64_t>(i),
-                           wrong);
+        return fmt::format("layer {}: what it remembers is wrong: {}",
+                           c_.first_layer + static_cast<int64_t>(i), wrong);
     }
     LogitTally tally("", how_.arithmetic);
     const auto vocab = static_cast<size_t>(c_.model.vocab);
@@ -233,8 +235,9 @@ std::string probe_problem(Climber& c, Arithmetic arithmetic, std::string& note) 
   int64_t farthest = 0;
   for (const int64_t context : c.bundle->tiers()) {
     if (!c.options.deep && cache_bytes(c, context) > kMostBytes) {
-      note = fmt::format("the context of {} was not looked at beyond the text: its cache takes {:.1f} GB (--deep)",
-                         context, cache_bytes(c, context) / 1e9);
+      note = fmt::format(
+          "the context of {} was not looked at beyond the text: its cache takes {:.1f} GB (--deep)", context,
+          cache_bytes(c, context) / 1e9);
       return "";
     }
     Prober prober(c, arithmetic, context);

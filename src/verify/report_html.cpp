@@ -124,11 +124,11 @@ std::string figures_table(const VerifyReport& r) {
                           html_escaped(f.what), arithmetic_name(f.arithmetic), f.positions);
       rows += f.choices ? fmt::format("<td>{:.0f}%</td><td>{:.0f}%</td>", 100 * f.same_best, 100 * f.overlap)
                         : std::string("<td>–</td><td>–</td>");
-      rows += f.values
-                  ? fmt::format("<td>{:.6f}</td><td>{:.3g}%</td><td>{:.3g}%</td><td>{}</td><td>{}</td></tr>\n",
-                                f.cosine, 100 * f.error, 100 * f.worst_error,
-                                f.choices ? number(f.divergence) : "–", number(f.max_abs))
-                  : std::string("<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td></tr>\n");
+      rows += f.values ? fmt::format(
+                             "<td>{:.6f}</td><td>{:.3g}%</td><td>{:.3g}%</td><td>{}</td><td>{}</td></tr>\n",
+                             f.cosine, 100 * f.error, 100 * f.worst_error,
+                             f.choices ? number(f.divergence) : "–", number(f.max_abs))
+                       : std::string("<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td></tr>\n");
     }
   if (rows.empty()) return "";
   return fmt::format("<h2>{}</h2>", r.generates ? "Logits" : "Results") +
@@ -152,7 +152,8 @@ std::string layers_table(const VerifyReport& r) {
     for (const auto& [a, layers] : r.layer_figures)
       for (const char* part : {"layer_out", "attn_out", "mlp_out"}) {
         const bool there = i < layers.size() && layers[i].parts.contains(part);
-        rows += !there ? "<td>–</td>" : fmt::format("<td>{:.3g}%</td>", 100 * layers[i].parts.at(part).relative);
+        rows +=
+            !there ? "<td>–</td>" : fmt::format("<td>{:.3g}%</td>", 100 * layers[i].parts.at(part).relative);
       }
     const LayerMagnitude m = i < r.magnitudes.size() ? r.magnitudes[i] : LayerMagnitude{};
     rows += fmt::format("<td>{} {}</td><td>{}×</td><td>{}×</td></tr>\n", number(m.value.value), m.value.where,

@@ -94,8 +94,8 @@ std::string figure_lines(const VerifyReport& r) {
     for (const FigureRow& f : rung.rows) {
       if (out.empty())
         out = fmt::format("\n  {:<4} {:<30} {:<5} {:>5} {:>6} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "rung",
-                          r.generates ? "logits" : "values", "arith", "count", "argmax", "top 5", "cosine", "error",
-                          "KL nats", "max|e|");
+                          r.generates ? "logits" : "values", "arith", "count", "argmax", "top 5", "cosine",
+                          "error", "KL nats", "max|e|");
       out += fmt::format("  {:<4} {:<30.30} {:<5} {:>5} ", rung.number, f.what, arithmetic_name(f.arithmetic),
                          f.positions);
       out += f.choices ? fmt::format("{:>5.0f}% {:>5.0f}% ", 100 * f.same_best, 100 * f.overlap)
@@ -138,8 +138,8 @@ std::string layer_lines(const VerifyReport& r, bool detail) {
   for (const auto& [a, layers] : r.layer_figures)
     names += fmt::format("{}{:>7}", names.empty() ? "" : " ", arithmetic_name(a));
   const size_t width = 8 * r.layer_figures.size() - 1;
-  std::string out = fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "error", "stream", width,
-                                "attention", width, "mlp", width, "largest", "", "headroom");
+  std::string out = fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "error", "stream",
+                                width, "attention", width, "mlp", width, "largest", "", "headroom");
   out += fmt::format("  {:<5} {} {} {}  {:>9} {:<13} {:>7} {:>11}\n", "layer", names, names, names, "value",
                      "where", "fp16", "accumulator");
   const size_t count = r.layer_figures.begin()->second.size();

@@ -143,8 +143,9 @@ Rung check_weights_rung(Climber& c) {
   const int64_t layers = c.bundle->info().layers, all = static_cast<int64_t>(c.model.layers.size());
   if (layers != all) {
     rung.verdict = Verdict::warned;
-    rung.notes.push_back(fmt::format("the bundle holds layers {} to {} of the model's {}: it is a part of it, for a trial",
-                                     c.first_layer, c.first_layer + layers - 1, all));
+    rung.notes.push_back(
+        fmt::format("the bundle holds layers {} to {} of the model's {}: it is a part of it, for a trial",
+                    c.first_layer, c.first_layer + layers - 1, all));
   }
   c.say("comparing the weights with their source");
   ThreadPool pool(c.options.threads);
@@ -220,7 +221,8 @@ Rung check_runtime(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made)
   for (const Arithmetic a : c.options.arithmetics) {
     c.say(fmt::format("running the text, {} arithmetic", arithmetic_name(a)));
     const std::vector<int32_t>& tokens = made[a] = make_text(c, a, rung);
-    if (const std::string problem = rung.rows.empty() ? "" : c.logit_problem(rung.rows.back()); !problem.empty()) {
+    if (const std::string problem = rung.rows.empty() ? "" : c.logit_problem(rung.rows.back());
+        !problem.empty()) {
       rung.verdict = Verdict::failed;
       rung.summary = "the packages agree, but what the runtime makes of them does not: " + problem;
       return rung;

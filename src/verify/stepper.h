@@ -64,7 +64,8 @@ struct Caches {
   std::vector<LayerCache> layers;
   std::vector<std::unique_ptr<State>> states;  // by stage; what the calls work on
   bool changed = true;  // `layers` was changed by hand, so the states must be set from it
-  bool behind = false;  // the calls changed the states, and keys and values in `layers` are older: see refresh()
+  bool behind =
+      false;  // the calls changed the states, and keys and values in `layers` are older: see refresh()
 
   // `side` is k or v of `layer`.
   std::span<float> row(const LayerCache& layer, std::vector<float>& side, int64_t head,
@@ -84,7 +85,7 @@ struct StepResult {
   // [tokens, width], in the model's own scale: what a residual scale does is undone. Those that the shards name,
   // with StepperOptions::taps.
   std::map<InnerName, std::vector<float>> inner;
-  Magnitudes magnitudes;  // of the same, as they stand in the shard
+  Magnitudes magnitudes;          // of the same, as they stand in the shard
   std::vector<InnerName> unused;  // those that bundle.json names, and that nothing in the functions uses
   std::optional<NumericFault> fault;
 };
@@ -125,8 +126,14 @@ class Stepper {
     }
   };
 
+  // The values of a stage's list that a function can give, and the names of those that it cannot.
+  struct TapList {
+    std::vector<std::pair<Tap, InnerName>> used;
+    std::vector<InnerName> unused;
+  };
+
   const Predictor& predictor(size_t stage, const std::string& function) const;
-  std::vector<Tap> taps_of(size_t stage, const std::string& function) const;
+  const TapList& taps_of(size_t stage, const std::string& function) const;
   Array input_for(const Role& role, const TensorInfo& info, const Pass& pass, const Array& stream,
                   const Caches& caches) const;
   Array embedded(const Pass& pass) const;
@@ -136,6 +143,8 @@ class Stepper {
   LayerCache& layer_of(const Role& role, size_t index, Caches& caches) const;
   const LayerCache& layer_of(const Role& role, size_t index, const Caches& caches) const;
   Prediction run_stage(size_t stage, const Pass& pass, Array& stream, Caches& caches, StepResult& out) const;
+  Prediction predict(size_t stage, const std::string& function, const Pass& pass, const Arrays& inputs,
+                     State* state) const;
   void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,
                     Caches& caches) const;
   void take_logits(const StageFunction& function, size_t stage, const Prediction& result, const Pass& pass,
@@ -155,7 +164,9 @@ class Stepper {
   StepperOptions options_;
   std::vector<CallShape> shapes_;
   int64_t first_layer_ = 0, layers_ = 0;
-  mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
+  using FunctionKey = std::pair<size_t, std::string>;  // stage, function
+  mutable std::map<FunctionKey, std::unique_ptr<Predictor>> predictors_;
+  mutable std::map<FunctionKey, TapList> taps_;
 };
 
 }  // namespace anemone

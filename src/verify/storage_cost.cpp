@@ -54,7 +54,8 @@ std::string storage_problem(Climber& c, Rung& rung) {
   }
   c.report.cost = cost;
   rung.notes.push_back(fmt::format(
-      "storing the weights cost {:.2g} nats a token ({}): {:.0f}% of the best tokens are the model's, perplexity "
+      "storing the weights cost {:.2g} nats a token ({}): {:.0f}% of the best tokens are the model's, "
+      "perplexity "
       "of the prompt {:.4g} instead of {:.4g}",
       cost.divergence, cost.grade(), 100 * cost.same_best, cost.stored_perplexity, cost.perplexity));
   const auto& most = c.options.max_divergence;

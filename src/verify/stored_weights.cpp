@@ -37,7 +37,8 @@ void StoredWeights::add_stage(size_t index, const Model& model) {
       throw errorf("there is no weight '{}'", named.value).at((bundle_.path() / stage.package).string());
     parts_[without_rows(named.ref)].push_back(
         {named.ref.row_begin, named.ref.row_end, found->stored, named.offset, named.factor,
-         named.ref.columns > 1 ? std::make_shared<const ElementBound>(*found->stored, found->form) : nullptr});
+         named.ref.columns > 1 ? std::make_shared<const ElementBound>(*found->stored, found->form)
+                               : nullptr});
   }
 }
 
@@ -58,8 +59,8 @@ void StoredWeights::read(const WeightRef& ref, int64_t begin, int64_t end, std::
     part->stored->read((row - part->first) * columns, (last - part->first) * columns, to);
     for (int64_t r = row; r < last && part->form && part->form->scaled(); ++r) {
       const auto at = static_cast<size_t>((r - row) * columns);
-      part->form->row(r - part->first).undo_rounding(std::span(to, out.data() + out.size()).subspan(
-          at, static_cast<size_t>(columns)));
+      part->form->row(r - part->first)
+          .undo_rounding(std::span(to, out.data() + out.size()).subspan(at, static_cast<size_t>(columns)));
     }
     if (part->factor != 1 || part->offset != 0)
       for (int64_t i = 0; i < count; ++i)

@@ -57,8 +57,8 @@ class TokenizerComparison {
       if (ids.first != ids.second)
         return fmt::format("its {} token is {}, and the source's {}", name, ids.first, ids.second);
     if (got_.end_of_generation() != expected_.end_of_generation())
-      return fmt::format("the tokens that end a text are {}, and the source's {}", ids_text(got_.end_of_generation()),
-                         ids_text(expected_.end_of_generation()));
+      return fmt::format("the tokens that end a text are {}, and the source's {}",
+                         ids_text(got_.end_of_generation()), ids_text(expected_.end_of_generation()));
     for (const std::string_view text : kTexts)
       if (std::string wrong = text_problem(text); !wrong.empty()) return wrong;
     if (std::string wrong = text_problem(kOrdinaryText); !wrong.empty()) return wrong;
@@ -71,7 +71,8 @@ class TokenizerComparison {
       const EncodeOptions options{.add_special = special, .parse_special = special};
       const std::vector<int32_t> got = got_.encode(text, options), expected = expected_.encode(text, options);
       if (got != expected)
-        return fmt::format("it makes {} of '{}', and the source's {}", ids_text(got), text, ids_text(expected));
+        return fmt::format("it makes {} of '{}', and the source's {}", ids_text(got), text,
+                           ids_text(expected));
       if (got_.decode(got) != expected_.decode(expected))
         return fmt::format("it writes '{}' for {}, and the source's '{}'", got_.decode(got), ids_text(got),
                            expected_.decode(expected));
@@ -86,10 +87,12 @@ class TokenizerComparison {
     if (got_.is_special(id) != expected_.is_special(id))
       return fmt::format("token {} '{}' is {}special", id, got_.piece(id), got_.is_special(id) ? "" : "not ");
     const std::string got = got_.decode(std::span(&id, 1)), expected = expected_.decode(std::span(&id, 1));
-    if (got != expected) return fmt::format("token {} is written '{}', and by the source's '{}'", id, got, expected);
+    if (got != expected)
+      return fmt::format("token {} is written '{}', and by the source's '{}'", id, got, expected);
     for (const std::string& text : {expected, " " + expected}) {
       const std::vector<int32_t> a = got_.encode(text), b = expected_.encode(text);
-      if (a != b) return fmt::format("it makes {} of '{}', and the source's {}", ids_text(a), text, ids_text(b));
+      if (a != b)
+        return fmt::format("it makes {} of '{}', and the source's {}", ids_text(a), text, ids_text(b));
     }
     return "";
   }
@@ -119,7 +122,8 @@ std::string tokenizer_problem(const Climber& c) {
   const TokenizerSource source = c.checkpoint->tokenizer();
   const std::string& own = c.bundle->info().tokenizer;
   if (source.main.empty() && own.empty()) return "";
-  if (source.main.empty()) return fmt::format("the bundle has a tokenizer ({}), and the source has none", own);
+  if (source.main.empty())
+    return fmt::format("the bundle has a tokenizer ({}), and the source has none", own);
   if (own.empty()) return "the source has a tokenizer, and the bundle has none";
   if (own == source.main && same_files(source, c.path)) return "";
   const std::shared_ptr<const Tokenizer> expected = Tokenizer::load(source.load);
@@ -130,9 +134,10 @@ std::string tokenizer_problem(const Climber& c) {
   if (got == wanted) return "";
   const auto at = static_cast<size_t>(
       std::mismatch(got.begin(), got.end(), wanted.begin(), wanted.end()).first - got.begin());
-  return fmt::format("the chat template in {} is not the source's: it has {} characters instead of {}, and differs "
-                     "from character {} on",
-                     own, got.size(), wanted.size(), at);
+  return fmt::format(
+      "the chat template in {} is not the source's: it has {} characters instead of {}, and differs "
+      "from character {} on",
+      own, got.size(), wanted.size(), at);
 }
 
 }  // namespace anemone

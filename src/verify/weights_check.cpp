@@ -45,7 +45,8 @@ class Pruned {
   // Zeros that are larger than some that were kept.
   int64_t too_large() const {
     int64_t out = 0;
-    for (size_t i = std::isfinite(least_kept_) ? bin(least_kept_) + 2 : kBins; i < kBins; ++i) out += zeros_[i];
+    for (size_t i = std::isfinite(least_kept_) ? bin(least_kept_) + 2 : kBins; i < kBins; ++i)
+      out += zeros_[i];
     return out;
   }
   const Stray& largest() const { return largest_; }
@@ -140,7 +141,8 @@ constexpr double kLostStretch = 0.7, kAboveOthers = 8;
 
 std::string stray_text(const std::string& form, int64_t count, const Stray& first) {
   return fmt::format(
-      "has {} element{} that {} does not explain, first in row {}, column {}: {:.5g} is stored, the source has {:.5g}, "
+      "has {} element{} that {} does not explain, first in row {}, column {}: {:.5g} is stored, the source "
+      "has {:.5g}, "
       "and {:.2g} may lie between them",
       count, count == 1 ? "" : "s", form, first.row, first.column, first.have, first.want, first.limit);
 }
@@ -162,15 +164,18 @@ void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, bool bounde
   const double slack = form_bits(w.form) < 6 ? 0.03 : 0.005;
   if (std::abs(w.gain - 1) > slack + 2 * std::max(0.0, noise))
     w.problem = fmt::format("is scaled: the values fit the source best when multiplied by {:.4g}", w.gain);
+  else if (bounded && s.strays > 0 && few)
+    w.problem = stray_text(w.form, s.strays, s.first);
   else if (w.sqnr < least_sqnr(w.form))
     w.problem = fmt::format("differs from its source: SQNR {:.1f} dB, at least {:.0f} expected for {}",
                             w.sqnr, least_sqnr(w.form), w.form);
-  else if (bounded && (s.far > 0 || (s.strays > 0 && few)))
-    w.problem = stray_text(w.form, s.far > 0 ? s.far : s.strays, s.far > 0 ? s.first_far : s.first);
+  else if (bounded && s.far > 0)
+    w.problem = stray_text(w.form, s.far, s.first_far);
   else if (w.form == kPlainSparse && s.pruned.too_large() > 0 &&
            static_cast<double>(s.pruned.too_large()) <= kFewStrays * static_cast<double>(s.count))
     w.problem = fmt::format(
-        "has {} zero{} where larger values stand than some that were kept, the largest in row {}, column {}: the source "
+        "has {} zero{} where larger values stand than some that were kept, the largest in row {}, column {}: "
+        "the source "
         "has {:.5g} there, and {:.5g} was kept",
         s.pruned.too_large(), s.pruned.too_large() == 1 ? "" : "s", s.pruned.largest().row,
         s.pruned.largest().column, s.pruned.largest().want, s.pruned.least_kept());
@@ -227,7 +232,8 @@ class RowComparison {
       if (std::abs(e) <= limit) continue;
       const Stray stray{row, static_cast<int64_t>(i), want[i], stored, limit};
       if (sums.strays++ == 0) sums.first = stray;
-      if (std::abs(e) > bound.limit(stray.column, want[i], stored, true) && sums.far++ == 0) sums.first_far = stray;
+      if (std::abs(e) > bound.limit(stray.column, want[i], stored, true) && sums.far++ == 0)
+        sums.first_far = stray;
     }
     loss_.set(row, errors, squares / static_cast<double>(columns_), columns_);
   }
@@ -298,10 +304,12 @@ class Checker {
     for (const auto& op : function.body.ops)
       for (const auto& value : op->outputs) {
         const auto want = wanted.find(value->name);
-        if (want == wanted.end() || value->type.size() != static_cast<int64_t>(want->second->size())) continue;
+        if (want == wanted.end() || value->type.size() != static_cast<int64_t>(want->second->size()))
+          continue;
         const std::vector<float> have = float_constant(value->constant());
         for (size_t i = 0; i < have.size(); ++i) {
-          const double expected = static_cast<double>((*want->second)[i]), found = static_cast<double>(have[i]);
+          const double expected = static_cast<double>((*want->second)[i]),
+                       found = static_cast<double>(have[i]);
           // One has the number in half, the other may not.
           if (std::abs(found - expected) <= std::abs(expected) * 0x1p-9 + 0x1p-24) continue;
           WeightFigures w;

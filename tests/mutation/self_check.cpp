@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "mutation/bytes.h"
 #include "mutation/campaign.h"
-#include "mutation/gguf_text.h"
 #include "mutation/workers.h"
+#include "support/gguf_text.h"
 
 namespace anemone::mutation {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "mutation/gguf_text.h"
 #include "mutation/mutation.h"
+#include "support/gguf_text.h"
 #include "support/temp_folder.h"
 
 namespace anemone::mutation {

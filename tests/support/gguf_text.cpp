@@ -1,10 +1,10 @@
-#include "mutation/gguf_text.h"
+#include "support/gguf_text.h"
 
 #include <cstdint>
 #include <cstring>
 #include <optional>
 
-namespace anemone::mutation {
+namespace anemone {
 namespace {
 
 constexpr uint32_t kU32 = 4, kString = 8, kList = 9;
@@ -82,4 +82,4 @@ bool add_to_gguf_number(std::string& bytes, const std::string& key, uint32_t mor
   return true;
 }
 
-}  // namespace anemone::mutation
+}  // namespace anemone

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace anemone::mutation {
+namespace anemone {
 
 bool edit_gguf_strings(std::string& bytes, const std::string& key,
                        const std::function<void(std::vector<std::string>&)>& change);
@@ -16,4 +16,4 @@ bool edit_gguf_string(std::string& bytes, const std::string& key,
                       const std::function<void(std::string&)>& change);
 bool add_to_gguf_number(std::string& bytes, const std::string& key, uint32_t more);
 
-}  // namespace anemone::mutation
+}  // namespace anemone
