@@ -11,6 +11,8 @@
 #endif
 
 #include "base/error.h"
+#include "base/thread_pool.h"
+#include "bundle/files.h"
 #include "check/check.h"
 
 namespace anemone {
@@ -234,22 +236,15 @@ Health system_health() {
   return {"system", found, true, ""};
 }
 
-uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, std::vector<Health>& out) {
+uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, bool hashes, std::vector<Health>& out) {
   uint64_t bytes = 0;
-  std::string bad;
-  for (const BundleFile& file : info.files) {
-    std::error_code error;
-    const auto size = fs::file_size(bundle / file.path, error);
-    if (error)
-      bad += fmt::format("{}{} is missing", bad.empty() ? "" : "; ", file.path);
-    else if (size != file.bytes)
-      bad += fmt::format("{}{} has {} bytes instead of {}", bad.empty() ? "" : "; ", file.path, size,
-                         file.bytes);
-    bytes += file.bytes;
-  }
-  out.push_back({"files",
-                 bad.empty() ? fmt::format("all {} there, {:.2f} GB", info.files.size(), gb(bytes)) : bad,
-                 bad.empty(), bad.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
+  for (const BundleFile& file : info.files) bytes += file.bytes;
+  ThreadPool pool(0);
+  const std::vector<std::string> faults = damaged_files(bundle, info, hashes, pool);
+  const std::string good = fmt::format("all {} there{}, {:.2f} GB", info.files.size(),
+                                       hashes ? ", with the content that bundle.json says" : "", gb(bytes));
+  out.push_back({"files", faults.empty() ? good : fmt::format("{}", fmt::join(faults, "; ")), faults.empty(),
+                 faults.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
   return bytes;
 }
 
@@ -303,7 +298,7 @@ std::vector<Health> examine(const DoctorOptions& options) {
       throw errorf("there is nothing of that name").at(options.bundle->string());
     bool whole = true;
     if (is_bundle(*options.bundle)) {
-      bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), out);
+      bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), options.hashes, out);
       whole = out.back().good;
     }
     if (whole) look_at_packages(*options.bundle, out);
