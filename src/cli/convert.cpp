@@ -23,6 +23,7 @@
 #include "convert/convert.h"
 #include "convert/request.h"
 #include "families/family.h"
+#include "hub/cache.h"
 #include "plan/precision.h"
 
 namespace anemone::cli {
@@ -232,7 +233,8 @@ void print_next(const Args& args, const ConvertReport& report) {
     fmt::print("  {:<56}  {}\n", "anemone " + command, what);
   };
   if (!report.info.tokenizer.empty()) line(fmt::format(fmt::runtime(use), bundle), "try it here");
-  line(fmt::format("verify {} --source {}", bundle, shell_word(args.model)), "prove it against the model");
+  line(fmt::format("verify {} --source {}", bundle, shell_word(hub::shown_name(args.model))),
+       "prove it against the model");
   line(fmt::format("check {}", bundle), "what stays on the Neural Engine");
 }
 
