@@ -254,7 +254,14 @@ uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, std::vect
 }
 
 void look_at_packages(const fs::path& path, std::vector<Health>& out) {
-  const CheckReport report = check(path, {});
+  CheckReport report;
+  try {
+    report = check(path, {});
+  } catch (const Error& e) {
+    if (!is_bundle(path)) throw;
+    out.push_back({"check", e.what(), false, "Copy or convert it again."});
+    return;
+  }
   std::string ids;
   for (const Finding& f : report.findings)
     if (f.level != Level::hint && ids.find(f.rule->id) == std::string::npos)
