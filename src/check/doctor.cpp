@@ -236,7 +236,8 @@ Health system_health() {
   return {"system", found, true, ""};
 }
 
-uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, bool hashes, std::vector<Health>& out) {
+uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, bool hashes,
+                       std::vector<Health>& out) {
   uint64_t bytes = 0;
   for (const BundleFile& file : info.files) bytes += file.bytes;
   ThreadPool pool(0);

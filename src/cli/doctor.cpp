@@ -83,21 +83,19 @@ constexpr std::string_view kExamples =
 
 }  // namespace
 
-extern const Command kDoctor{"doctor",
-                             "Say what an error message means, or look at a bundle, the disk and the system",
-                             kExamples, [](Options& o) -> Action {
-                               auto args = std::make_shared<Args>();
-                               o.positionals("TEXT", args->text, "the message, or a part of it", false);
-                               o.text("--bundle", "PATH", args->bundle, "a bundle or package to look at");
+extern const Command kDoctor{
+    "doctor", "Say what an error message means, or look at a bundle, the disk and the system", kExamples,
+    [](Options& o) -> Action {
+      auto args = std::make_shared<Args>();
+      o.positionals("TEXT", args->text, "the message, or a part of it", false);
+      o.text("--bundle", "PATH", args->bundle, "a bundle or package to look at");
       o.flag("--no-hash", args->no_hash, "do not compare its files with bundle.json's hashes");
-                               return [args](const Common& common) {
-                                 std::string text;
-                                 for (const std::string& word : args->text)
-                                   text += (text.empty() ? "" : " ") + word;
-                                 if (!text.empty() && !args->bundle.empty())
-                                   throw errorf("a message or --bundle, one at a time");
-                                 return text.empty() ? look(*args, common) : decode(text, common);
-                               };
-                             }};
+      return [args](const Common& common) {
+        std::string text;
+        for (const std::string& word : args->text) text += (text.empty() ? "" : " ") + word;
+        if (!text.empty() && !args->bundle.empty()) throw errorf("a message or --bundle, one at a time");
+        return text.empty() ? look(*args, common) : decode(text, common);
+      };
+    }};
 
 }  // namespace anemone::cli
