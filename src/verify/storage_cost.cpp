@@ -17,6 +17,10 @@ double log_probability(std::span<const float> logits, int32_t id) {
   return static_cast<double>(logits[static_cast<size_t>(id)]) - most - std::log(sum);
 }
 
+std::string perplexity_text(double value) {
+  return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
 }  // namespace
 
 std::string_view StorageCost::grade() const {
@@ -55,9 +59,9 @@ std::string storage_problem(Climber& c, Rung& rung) {
   c.report.cost = cost;
   rung.notes.push_back(fmt::format(
       "storing the weights cost {:.2g} nats a token ({}): {:.0f}% of the best tokens are the model's, "
-      "perplexity "
-      "of the prompt {:.4g} instead of {:.4g}",
-      cost.divergence, cost.grade(), 100 * cost.same_best, cost.stored_perplexity, cost.perplexity));
+      "perplexity of the prompt {} instead of {}",
+      cost.divergence, cost.grade(), 100 * cost.same_best, perplexity_text(cost.stored_perplexity),
+      perplexity_text(cost.perplexity)));
   const auto& most = c.options.max_divergence;
   if (most && !(cost.divergence <= *most))
     return fmt::format("storing the weights cost {:.3g} nats a token, and at most {:.3g} was asked for",

@@ -135,7 +135,8 @@ const std::vector<Mutation>& Campaign::sites(size_t subject, size_t group) {
   if (fresh) {
     const Group& g = all_groups()[group];
     Rng rng(options_.seed, subjects_[subject].name() + std::string(g.name));
-    if (group_chosen(options_.which, g.name)) it->second = g.sites(subjects_[subject], rng);
+    if (group_chosen(options_.which, g.name) && g.name != options_.without)
+      it->second = g.sites(subjects_[subject], rng);
     std::erase_if(it->second, [&](const Mutation& m) { return !chosen(options_.which, m); });
   }
   return it->second;

@@ -20,6 +20,7 @@ struct CampaignOptions {
   size_t clean_given = 0;  // the same of the given models, in all forms and storages by turns
   PlanFilter filter;
   std::string which;        // groups or kinds: a part of "group: kind"; empty: all
+  std::string without;      // a group that is left out
   fs::path bundle, source;  // a given bundle instead of the catalogue's
   int jobs = 0;             // child processes; 0: one a core
   double limit_seconds = 120;

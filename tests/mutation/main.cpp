@@ -32,10 +32,9 @@ struct Args {
 
 constexpr const char* kUsage =
     "usage: mutation_tests [--sample N | --all] [--clean N] [--clean-given N] [--seed S] [--subjects N] "
-    "[--family NAME] "
-    "[--form NAME]\n"
-    "  [--storage NAME] [--operator GROUP[: KIND]] [--bundle DIR --source MODEL] [--jobs N] [--limit "
-    "SECONDS]\n"
+    "[--family NAME] [--form NAME]\n"
+    "  [--storage NAME] [--operator GROUP[: KIND]] [--without GROUP] [--bundle DIR --source MODEL]\n"
+    "  [--jobs N] [--limit SECONDS]\n"
     "  [--list] [--json FILE] [--verbose] [--accepted FILE] [--least-score X] [--least-named X]\n"
     "  [--most-clean-failures N] [--self-check]\n";
 
@@ -52,6 +51,7 @@ Args parse(int argc, char** argv) {
       {"--form", [&](const std::string& v) { c.filter.form = v; }},
       {"--storage", [&](const std::string& v) { c.filter.storage = v; }},
       {"--operator", [&](const std::string& v) { c.which = v; }},
+      {"--without", [&](const std::string& v) { c.without = v; }},
       {"--bundle", [&](const std::string& v) { c.bundle = v; }},
       {"--source", [&](const std::string& v) { c.source = v; }},
       {"--jobs", [&](const std::string& v) { c.jobs = std::stoi(v); }},
