@@ -12,6 +12,9 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/thread_pool.h"
+#include "base/words.h"
+#include "bundle/files.h"
 #include "check/check.h"
 
 namespace anemone {
@@ -170,8 +173,6 @@ std::string plain_minus(std::string text) {
   return text;
 }
 
-double gb(uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
-
 uint64_t folder_bytes(const fs::path& folder) {
   uint64_t bytes = 0;
   std::error_code error;
@@ -198,7 +199,8 @@ std::optional<Health> caches(const fs::path& home) {
     bytes += folder_bytes(cache);
   }
   if (programs == 0) return std::nullopt;
-  Health h{"compiled copies", fmt::format("{:.1f} GB for {} programs", gb(bytes), programs), true, ""};
+  Health h{"compiled copies", fmt::format("{} for {}", size_text(bytes), counted(programs, "program")), true,
+           ""};
   if (bytes > 20'000'000'000) {
     h.good = false;
     h.advice =
@@ -213,10 +215,10 @@ Health disk(const fs::path& where, uint64_t bundle_bytes) {
   const fs::space_info space = fs::space(where, error);
   if (error) return {"disk", "cannot be asked: " + error.message(), true, ""};
   const uint64_t wanted = std::max<uint64_t>(5'000'000'000, 3 * bundle_bytes);
-  Health h{"disk", fmt::format("{:.1f} GB free", gb(space.available)), space.available >= wanted, ""};
+  Health h{"disk", size_text(space.available) + " free", space.available >= wanted, ""};
   if (!h.good)
     h.advice =
-        fmt::format("Core ML keeps compiled copies of every package: have {:.0f} GB free (Z08).", gb(wanted));
+        fmt::format("Core ML keeps compiled copies of every package: have {} free (Z08).", size_text(wanted));
   return h;
 }
 
@@ -235,34 +237,36 @@ Health system_health() {
   return {"system", found, true, ""};
 }
 
-uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, std::vector<Health>& out) {
+uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, bool hashes,
+                       std::vector<Health>& out) {
   uint64_t bytes = 0;
-  std::string bad;
-  for (const BundleFile& file : info.files) {
-    std::error_code error;
-    const auto size = fs::file_size(bundle / file.path, error);
-    if (error)
-      bad += fmt::format("{}{} is missing", bad.empty() ? "" : "; ", file.path);
-    else if (size != file.bytes)
-      bad += fmt::format("{}{} has {} bytes instead of {}", bad.empty() ? "" : "; ", file.path, size,
-                         file.bytes);
-    bytes += file.bytes;
-  }
-  out.push_back({"files",
-                 bad.empty() ? fmt::format("all {} there, {:.2f} GB", info.files.size(), gb(bytes)) : bad,
-                 bad.empty(), bad.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
+  for (const BundleFile& file : info.files) bytes += file.bytes;
+  ThreadPool pool(0);
+  const std::vector<std::string> faults = damaged_files(bundle, info, hashes, pool);
+  const std::string good =
+      fmt::format("all {} there{}, {}", info.files.size(),
+                  hashes ? ", with the content that bundle.json says" : "", size_text(bytes));
+  out.push_back({"files", faults.empty() ? good : fmt::format("{}", fmt::join(faults, "; ")), faults.empty(),
+                 faults.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
   return bytes;
 }
 
 void look_at_packages(const fs::path& path, std::vector<Health>& out) {
-  const CheckReport report = check(path, {});
+  CheckReport report;
+  try {
+    report = check(path, {});
+  } catch (const Error& e) {
+    if (!is_bundle(path)) throw;
+    out.push_back({"check", e.what(), false, "Copy or convert it again."});
+    return;
+  }
   std::string ids;
   for (const Finding& f : report.findings)
     if (f.level != Level::hint && ids.find(f.rule->id) == std::string::npos)
       ids += (ids.empty() ? "" : ", ") + std::string(f.rule->id);
   out.push_back({"check",
-                 fmt::format("{} errors, {} warnings for {}", report.count(Level::error),
-                             report.count(Level::warning), report.target_text),
+                 fmt::format("{}, {} for {}", counted(report.count(Level::error), "error"),
+                             counted(report.count(Level::warning), "warning"), report.target_text),
                  !report.failed(false),
                  report.failed(false) ? fmt::format("anemone check tells more: {}", ids) : ""});
 }
@@ -296,7 +300,7 @@ std::vector<Health> examine(const DoctorOptions& options) {
     if (!fs::exists(*options.bundle, error)) throw missing_path(options.bundle->string());
     bool whole = true;
     if (is_bundle(*options.bundle)) {
-      bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), out);
+      bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), options.hashes, out);
       whole = out.back().good;
     }
     if (whole) look_at_packages(*options.bundle, out);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/encoding.h"
 #include "cli/format.h"
@@ -109,7 +110,7 @@ void print_text(const EncodingInput& input, size_t text, const EncodedText& e, c
   const Scores scores = score(e.classes, info);
   if (!json) {
     fmt::print("{}  {}\n", scores_line(scores, info),
-               input.texts.empty() ? fmt::format("{} tokens", e.tokens) : one_line(input.texts[text], 70));
+               input.texts.empty() ? counted(e.tokens, "token") : one_line(input.texts[text], 70));
     return;
   }
   Json out;
@@ -141,7 +142,7 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kClassify{
-    "classify", "Classes of texts, or of each of their tokens", kExamples, [](Options& o) -> Action {
+    "classify", "Classify texts, or each of their tokens", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("BUNDLE", args->bundle, "what convert wrote, of a model with a classification head")
           .takes(kBundle);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
@@ -54,8 +55,8 @@ int run_golden(const Args& args, const Common& common) {
                                                         {"arrays", golden.inner.size() + (steps ? 3 : 2)}},
                                  2));
   else if (!common.quiet)
-    fmt::print("{}: {} tokens of prompt, {} greedy; vocabulary {}, {} arrays\n", args.output, golden.prompt,
-               steps, golden.vocab, golden.inner.size() + (steps ? 3 : 2));
+    fmt::print("{}: {} of prompt, {} greedy; vocabulary {}, {} arrays\n", args.output,
+               counted(golden.prompt, "token"), steps, golden.vocab, golden.inner.size() + (steps ? 3 : 2));
   return 0;
 }
 
@@ -66,7 +67,7 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kGolden{
-    "golden", "Capture what a model or a bundle computes for a text, as .npz", kExamples,
+    "golden", "Save what a model or a bundle computes for a text, as .npz", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder")
@@ -77,7 +78,7 @@ extern const Command kGolden{
           .streams();
       o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
       o.integer("--steps", "N", args->steps, "tokens to choose greedily after it (16)");
-      o.flag("--layers", args->layers, "the values inside as well, layer by layer");
+      o.flag("--layers", args->layers, "also the values inside, layer by layer");
       args->backend.declare(o, ", for bundles");
       return [args](const Common& common) { return run_golden(*args, common); };
     }};

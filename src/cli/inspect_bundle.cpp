@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "bundle/bundle_info.h"
+#include "check/bundle_packages.h"
 #include "check/wrap.h"
 #include "cli/format.h"
 
@@ -93,6 +95,16 @@ Json ports_json(const std::vector<Port>& ports) {
   return out;
 }
 
+// What the packages' readers say, a sentence each.
+std::vector<std::string> notes_of(const BundleInfo& info, const std::string& path) {
+  std::vector<std::string> out;
+  const auto packages = open_packages(info, path);
+  for (size_t i = 0; i < packages.size(); ++i)
+    for (const std::string& note : packages[i]->notes)
+      out.push_back(fmt::format("{}: {}", info.packages()[i], note));
+  return out;
+}
+
 Json to_json(const std::string& path, const BundleInfo& info) {
   Json out = {{"bundle", path},           {"kind", kind_name(info.kind)},
               {"name", info.name},        {"family", info.family},
@@ -122,18 +134,23 @@ Json to_json(const std::string& path, const BundleInfo& info) {
 
 int inspect_bundle(const std::string& path, const Common& common) {
   const BundleInfo info = BundleInfo::read(path);
+  const std::vector<std::string> notes = notes_of(info, path);
   if (common.json) {
-    fmt::print("{}\n", json_text(to_json(path, info), 2));
+    Json out = to_json(path, info);
+    out["notes"] = notes;
+    fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
   fmt::print("{}\n  a bundle of kind {}: {}\n", path, kind_name(info.kind), purpose(info.kind));
-  fmt::print("  {} ({}), from {}, {} layers, hidden {}, vocabulary {}\n",
-             info.name.empty() ? info.source : info.name, info.family, info.source, info.layers, info.hidden,
-             info.vocab);
+  fmt::print("  {} ({}), from {}, {}, hidden {}, vocabulary {}\n",
+             info.name.empty() ? info.source : info.name, info.family, info.source,
+             counted(info.layers, "layer"), info.hidden, info.vocab);
   fmt::print("  {} weights for {}, {} in all\n", info.precision, info.target, size_text(bytes_of(info)));
   if (const std::string result = result_text(info); !result.empty())
     fmt::print("{}", wrap("  ", result, kColumns));
   for (const Stage& stage : info.stages) print_stage(stage, info);
+  if (!common.quiet)
+    for (const std::string& note : notes) fmt::print("\n{}", wrap("note: ", note, kColumns));
   return 0;
 }
 

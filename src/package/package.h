@@ -30,13 +30,14 @@ struct Package {
   std::filesystem::path path;  // where it was read from
   int spec_version = 0;        // Model.specificationVersion
   Description description;
+  bool described = true;  // false: the file has no description, and it was taken from the program
   Program program;
   std::vector<PackageItem> items;
   std::string extra;  // fields of the Model message that we do not know
 
   bool weights_folder_missing = false;       // the manifest names one that is not there
   std::vector<std::string> missing_weights;  // weight files that the program names and that are not there
-  std::vector<std::string> notes;            // what a reader of the package should be told, a sentence each
+  std::vector<std::string> notes;            // notes for the user, one sentence each
 };
 
 struct ReadOptions {
