@@ -30,7 +30,7 @@ TEST_CASE("SHA-256 around the ends of blocks, in pieces of every size") {
   };
   for (const auto& [size, expected] : kKnown)
     for (const size_t piece : {size_t{1}, size_t{7}, size_t{64}, size_t{65}, size_t{1000}}) {
-      if (size > 1000 && piece == 1) continue;
+      if (size > 1000 && piece < 1000) continue;
       Sha256 hash;
       const std::string text(size, 'a');
       for (size_t at = 0; at < size; at += piece) hash.add(std::string_view(text).substr(at, piece));

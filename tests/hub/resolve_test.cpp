@@ -242,7 +242,7 @@ TEST_CASE("busy servers are asked again, as late as they say, and not for ever")
 
 TEST_CASE("a connection that falls silent is given up, and taken up again") {
   World w;
-  w.options.settings.stall_s = 2;
+  w.options.settings.stall_s = 1;
   w.hub.trouble({.at = "/cdn/" + sha256(w.weights), .kind = LoopbackHub::stall, .after = 1000});
   w.get();
   CHECK(w.whole());
