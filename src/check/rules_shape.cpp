@@ -136,12 +136,6 @@ bool in_one_row(const Tensor& x) {
          std::count_if(x.dims.begin() + 2, x.dims.end(), [](int64_t size) { return size > 1; }) <= 1;
 }
 
-// [1, C, S], [1, C, 1, S], [1, C, S, 1] …: one spatial dimension at most is larger than 1.
-bool in_one_row(const Tensor& x) {
-  return x.rank() >= 3 &&
-         std::count_if(x.dims.begin() + 2, x.dims.end(), [](int64_t size) { return size > 1; }) <= 1;
-}
-
 void square_prefill(const FunctionSubject& s, Findings& out) {
   if (s.tokens >= 64)
     for (const auto& op : s.placed.ops) {

@@ -375,7 +375,7 @@ TEST_CASE("the doctor measures caches and the disk") {
   const auto it =
       std::find_if(all.begin(), all.end(), [](const Health& h) { return h.what == "compiled copies"; });
   REQUIRE(it != all.end());
-  CHECK(it->found.find("1 programs") != std::string::npos);
+  CHECK(it->found.find("1 program") != std::string::npos);
   CHECK(it->good);
   CHECK(error_of([&] { examine({.bundle = home / "nothing", .home = home.path()}); }).find("nothing") !=
         std::string::npos);

@@ -5,7 +5,8 @@
 //   - SentencePiece's BPE joins by scores. Here every way to make a piece of two others is a merge, the best score
 //     first.
 //   - GGUF's WordPiece marks the start of a word with U+2581. Here what goes on in a word begins with "##", as in BERT.
-// Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
+// Hugging Face matches a user-defined token together with the space in front of it, so that space gives no token of its
+// own there. Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
 #pragma once
 
 #include <string>

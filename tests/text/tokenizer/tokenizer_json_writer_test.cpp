@@ -113,7 +113,7 @@ TEST_CASE("what has no form in tokenizer.json says so") {
 }
 
 TEST_CASE("our own reader gives the same ids and texts for what is written") {
-  for (const char* name :
+  for (const std::string name :
        {"examples/demo_model/demo.gguf", "tests/data/sentencepiece_bpe.model",
         "tests/data/sentencepiece_bpe_user.model", "tests/data/sentencepiece_unigram.model"}) {
     CAPTURE(name);
@@ -122,7 +122,7 @@ TEST_CASE("our own reader gives the same ids and texts for what is written") {
     const auto file = MappedFile::from_bytes("tokenizer.json", export_tokenizer_json(path));
     const auto read = Tokenizer::make(read_tokenizer_json(*file));
     for (const std::string text : {"", " ", "Once upon a time", "  two  spaces ", "naïve 人工 🚀\n\n\tx",
-                                   "12345 it's", "a<s>b</s> <sep>the", "\xc2\xa0 end "}) {
+                                   "12345 it's", "a<s>b</s><sep>the", "\xc2\xa0 end "}) {
       CAPTURE(text);
       const std::vector<int32_t> ids = ours->encode(text);
       CHECK(read->encode(text) == ids);
