@@ -161,9 +161,20 @@ Json post_json(const TokenizerSpec& spec) {
           {"special_tokens", std::move(tokens)}};
 }
 
+// A space in front of the text would also stand in front of a token that is matched in normalised text.
+bool adds_prefix(const TokenizerSpec& spec) {
+  return std::ranges::any_of(spec.normalizer, [](const NormalizerStep& step) {
+    return step.kind == NormalizerStep::Kind::sentencepiece && step.add_prefix;
+  });
+}
+
 Json added_json(const TokenizerSpec& spec) {
   Json out = Json::array();
-  for (const AddedToken& token : spec.added)
+  for (const AddedToken& token : spec.added) {
+    if (token.normalized && adds_prefix(spec))
+      throw errorf(
+          "a user-defined token ('{}') beside a space in front of texts has no form in tokenizer.json",
+          token.content);
     out.push_back({{"id", token.id},
                    {"content", token.content},
                    {"single_word", token.single_word},
@@ -171,6 +182,7 @@ Json added_json(const TokenizerSpec& spec) {
                    {"rstrip", token.right_strip},
                    {"normalized", token.normalized},
                    {"special", token.special}});
+  }
   return out;
 }
 

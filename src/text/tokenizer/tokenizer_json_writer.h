@@ -5,8 +5,7 @@
 //   - SentencePiece's BPE joins by scores. Here every way to make a piece of two others is a merge, the best score
 //     first.
 //   - GGUF's WordPiece marks the start of a word with U+2581. Here what goes on in a word begins with "##", as in BERT.
-// Hugging Face matches a user-defined token together with the space in front of it, so that space gives no token of its
-// own there. Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
+// Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
 #pragma once
 
 #include <string>
@@ -15,7 +14,8 @@
 
 namespace anemone {
 
-// Error, with what it is, for a tokenizer that has no such form (RWKV's).
+// Error, with what it is, for a tokenizer that has no such form (RWKV's; user-defined tokens of SentencePiece where texts
+// begin with a space).
 std::string tokenizer_json(const TokenizerSpec& spec);
 
 // The names of its special tokens, and the chat template.
