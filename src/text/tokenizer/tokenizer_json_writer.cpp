@@ -1,6 +1,4 @@
 #include "text/tokenizer/tokenizer_json_writer.h"
-
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -161,20 +159,9 @@ Json post_json(const TokenizerSpec& spec) {
           {"special_tokens", std::move(tokens)}};
 }
 
-// A space in front of the text would also stand in front of a token that is matched in normalised text.
-bool adds_prefix(const TokenizerSpec& spec) {
-  return std::ranges::any_of(spec.normalizer, [](const NormalizerStep& step) {
-    return step.kind == NormalizerStep::Kind::sentencepiece && step.add_prefix;
-  });
-}
-
 Json added_json(const TokenizerSpec& spec) {
   Json out = Json::array();
-  for (const AddedToken& token : spec.added) {
-    if (token.normalized && adds_prefix(spec))
-      throw errorf(
-          "a user-defined token ('{}') beside a space in front of texts has no form in tokenizer.json",
-          token.content);
+  for (const AddedToken& token : spec.added)
     out.push_back({{"id", token.id},
                    {"content", token.content},
                    {"single_word", token.single_word},
@@ -182,7 +169,6 @@ Json added_json(const TokenizerSpec& spec) {
                    {"rstrip", token.right_strip},
                    {"normalized", token.normalized},
                    {"special", token.special}});
-  }
   return out;
 }
 

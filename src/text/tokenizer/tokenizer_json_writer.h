@@ -5,7 +5,8 @@
 //   - SentencePiece's BPE joins by scores. Here every way to make a piece of two others is a merge, the best score
 //     first.
 //   - GGUF's WordPiece marks the start of a word with U+2581. Here what goes on in a word begins with "##", as in BERT.
-// Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
+// One thing differs: where SentencePiece puts a space in front of texts, Hugging Face looks for a user-defined token
+// together with such a space, and finds it nowhere else. Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
 #pragma once
 
 #include <string>
@@ -14,8 +15,7 @@
 
 namespace anemone {
 
-// Error, with what it is, for a tokenizer that has no such form (RWKV's; user-defined tokens of SentencePiece where texts
-// begin with a space).
+// Error, with what it is, for a tokenizer that has no such form (RWKV's).
 std::string tokenizer_json(const TokenizerSpec& spec);
 
 // The names of its special tokens, and the chat template.
