@@ -65,11 +65,45 @@ class Pruned {
   Stray largest_;
 };
 
+// More strays than this part of a weight are no accident: what weighs errors by their use, or makes up for the error
+// of one column in the next, does not take the nearest number.
+constexpr double kFewStrays = 0.02;
+
+// Elements by the entry of the palette that they are, where the whole tensor shares one.
+class Entries {
+ public:
+  explicit Entries(size_t count = 0) : all_(count), strays_(count) {}
+
+  void add(size_t entry, bool stray) {
+    ++all_[entry];
+    strays_[entry] += stray ? 1 : 0;
+  }
+  void add(const Entries& other) {
+    all_.resize(std::max(all_.size(), other.all_.size()));
+    strays_.resize(all_.size());
+    for (size_t i = 0; i < other.all_.size(); ++i) {
+      all_[i] += other.all_[i];
+      strays_[i] += other.strays_[i];
+    }
+  }
+  // The strays of entries that most of their elements do not fit.
+  int64_t in_wrong_entries() const {
+    int64_t out = 0;
+    for (size_t i = 0; i < all_.size(); ++i)
+      if (2 * strays_[i] > all_[i]) out += strays_[i];
+    return out;
+  }
+
+ private:
+  std::vector<int64_t> all_, strays_;
+};
+
 struct Sums {
   double ww = 0, ss = 0, ws = 0, ee = 0, max_abs = 0;
   int64_t count = 0, strays = 0, far = 0;  // far: also where errors of other columns are made up for
   Stray first, first_far;
   Pruned pruned;
+  Entries entries;
 
   void add(double wanted, double stored) {
     const double e = std::abs(stored - wanted);
@@ -92,12 +126,15 @@ struct Sums {
     strays += other.strays;
     far += other.far;
     pruned.add(other.pruned);
+    entries.add(other.entries);
+  }
+  // More strays than a few are no accident, unless they are all of some entries of a palette.
+  bool few_strays() const {
+    return static_cast<double>(strays - entries.in_wrong_entries()) <=
+           kFewStrays * static_cast<double>(count);
   }
 };
 
-// More strays than this part of a weight are no accident: what weighs errors by their use, or makes up for the error
-// of one column in the next, does not take the nearest number.
-constexpr double kFewStrays = 0.02;
 constexpr int64_t kStretch = 64;  // columns that are judged together
 
 // What stretches of a weight lose, each as a part of what it could lose: of the mean square of its row.
@@ -157,7 +194,7 @@ void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, bool bounde
     return;
   }
   const double noise = s.ww > 0 && s.ss > 0 ? 1 - s.ws * s.ws / s.ww / s.ss : 0;
-  const bool few = static_cast<double>(s.strays) <= kFewStrays * static_cast<double>(s.count);
+  const bool few = s.few_strays();
   const std::optional<StretchLoss::Lost> lost = loss.worst();
   const bool explained = (bounded && s.strays == 0) || (w.form == kPlainSparse && s.pruned.too_large() == 0);
   // What cuts off outliers makes a weight smaller as a whole; single elements are judged below.
@@ -194,8 +231,9 @@ std::string tensor_name(const TensorReader& tensor, const WeightRef& ref) {
 // One weight against its source, row by row.
 class RowComparison {
  public:
-  RowComparison(int64_t rows, int64_t columns, bool pruned = false)
-      : rows_(rows), columns_(columns), pruned_(pruned), loss_(rows, columns) {}
+  // `entries`: of a palette that all rows share.
+  RowComparison(int64_t rows, int64_t columns, bool pruned = false, size_t entries = 0)
+      : rows_(rows), columns_(columns), pruned_(pruned), entries_(entries), loss_(rows, columns) {}
 
   // `visit(begin, end, compare)` gives rows: compare(row, wanted, stored, bound).
   using Compare =
@@ -203,6 +241,7 @@ class RowComparison {
   void run(ThreadPool& pool, const std::function<void(int64_t, int64_t, const Compare&)>& visit) {
     constexpr int64_t kTile = 64;  // sums are added in an order that does not depend on the threads
     std::vector<Sums> tiles(static_cast<size_t>((rows_ + kTile - 1) / kTile));
+    for (Sums& tile : tiles) tile.entries = Entries(entries_);
     pool.parallel_for(rows_, kTile, [&](int64_t begin, int64_t end) {
       for (int64_t first = begin; first < end; first += kTile) {
         Sums& sums = tiles[static_cast<size_t>(first / kTile)];
@@ -229,6 +268,7 @@ class RowComparison {
       errors[i / static_cast<size_t>(kStretch)] += e * e;
       squares += want[i] * want[i];
       const double limit = bound.limit(static_cast<int64_t>(i), want[i], stored);
+      if (entries_) sums.entries.add(bound.entry(static_cast<int64_t>(i), stored), std::abs(e) > limit);
       if (std::abs(e) <= limit) continue;
       const Stray stray{row, static_cast<int64_t>(i), want[i], stored, limit};
       if (sums.strays++ == 0) sums.first = stray;
@@ -240,6 +280,7 @@ class RowComparison {
 
   int64_t rows_, columns_;
   bool pruned_;
+  size_t entries_;
   StretchLoss loss_;
   Sums all_;
 };
@@ -347,7 +388,7 @@ class Checker {
     const Shape& dims = stored.type().shape;
     const bool whole_rows = !dims.empty() && dims[0].size() == rows;
     const ElementBound bound(stored, whole_rows || w.form == "fp16" ? w.form : "");
-    RowComparison comparison(rows, columns, w.form == kPlainSparse);
+    RowComparison comparison(rows, columns, w.form == kPlainSparse, bound.shared_entries());
     comparison.run(pool_, [&](int64_t begin, int64_t end, const RowComparison::Compare& compare) {
       const auto n = static_cast<size_t>(columns);
       std::vector<float> source(static_cast<size_t>(end - begin) * n), have(source.size());
