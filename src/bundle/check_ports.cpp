@@ -60,6 +60,7 @@ std::string field_of(const Role& role) {
     case Kind::pooled: return "model.hidden";
     case Kind::cos:
     case Kind::sin: return fmt::format("ropes[{}].frequencies", role.index);
+    case Kind::mask: return fmt::format("masks[{}]", role.index);
     default: return "";
   }
 }

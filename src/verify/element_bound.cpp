@@ -39,8 +39,8 @@ int bits_of(const std::string& form) {
 
 ElementBound::ElementBound(const StoredTensor& stored, const std::string& form) : layout_(stored.layout()) {
   const Shape& dims = stored.type().shape;
-  const int64_t rows = dims.empty() ? 1 : std::max<int64_t>(1, dims[0].size());
-  columns_ = std::max<int64_t>(1, stored.type().size() / rows);
+  rows_ = dims.empty() ? 1 : std::max<int64_t>(1, dims[0].size());
+  columns_ = std::max<int64_t>(1, stored.type().size() / rows_);
   if (form == "fp16" || form == "fp32") {
     kind_ = Kind::half;
   } else if (form == kPlainSparse) {
@@ -64,6 +64,10 @@ ElementBound ElementBound::of_table(bool int8) {
   out.lowest_ = -INFINITY;
   out.highest_ = INFINITY;
   return out;
+}
+
+size_t ElementBound::shared_entries() const {
+  return kind_ == Kind::palette && layout_.rows_per_lut >= rows_ ? size_t{1} << dtype_bits(layout_.dtype) : 0;
 }
 
 int64_t ElementBound::scale_row(int64_t row) const {
@@ -115,6 +119,11 @@ size_t ElementBound::Row::nearest(double target) const {
   if (at == entries_.size()) return at - 1;
   if (at == 0) return 0;
   return *above - target < target - *(above - 1) ? at : at - 1;
+}
+
+size_t ElementBound::Row::entry(int64_t column, double have) const {
+  const double s = scale(column);
+  return nearest(s != 0 ? have / s + offset(column) : 0);
 }
 
 double ElementBound::Row::limit(int64_t column, double want, double have, bool weighed) const {

@@ -22,6 +22,9 @@ class ElementBound {
   // Rows that a host reads by itself: fp16, or int8 with a scale a row that fits its largest number.
   static ElementBound of_table(bool int8);
 
+  // The entries of a palette that the whole tensor shares; 0: it has none, or several.
+  size_t shared_entries() const;
+
   // False: the form says nothing about single elements (pruned, palettes of vectors, …).
   bool known() const { return kind_ != Kind::none; }
 
@@ -34,6 +37,8 @@ class ElementBound {
     // The largest difference that rounding explains, of a source `want` that was stored as `have`. `weighed`: where
     // whoever rounded made up for the errors of other columns, and took a near number instead of the nearest.
     double limit(int64_t column, double want, double have, bool weighed = false) const;
+    // Which entry of its palette an element is.
+    size_t entry(int64_t column, double have) const;
     // Makes of a row that was read what is stored, before it was rounded to half as the declared type says: engines
     // that scale a sum compute with that.
     void undo_rounding(std::span<float> values) const;
@@ -63,7 +68,7 @@ class ElementBound {
 
   Kind kind_ = Kind::none;
   StoredTensor::Layout layout_;
-  int64_t columns_ = 1;
+  int64_t rows_ = 1, columns_ = 1;
   double lowest_ = 0, highest_ = 0;  // of an integer
 };
 

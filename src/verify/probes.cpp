@@ -92,6 +92,10 @@ class Prober {
       if (brief && !out.empty() && (p.width == p.tokens || kind >= 6)) continue;
       out.push_back(p);
       ++kind;
+      // The last positions of all, in a call without padding. It begins no later, so it sees nothing of the first.
+      if (out.size() == 1 && !brief && shape.most_tokens > 1 && shape.most_tokens <= context_)
+        out.push_back(
+            {&shape, context_ - shape.most_tokens, shape.most_tokens, shape.most_tokens, Padding::zeros});
     }
     probes_.insert(probes_.end(), out.begin(), out.end());
   }

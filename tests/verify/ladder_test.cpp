@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "compress/recipe.h"
+#include "convert/compress_bundle.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 #include "verify/broken.h"
@@ -53,6 +55,24 @@ TEST_CASE("verify: the demo model is green in every form of a bundle") {
     }
     CHECK(r.rungs[2].rows.size() == 2);
     CHECK(r.weights.size() > 10);
+  }
+}
+
+TEST_CASE("verify: calibrated weights, of which many are not the nearest numbers, are no fault") {
+  const TempFolder folder;
+  const BundleEditor plain(demo_model(), folder / "b", {.context = {80}, .precision = Precision::fp16});
+  std::vector<int32_t> text;
+  for (int32_t i = 0; i < 400; ++i) text.push_back(i * 37 % 2048);
+  for (const char* form :
+       {R"("palettize": {"bits": 2, "group": 16})", R"("palettize": {"bits": 4, "group": 16})",
+        R"("quantize": {"type": "int4", "block": 32})", R"("quantize": {"type": "int8"})"}) {
+    CAPTURE(form);
+    const CompressOptions how{
+        .recipe = parse_recipe(fmt::format(R"({{"rules": [{{"op": "conv", {}}}, {{"keep": true}}]}})", form)),
+        .overwrite = true};
+    compress_bundle(plain.path(), folder / "c",
+                    {.compress = how, .calibration = text, .backend = cpu_backend});
+    check_green(verify(folder / "c", quick(demo_model(), kDemoPrompt)));
   }
 }
 
