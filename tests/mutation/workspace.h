@@ -1,5 +1,6 @@
 // Workspace: a copy of a subject's bundle that mutations may change, one after the other. Files are hard links until
-// they are changed. Of a large file one copy is made; a change writes the pages that differ, and restore() puts them back.
+// they are changed. Of a large file one copy is made; a change writes the pages that differ, and restore() puts
+// them back.
 //     Workspace w(subject, folder);
 //     w.edit_package("layers_00.mlpackage", [](Package& p) { … });
 //     w.finish(true);                       // sizes and hashes in bundle.json as a faulty converter would write them

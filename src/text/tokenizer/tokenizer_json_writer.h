@@ -6,7 +6,8 @@
 //     first.
 //   - GGUF's WordPiece marks the start of a word with U+2581. Here what goes on in a word begins with "##", as in BERT.
 // One thing differs: where SentencePiece puts a space in front of texts, Hugging Face looks for a user-defined token
-// together with such a space, and finds it nowhere else. Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
+// together with such a space, and finds it nowhere else. Where added tokens overlap in a text, llama.cpp takes the
+// longest one and Hugging Face the first one.
 #pragma once
 
 #include <string>

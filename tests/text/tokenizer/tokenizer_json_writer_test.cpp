@@ -113,8 +113,9 @@ TEST_CASE("what has no form in tokenizer.json says so") {
 }
 
 TEST_CASE("our own reader gives the same ids and texts for what is written") {
-  for (const std::string name : {"examples/demo_model/demo.gguf", "tests/data/sentencepiece_bpe.model",
-                                 "tests/data/sentencepiece_bpe_user.model", "tests/data/sentencepiece_unigram.model"}) {
+  for (const std::string name :
+       {"examples/demo_model/demo.gguf", "tests/data/sentencepiece_bpe.model",
+        "tests/data/sentencepiece_bpe_user.model", "tests/data/sentencepiece_unigram.model"}) {
     CAPTURE(name);
     const auto path = source_dir() / name;
     const auto ours = Tokenizer::load(path);
