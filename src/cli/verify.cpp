@@ -73,8 +73,7 @@ int run_verify(const Args& args, const Common& common) {
 }
 
 constexpr std::string_view kExamples =
-    "  anemone verify bundle --source model.gguf --html report.html\n"
-    "  anemone verify bundle --source model.gguf --max-kl 0.02\n"
+    "  anemone verify bundle --source model.gguf --max-kl 0.02 --html report.html\n"
     "  anemone verify bundle --golden g.npz --min-cosine 0.99 --json";
 
 }  // namespace
@@ -96,6 +95,7 @@ extern const Command kVerify{
              "the most that storing the weights may cost, in nats a token; any by default");
       o.real("--min-cosine", "X", args->min_cosine,
              "with --golden: the least cosine of stream and logits (0.97)");
+      o.group("How far to look");
       o.flag("--deep", args->deep,
              "look everywhere: every row of the cache and of the choice; takes minutes");
       o.flag("--no-hash", args->no_hash, "do not compare the files with bundle.json's hashes");
