@@ -10,7 +10,8 @@
 
 namespace anemone::hub {
 
-// What the caller will open. Where a repository has no small files for it (GGUF holds all in one), the weights come too.
+// What the caller will open. Where a repository has no small files for it (GGUF holds all in one), the weights come
+// too.
 enum class Need { everything, config, tokenizer };
 
 // Several models, of which one must be named.
