@@ -94,8 +94,10 @@ extern const Command kVerify{
       o.integer("--steps", "N", args->steps, "tokens to decode after the prompt (16)");
       o.real("--max-kl", "X", args->max_kl,
              "the most that storing the weights may cost, in nats a token; any by default");
-      o.real("--min-cosine", "X", args->min_cosine, "with --golden: the least cosine of stream and logits (0.97)");
-      o.flag("--deep", args->deep, "look everywhere: every row of the cache and of the choice; takes minutes");
+      o.real("--min-cosine", "X", args->min_cosine,
+             "with --golden: the least cosine of stream and logits (0.97)");
+      o.flag("--deep", args->deep,
+             "look everywhere: every row of the cache and of the choice; takes minutes");
       o.flag("--no-hash", args->no_hash, "do not compare the files with bundle.json's hashes");
       args->backend.declare_all(o);
       return [args](const Common& common) { return run_verify(*args, common); };

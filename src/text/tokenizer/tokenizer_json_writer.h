@@ -2,7 +2,8 @@
 //     write_text("tokenizer.json", tokenizer_json(read_gguf_vocabulary(file)));
 // It is for what comes from GGUF and SentencePiece files. Two of their parts have no form of their own in a
 // tokenizer.json and are written in the usual other one:
-//   - SentencePiece's BPE joins by scores. Here every way to make a piece of two others is a merge, the best score first.
+//   - SentencePiece's BPE joins by scores. Here every way to make a piece of two others is a merge, the best score
+//     first.
 //   - GGUF's WordPiece marks the start of a word with U+2581. Here what goes on in a word begins with "##", as in BERT.
 // Where added tokens overlap in a text, llama.cpp takes the longest one and Hugging Face the first one.
 #pragma once

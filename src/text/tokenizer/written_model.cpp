@@ -89,7 +89,8 @@ bool falls_back_to_bytes(const TokenizerSpec& spec) {
 
 std::string bpe_text(const TokenizerSpec& spec) {
   const TokenModelSpec& m = spec.model;
-  const std::string unk = spec.vocabulary.has(m.unk_id) ? json_string(spec.vocabulary.text(m.unk_id)) : "null";
+  const std::string unk =
+      spec.vocabulary.has(m.unk_id) ? json_string(spec.vocabulary.text(m.unk_id)) : "null";
   return fmt::format(
       "{{\"type\": \"BPE\", \"dropout\": null, \"unk_token\": {}, \"continuing_subword_prefix\": null, "
       "\"end_of_word_suffix\": null, \"fuse_unk\": {}, \"byte_fallback\": {}, \"ignore_merges\": {},\n"
