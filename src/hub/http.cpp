@@ -125,7 +125,17 @@ struct HttpClient::Handle {
 };
 
 HttpClient::HttpClient(Settings settings, Note note)
-    : settings_(std::move(settings)), note_(std::move(note)), handle_(std::make_unique<Handle>()) {}
+    : settings_(std::move(settings)), note_(std::move(note)), handle_(std::make_unique<Handle>()) {
+  const std::string& token = settings_.token;
+  // A line break in it would begin a header of its own.
+  if (std::any_of(token.begin(), token.end(), [](unsigned char c) { return c <= ' ' || c == 127; }))
+    throw Error("HF_TOKEN holds spaces or control characters, as no token does").hint("copy it again");
+  try {
+    Url::parse(settings_.endpoint);
+  } catch (Error& e) {
+    throw e.within("HF_ENDPOINT");
+  }
+}
 HttpClient::~HttpClient() = default;
 
 Response HttpClient::hop(const Request& request, const std::string& url, bool with_token) {

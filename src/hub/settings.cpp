@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "base/error.h"
-
 namespace anemone::hub {
 namespace {
 
@@ -54,9 +52,6 @@ Settings Settings::from(const Lookup& variable) {
   if (const std::string endpoint = variable("HF_ENDPOINT"); !endpoint.empty()) s.endpoint = endpoint;
   while (s.endpoint.ends_with('/')) s.endpoint.pop_back();
   s.token = token_of(variable, hf, home);
-  // A line break in it would begin a header of its own.
-  if (std::any_of(s.token.begin(), s.token.end(), [](unsigned char c) { return c <= ' ' || c == 127; }))
-    throw Error("HF_TOKEN holds spaces or control characters, as no token does").hint("copy it again");
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
     if (const std::string file = variable(name); !file.empty()) s.certificates = file;
   s.offline = is_true(variable("HF_HUB_OFFLINE")) || is_true(variable("TRANSFORMERS_OFFLINE"));

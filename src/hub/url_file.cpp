@@ -96,7 +96,7 @@ Resolved::File get(HttpClient& http, const std::string& url, const fs::path& who
   uint64_t all = 0;
   const auto begun = [&](const Response& head) {
     const Version now = version_of(head);
-    if (there && now == known) throw Unchanged{};
+    if (there && now == known && now != Version{}) throw Unchanged{};
     all = std::strtoull(now.bytes.c_str(), nullptr, 10);
     write_version(about, url, now);
   };

@@ -139,6 +139,16 @@ TEST_CASE("the token goes to the hub and to no other host") {
   CHECK(w.hub.count("GET", "/cdn/") == 2);
 }
 
+TEST_CASE("settings that cannot be right are named before anybody is asked") {
+  World w;
+  w.options.settings.token = "a\r\nX-Evil: 1";
+  CHECK(says(w.why(), "HF_TOKEN"));
+  w.options.settings.token = "";
+  w.options.settings.endpoint = "nonsense//";
+  CHECK(says(w.why(), "HF_ENDPOINT"));
+  CHECK(w.hub.seen().empty());
+}
+
 TEST_CASE("gated, private and misspelt repositories say what to do") {
   World w;
   w.hub.gate("tiny/model", "hf_secret");

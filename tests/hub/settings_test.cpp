@@ -47,5 +47,4 @@ TEST_CASE("the token comes from HF_TOKEN, or the file of a login") {
   CHECK(with({{"HF_HOME", home}, {"HF_TOKEN", "hf_x"}}).token == "hf_x");
   CHECK(with({{"HF_HOME", home}, {"HF_HUB_DISABLE_IMPLICIT_TOKEN", "1"}}).token == "");
   CHECK(with({{"HF_HOME", "/none"}, {"HF_TOKEN_PATH", home + "/token"}}).token == "hf_file");
-  CHECK(error_of([] { with({{"HF_TOKEN", "a\r\nX-Evil: 1"}}); }).find("HF_TOKEN") != std::string::npos);
 }
