@@ -132,7 +132,7 @@ Rung check_encoder_reference(Climber& c) {
   Rung rung;
   c.say("computing the reference");
   c.reference = std::make_unique<Reference>(std::make_shared<const StoredWeights>(*c.bundle, c.model),
-                                            c.full->model(), c.options.threads);
+                                            as_stored(c.full->model()), c.options.threads);
   const TextTruth truth = truth_of(*c.reference, c.truth.ids, keep_in(c.truth, c.truth.prompt));
   c.tokens = c.truth.prompt;
   for (const Rows* rows : {&truth.hidden, &truth.pooled, &truth.classes})

@@ -168,7 +168,7 @@ Rung check_reference(Climber& c) {
   if (c.exact()) {
     c.say("computing the reference");
     c.reference = std::make_unique<Reference>(std::make_shared<const StoredWeights>(*c.bundle, c.model),
-                                              c.full->model(), c.options.threads);
+                                              as_stored(c.full->model()), c.options.threads);
     const int64_t positions = c.truth.prompt + c.report.steps;
     const std::vector<int32_t> prompt = c.truth.ids;
     const std::string origin = c.truth.origin;

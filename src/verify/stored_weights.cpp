@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "package/package.h"
 #include "verify/element_bound.h"
 #include "verify/expected.h"
@@ -84,6 +85,14 @@ void StoredWeights::read_table(const WeightRef& ref, int64_t row, std::span<floa
     scale = info.embedding_scale;
   }
   for (float& value : out) value = static_cast<float>(static_cast<double>(value) / scale);
+}
+
+Model as_stored(Model model) {
+  for (Layer& layer : model.layers)
+    for (ResidualStep& step : layer.steps)
+      if (auto* attention = std::get_if<Attention>(&step.block))
+        attention->scale = static_cast<double>(round_to_half(static_cast<float>(attention->scale)));
+  return model;
 }
 
 }  // namespace anemone

@@ -1,7 +1,7 @@
 // StoredWeights: a model's weights as a bundle stores them, so that the reference computes with the very numbers that
 // the packages hold: what is left between the two is the graph.
 //     auto stored = std::make_shared<const StoredWeights>(*bundle, model);
-//     Reference reference(stored, model);
+//     Reference reference(stored, as_stored(model));
 // What the lowering folds into a weight (an offset, a scale) is taken out again.
 #pragma once
 
@@ -45,5 +45,9 @@ class StoredWeights : public ReferenceSource {
   std::vector<std::unique_ptr<const PackageWeights>> packages_;
   std::map<WeightRef, std::vector<Part>> parts_;  // by the weight without its rows
 };
+
+// The model with its numbers as the packages hold them. The query's scale alone is worth it: packages have it in half,
+// and softmax magnifies what rounding does to large scores.
+Model as_stored(Model model);
 
 }  // namespace anemone

@@ -193,6 +193,14 @@ std::string stray_text(const std::string& form, int64_t count, const Stray& firs
       count, count == 1 ? "" : "s", form, first.row, first.column, first.have, first.want, first.limit);
 }
 
+// How far from 1 a gain may be, by the part of a weight's squares that is noise. Integers of few bits cut off what is far
+// out, which makes a weight smaller as a whole. Entries of a palette are means, or cells of equal width, which lose no
+// more than the noise.
+double gain_slack(const std::string& form, double noise) {
+  if (form.starts_with("lut")) return 0.005 + 1.2 * noise;
+  return (form_bits(form) < 6 ? 0.03 : 0.005) + 2 * noise;
+}
+
 void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, bool bounded) {
   w.sqnr = s.ee > 0 ? std::min(kMostDecibels, 10 * std::log10(s.ww / s.ee)) : kMostDecibels;
   w.gain = s.ss > 0 ? s.ws / s.ss : (s.ww > 0 ? 0 : 1);
@@ -206,9 +214,7 @@ void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, bool bounde
   const bool few = s.few_strays();
   const std::optional<StretchLoss::Lost> lost = loss.worst();
   const bool explained = (bounded && s.strays == 0) || (w.form == kPlainSparse && s.pruned.too_large() == 0);
-  // What cuts off outliers makes a weight smaller as a whole; single elements are judged below.
-  const double slack = form_bits(w.form) < 6 ? 0.03 : 0.005;
-  if (std::abs(w.gain - 1) > slack + 2 * std::max(0.0, noise))
+  if (std::abs(w.gain - 1) > gain_slack(w.form, std::max(0.0, noise)))
     w.problem = fmt::format("is scaled: the values fit the source best when multiplied by {:.4g}", w.gain);
   else if (bounded && s.strays > 0 && few)
     w.problem = stray_text(w.form, s.strays, s.first);
