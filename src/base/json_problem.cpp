@@ -24,12 +24,49 @@ std::string between(const std::string& text, std::string_view left, std::string_
   return text.substr(begin, text.find(right, begin) - begin);
 }
 
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+// Keeps nothing but the place of the first fault.
+class FaultFinder : public nlohmann::json::json_sax_t {
+ public:
+  size_t byte = 0;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t at, const std::string&, const nlohmann::json::exception&) override {
+    byte = at;
+    return false;
+  }
+};
+
 }  // namespace
+
+Error invalid_json(std::string_view text) {
+  if (is_blank(text)) return Error("is not valid JSON: it is empty");
+  FaultFinder finder;
+  if (nlohmann::json::sax_parse(text, &finder)) return Error("is not valid JSON");
+  return Error("is not valid JSON: " + place(text, finder.byte));
+}
+
+Error json_error(const std::exception& problem, std::string_view text, const std::string& otherwise) {
+  if (dynamic_cast<const nlohmann::json::parse_error*>(&problem)) return invalid_json(text);
+  return Error(otherwise).found(json_problem(problem, text));
+}
 
 std::string json_problem(const std::exception& problem, std::string_view text) {
   if (const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&problem)) {
-    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "nothing";
-    return "no JSON at " + place(text, parse->byte);
+    if (is_blank(text)) return "nothing";
+    return "no valid JSON at " + place(text, parse->byte);
   }
   const std::string said = problem.what();
   const auto* known = dynamic_cast<const nlohmann::json::exception*>(&problem);

@@ -383,7 +383,9 @@ BundleInfo BundleInfo::read(const std::filesystem::path& bundle) {
     if (e.where().empty()) e.at(path.string());
     throw;
   } catch (const nlohmann::json::exception& e) {
-    throw Error("is not a bundle's description").at(path.string()).found(json_problem(e, file->text()));
+    throw json_error(e, file->text(), "is not a bundle's description")
+        .at(path.string())
+        .hint("copy the bundle again, or convert the model again");
   }
 }
 

@@ -34,10 +34,8 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& name
   };
   try {
     return Json::parse(text.begin(), text.end(), guard);
-  } catch (const Json::parse_error& e) {
-    throw errorf("is not valid JSON near byte {}", e.byte).at(name).hint("was the download cut short?");
   } catch (const Json::exception& e) {
-    throw errorf("cannot be read as JSON").at(name).found(json_problem(e, text));
+    throw json_error(e, text, "cannot be read as JSON").at(name).hint("was the download cut short?");
   }
 }
 

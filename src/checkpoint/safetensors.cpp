@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "base/shape.h"
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/safetensors_header.h"
@@ -116,10 +117,10 @@ std::map<std::string, std::string> read_weight_map(const std::filesystem::path& 
   nlohmann::json index;
   try {
     index = nlohmann::json::parse(file->text().begin(), file->text().end(), shallow);
-  } catch (const nlohmann::json::parse_error& e) {
-    throw no_index(fmt::format("no JSON at byte {}", e.byte));
-  } catch (const nlohmann::json::exception&) {
-    throw no_index("a number that is too large");
+  } catch (const nlohmann::json::exception& e) {
+    throw json_error(e, file->text(), "is not an index of safetensors files")
+        .at(file->path())
+        .hint("was the download cut short?");
   }
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object()) throw no_index("no \"weight_map\"");

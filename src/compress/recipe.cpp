@@ -231,7 +231,7 @@ Recipe recipe_from(std::string_view json) {
   try {
     j = Json::parse(json);
   } catch (const Json::exception& e) {
-    throw errorf("the recipe is not JSON").found(json_problem(e, json));
+    throw json_error(e, json, "the recipe cannot be read as JSON");
   }
   known_keys(j, {"min_size", "skip", "only", "rules"}, "the recipe");
   Recipe r;

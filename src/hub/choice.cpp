@@ -194,7 +194,7 @@ std::vector<std::string> indexed_files(const std::string& json, const std::strin
       out.insert(folder + file.get<std::string>());
     }
   } catch (const nlohmann::json::exception& e) {
-    throw Error("is no index of safetensors files").at(where).found(json_problem(e, json));
+    throw json_error(e, json, "is not an index of safetensors files").at(where);
   }
   return {out.begin(), out.end()};
 }

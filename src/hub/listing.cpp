@@ -77,9 +77,8 @@ Listing parse_listing(const std::string& json, const std::string& where) {
       if (ListedFile file = listed_file(entry, where); seen.insert(file.path).second)
         out.files.push_back(std::move(file));
   } catch (const Json::exception& e) {
-    throw Error("the hub's answer is no list of files")
+    throw json_error(e, json, "the hub's answer is not a list of files")
         .at(where)
-        .found(json_problem(e, json))
         .hint("is HF_ENDPOINT a hub?");
   }
   if (!is_commit(out.commit))
@@ -119,7 +118,7 @@ Error refusal(const Response& response, const Settings& settings, const RepoName
       "make a token at " + settings.endpoint + "/settings/tokens and set HF_TOKEN to it";
   const std::string where = name_text(name);
   if (code == "GatedRepo" || (response.status == 403 && code.empty()))
-    return Error("this repository is gated: its owner asks people to accept a licence")
+    return Error("this repository is gated: its owner asks people to accept a license")
         .at(where)
         .hint(fmt::format("open {} in a browser and accept it; then {}", page,
                           token ? "try again with HF_TOKEN of the same account" : get_token));

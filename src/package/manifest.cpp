@@ -49,10 +49,8 @@ Manifest parse_manifest(std::string_view text) {
   json root;
   try {
     root = json::parse(text);
-  } catch (const json::parse_error& e) {
-    throw errorf("is not valid JSON near byte {}", e.byte).hint("was the file cut short?");
   } catch (const json::exception& e) {
-    throw errorf("cannot be read as JSON").found(json_problem(e, text));
+    throw json_error(e, text, "cannot be read as JSON").hint("was the file cut short?");
   }
   if (!root.is_object()) throw Error("is not a manifest").found(root.type_name()).expected("a JSON object");
   check_version(text_member(root, "fileFormatVersion"));

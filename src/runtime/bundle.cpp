@@ -21,7 +21,8 @@ void check_files(const BundleInfo& info, const std::filesystem::path& path) {
       throw errorf("the file '{}' has another size than when it was written", f.path)
           .at(path.string())
           .found(fmt::format("{} bytes", bytes))
-          .expected(fmt::format("{}", f.bytes));
+          .expected(fmt::format("{}", f.bytes))
+          .hint("copy the bundle again, or convert the model again");
   }
 }
 

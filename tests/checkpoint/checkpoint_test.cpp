@@ -99,8 +99,7 @@ TEST_CASE("a folder with safetensors and config.json is a checkpoint") {
   folder.write("config.json", "[1]");
   CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("is not a JSON object"), Error);
   folder.write("config.json", "{\"a\":");
-  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("is not valid JSON near byte"),
-                       Error);
+  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("is not valid JSON: line "), Error);
   folder.write("config.json", std::string(70, '[') + std::string(70, ']'));
   CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("nested more than"), Error);
 }

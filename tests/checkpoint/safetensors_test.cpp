@@ -160,7 +160,7 @@ TEST_CASE("an index puts the files together, and may not contradict them") {
   fails_with("{\"a\":\"" + std::string(5000, 'x') + "\"}", "name is too long");
   fails_with(R"(["one.safetensors"])", "is not an index");
   fails_with("{}", "names no tensor");
-  fails_with("{", "is not an index");
+  fails_with("{", "is not valid JSON: line 1, column ");
   fails_with(std::string(100000, '[') + "1", "nested too deep");
 }
 

@@ -60,7 +60,7 @@ TEST_CASE("a broken package is an error that says what is wrong") {
   const Case cases[] = {
       {"no manifest", [](Files& f) { fs::remove(f.manifest); }, "has no Manifest.json"},
       {"manifest is not JSON", [](Files& f) { spill(f.manifest, "{\"a\": "); },
-       "is not valid JSON near byte 7"},
+       "is not valid JSON: line 1, column 7"},
       {"manifest is a list", [](Files& f) { spill(f.manifest, "[]"); }, "is not a manifest"},
       {"manifest nests deep", [](Files& f) { spill(f.manifest, std::string(100000, '[')); },
        "is not valid JSON"},

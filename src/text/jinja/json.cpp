@@ -185,7 +185,7 @@ Value parse_json(std::string_view text) {
   try {
     return from_json(nlohmann::ordered_json::parse(text));
   } catch (const nlohmann::json::exception& e) {
-    throw errorf("the text is not JSON").found(json_problem(e, text));
+    throw json_error(e, text, "cannot be read as JSON");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "text/tokenizer/tokenizer_json_parts.h"
 
 namespace anemone {
@@ -220,8 +221,8 @@ void read_generation(Value config, TokenizerSpec& spec) {
   for (Value id : simdjson::dom::array(eos)) add(id);
 }
 
-Error not_json(const std::string& path) {
-  return Error("is not valid JSON").at(path).hint("was the download cut short?");
+Error not_json(const MappedFile& file) {
+  return invalid_json(file.text()).at(file.path()).hint("was the download cut short?");
 }
 
 template <class F>
@@ -230,7 +231,7 @@ void with_json(const std::filesystem::path& path, F&& use) {
   const auto file = MappedFile::open(path);
   simdjson::dom::parser parser;
   Value root;
-  if (parser.parse(file->text().data(), file->size(), true).get(root)) throw not_json(path.string());
+  if (parser.parse(file->text().data(), file->size(), true).get(root)) throw not_json(*file);
   in_part(path.string().c_str(), [&] { use(root); });
 }
 
@@ -239,7 +240,7 @@ void with_json(const std::filesystem::path& path, F&& use) {
 TokenizerSpec read_tokenizer_json(const MappedFile& file) {
   simdjson::dom::parser parser;
   Value root;
-  if (parser.parse(file.text().data(), file.size(), true).get(root)) throw not_json(file.path());
+  if (parser.parse(file.text().data(), file.size(), true).get(root)) throw not_json(file);
   TokenizerSpec spec;
   in_part(file.path().c_str(), [&] { spec = read(root); });
   return spec;
