@@ -10,19 +10,6 @@ namespace {
 // The first systems with states and with int8 weights that have a scale per channel.
 constexpr int kFirstMacos = 15, kFirstIos = 18;
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-std::string system_name(const Target& t) {
-  const char* system = t.device == DeviceClass::mac    ? "macos"
-                       : t.device == DeviceClass::ipad ? "ipados"
-                                                       : "ios";
-  return fmt::format("{}{}", system, t.os);
-}
-
 void check_system(const Target& t) {
   const int first = t.phone() ? kFirstIos : kFirstMacos;
   if (t.os && t.os < first)
@@ -34,25 +21,13 @@ void check_system(const Target& t) {
 }  // namespace
 
 ConvertTarget parse_target(const std::string& text) {
-  const size_t comma = text.find(',');
-  Target a = find_target(trimmed(std::string_view(text).substr(0, comma)));
-  if (comma != std::string::npos) {
-    Target b = find_target(trimmed(std::string_view(text).substr(comma + 1)));
-    if (a.oldest) std::swap(a, b);
-    if (a.oldest || !b.oldest)
-      throw errorf("--target takes a chip or a device, a system, or one of each")
-          .found(text)
-          .expected("such as \"a17-pro, ios18\"");
-    if (a.phone() != b.phone() && !(a.chip->id.starts_with('m') && b.device == DeviceClass::ipad))
-      throw errorf("{} does not run on the {}", system_name(b), a.chip->name).at("--target");
-    a.device = b.device;
-    a.os = b.os;
-  }
+  const Target a = find_target(text);
   check_system(a);
   ConvertTarget out{a, ""};
   if (!a.oldest) out.name = a.chip->id;
   if (a.os) out.name += (out.name.empty() ? "" : ", ") + system_name(a);
-  if (out.name.empty()) out.name = text;  // "mac", "iphone"
+  if (out.name.empty())  // a kind of device
+    out.name = a.device == DeviceClass::mac ? "mac" : a.device == DeviceClass::ipad ? "ipad" : "iphone";
   return out;
 }
 

@@ -18,8 +18,7 @@ struct ConvertTarget {
   bool phone() const { return hardware.phone(); }
 };
 
-// Up to two names, separated by a comma: "m4", "macos15", "a17-pro, ios18". Error for names that are not known, for two
-// that do not go together, and for systems that cannot run what we write.
+// As find_target() reads it: "m4", "macos15", "a17-pro, ios18". Error also for systems that cannot run what we write.
 ConvertTarget parse_target(const std::string& text);
 
 // Reasons against packages of `largest_package` bytes of weights and caches of `context` rows on that target, one

@@ -123,9 +123,10 @@ bool find_system(std::string_view name, Target& out) {
     DeviceClass device;
     const char* oldest;
   };
-  constexpr std::array kSystems = {System{"macos", mac, "m1"},    System{"mac", mac, "m1"},
-                                   System{"ios", iphone, "a14"},  System{"iphone", iphone, "a14"},
-                                   System{"ipados", ipad, "a14"}, System{"ipad", ipad, "a14"}};
+  constexpr std::array kSystems = {System{"macos", mac, "m1"},     System{"mac", mac, "m1"},
+                                   System{"ios", iphone, "a14"},   System{"iphone", iphone, "a14"},
+                                   System{"phone", iphone, "a14"}, System{"ipados", ipad, "a14"},
+                                   System{"ipad", ipad, "a14"}};
   for (const System& s : kSystems) {
     if (!name.starts_with(s.name)) continue;
     const std::string_view digits = name.substr(s.name.size());
@@ -143,6 +144,22 @@ bool find_system(std::string_view name, Target& out) {
     return true;
   }
   return false;
+}
+
+// One name: a chip, a device or a system.
+Target find_one(std::string_view text) {
+  const std::string name = plain(text);
+  for (const Chip& chip : kChips)
+    if (plain(chip.id) == name || by_alias(chip, name))
+      return {&chip, device_of(name, chip.device), 0, false};
+  Target target;
+  if (find_system(name, target)) return target;
+  std::string known;
+  for (const Chip& chip : kChips) known += (known.empty() ? "" : ", ") + std::string(chip.id);
+  throw errorf("there is no such chip in the table")
+      .found(text.empty() ? "nothing" : "'" + std::string(text.substr(0, 60)) + "'")
+      .expected("one of: " + known)
+      .hint("devices (phone, ipad, mac, \"iPhone 15 Pro\") and systems (macos15, ios18) work too");
 }
 
 }  // namespace
@@ -165,19 +182,25 @@ std::span<const Chip> all_chips() { return kChips; }
 
 uint64_t most_shard_bytes(DeviceClass device) { return device == mac ? 2'000'000'000 : 1'000'000'000; }
 
+std::string system_name(const Target& t) {
+  return fmt::format("{}{}", t.device == mac ? "macos" : t.device == ipad ? "ipados" : "ios", t.os);
+}
+
 Target find_target(std::string_view text) {
-  const std::string name = plain(text);
-  for (const Chip& chip : kChips)
-    if (plain(chip.id) == name || by_alias(chip, name))
-      return {&chip, device_of(name, chip.device), 0, false};
-  Target target;
-  if (find_system(name, target)) return target;
-  std::string known;
-  for (const Chip& chip : kChips) known += (known.empty() ? "" : ", ") + std::string(chip.id);
-  throw errorf("there is no such chip in the table")
-      .found(text.empty() ? "nothing" : "'" + std::string(text.substr(0, 60)) + "'")
-      .expected("one of: " + known)
-      .hint("devices (\"iPhone 15 Pro\") and systems (macos15, ios18) work too");
+  const size_t comma = text.find(',');
+  Target a = find_one(text.substr(0, comma));
+  if (comma == std::string_view::npos) return a;
+  Target b = find_one(text.substr(comma + 1));
+  if (a.oldest) std::swap(a, b);
+  if (a.oldest || !b.oldest)
+    throw errorf("a target is a chip or a device, a system, or one of each")
+        .found("'" + std::string(text.substr(0, 60)) + "'")
+        .expected("such as \"a17-pro, ios18\"");
+  if (a.phone() != b.phone() && !(a.chip->id.starts_with('m') && b.device == ipad))
+    throw errorf("{} does not run on the {}", system_name(b), a.chip->name).at("--target");
+  a.device = b.device;
+  a.os = b.os;
+  return a;
 }
 
 }  // namespace anemone

@@ -71,8 +71,11 @@ struct Target {
   bool phone() const { return device != DeviceClass::mac; }
 };
 
-// "m4", "M4 Max", "m4-max", "a17pro", "iPhone 15 Pro", "ipad pro m4", "macos15", "ios18", "mac", "iphone".
+// "m4", "M4 Max", "m4-max", "a17pro", "iPhone 15 Pro", "ipad pro m4", "macos15", "ios18", "mac", "iphone", "phone"; or
+// a chip and a system, separated by a comma: "a17-pro, ios18". Error for two that do not go together.
 Target find_target(std::string_view text);
+// "ios18", of a target that says it.
+std::string system_name(const Target& target);
 
 // Weights of one package (rule Z01): what is safe everywhere, and the most that was seen to stay on the engine.
 inline constexpr uint64_t kSafeShardBytes = 250'000'000;

@@ -41,6 +41,25 @@ TEST_CASE("a chip is found by its name, by its device and by a system") {
   }
 }
 
+TEST_CASE("a kind of device has several names, and a chip may come with a system") {
+  CHECK(find_target("phone").chip->id == "a14");
+  CHECK(find_target("phone").device == DeviceClass::iphone);
+  CHECK(find_target("ipad").device == DeviceClass::ipad);
+  CHECK(find_target("Mac").device == DeviceClass::mac);
+  for (const char* text : {"a17-pro, ios18", "ios18,a17-pro"}) {
+    const Target t = find_target(text);
+    CHECK(t.chip->id == "a17-pro");
+    CHECK(t.os == 18);
+    CHECK_FALSE(t.oldest);
+    CHECK(system_name(t) == "ios18");
+  }
+  CHECK(find_target("m4, ipados18").device == DeviceClass::ipad);
+  for (const char* text : {"m4, ios18", "a17-pro, macos15", "m4, m3", "ios18, macos15", "m4,"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(find_target(text), Error);
+  }
+}
+
 TEST_CASE("a chip that is not in the table is an error that lists those that are") {
   for (const char* text : {"", "m9", "iphone 3", "macos150", "snapdragon", "m4-ultra", "ios1x"}) {
     CAPTURE(text);
