@@ -170,7 +170,7 @@ Response HttpClient::hop(const Request& request, const std::string& url, bool wi
   const CURLcode code = curl_easy_perform(curl);
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   if (code != CURLE_OK) {
-    const std::string why = reason(code, detail, Url::parse(url).host);
+    const std::string why = reason(code, detail, Url::parse(url).shown_host());
     if (final_failure(code)) throw Error(why).at(url);
     throw Broken(why, code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
                           code == CURLE_COULDNT_CONNECT);
@@ -208,7 +208,7 @@ Response HttpClient::attempt(const Request& request) {
 }
 
 Response HttpClient::send(const Request& request) {
-  for (Patience patience(*this, Url::parse(request.url).host);;) {
+  for (Patience patience(*this, Url::parse(request.url).shown_host());;) {
     std::optional<double> asked_s;
     try {
       Response response = attempt(request);
@@ -226,7 +226,7 @@ void Patience::pause(const Broken& why, std::optional<double> asked_s) {
   const Settings& s = http_.settings();
   const int most = why.never_connected() ? std::min(2, s.attempts) : s.attempts;
   const auto give_up = [&](Broken last) {
-    if (last.where().empty()) last.at(what_);
+    if (last.where().empty() && last.message().find(what_) == std::string::npos) last.at(what_);
     throw last;
   };
   if (++failed_ >= most) give_up(why);
@@ -238,8 +238,9 @@ void Patience::pause(const Broken& why, std::optional<double> asked_s) {
     last.hint("try again later; with HF_TOKEN the limits of the hub are higher");
     give_up(last);
   }
-  http_.note(fmt::format("{}: {}; attempt {} of {} in {:.0f} s", what_, why.message(), failed_ + 1, most,
-                         std::max(1.0, static_cast<double>(pause.count()) / 1000)));
+  const bool named = why.message().find(what_) != std::string::npos;
+  http_.note(fmt::format("{}{}; attempt {} of {} in {:.0f} s", named ? "" : what_ + ": ", why.message(),
+                         failed_ + 1, most, std::max(1.0, static_cast<double>(pause.count()) / 1000)));
   std::this_thread::sleep_for(pause);
 }
 

@@ -111,6 +111,20 @@ ModelName of_url(const std::string& text, const std::string& endpoint) {
   return FileUrl{text};
 }
 
+// "owner/repo…" without a prefix; nothing for what can only be a path.
+std::optional<RepoName> of_plain_text(const std::string& text) {
+  if (text.find('/') == text.npos || text.front() == '/' || text.front() == '.' || text.front() == '~')
+    return std::nullopt;
+  RepoName name = split_name(text, 2);
+  if (!is_id(name.id, true) || (name.path.empty() && is_file_name(name.id))) return std::nullopt;
+  return name;
+}
+
+bool has_folder_of_owner(const std::string& text) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(text.substr(0, text.find('/')), ignored);
+}
+
 }  // namespace
 
 std::optional<ModelName> parse_name(const std::string& text, const std::string& endpoint) {
@@ -120,13 +134,16 @@ std::optional<ModelName> parse_name(const std::string& text, const std::string& 
       const std::string_view rest = std::string_view(text).substr(prefix.size());
       return checked(split_name(rest, rest.find('/') == rest.npos ? 1 : 2), text);
     }
-  if (text.find('/') == text.npos || text.front() == '/' || text.front() == '.' || text.front() == '~')
-    return std::nullopt;
-  const RepoName name = split_name(text, 2);
-  if (!is_id(name.id, true) || (name.path.empty() && is_file_name(name.id))) return std::nullopt;
+  const std::optional<RepoName> name = of_plain_text(text);
+  if (!name || has_folder_of_owner(text)) return std::nullopt;
+  return checked(*name, text);
+}
+
+std::optional<std::string> hidden_by_folder(const std::string& text) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(text.substr(0, text.find('/')), ignored)) return std::nullopt;
-  return checked(name, text);
+  const std::optional<RepoName> name = of_plain_text(text);
+  if (!name || !has_folder_of_owner(text) || std::filesystem::exists(text, ignored)) return std::nullopt;
+  return "hf:" + text;
 }
 
 void expect_inner_path(const std::string& path, const std::string& where) {

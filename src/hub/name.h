@@ -32,6 +32,10 @@ using ModelName = std::variant<RepoName, FileUrl>;
 // for a folder called like the owner: then "owner/repo" is a path in it. Error for a name that is broken.
 std::optional<ModelName> parse_name(const std::string& text, const std::string& endpoint);
 
+// A name that is read as a path only because a folder is called like its owner, and nothing stands at that path:
+// "hf:owner/repo", which names the repository. Nothing for other texts.
+std::optional<std::string> hidden_by_folder(const std::string& text);
+
 // Error unless `path` stays inside the folder that it is joined to: names come from the net. `where` for the message.
 void expect_inner_path(const std::string& path, const std::string& where);
 

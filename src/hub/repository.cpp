@@ -182,9 +182,9 @@ Resolved result(const RepoCache& cache, const RepoName& name, const std::string&
 Resolved from_cache(const RepoCache& cache, const RepoName& name, const ResolveOptions& options) {
   const std::string revision = name.revision.empty() ? "main" : name.revision;
   const std::optional<std::string> commit = cache.commit_of(revision);
-  const Error missing = Error("is not in the cache, and without a connection nothing is downloaded")
+  const Error missing = Error("is not in the cache, and --offline downloads nothing")
                             .at(name_text(name))
-                            .hint("run it once without --offline and HF_HUB_OFFLINE");
+                            .hint("run it once without --offline and without HF_HUB_OFFLINE=1");
   Listing there;
   if (commit) {
     there.commit = *commit;

@@ -49,6 +49,10 @@ Url Url::parse(const std::string& text) {
   return out;
 }
 
+std::string Url::shown_host() const {
+  return port == (scheme == "http" ? "80" : "443") ? host : host + ":" + port;
+}
+
 bool Url::loopback() const {
   return host == "localhost" || host == "[::1]" ||
          (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);

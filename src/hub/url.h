@@ -15,6 +15,8 @@ struct Url {
   static Url parse(const std::string& text);
 
   std::string origin() const { return scheme + "://" + host + ":" + port; }
+  // For messages: with the port where it is not the usual one of the scheme.
+  std::string shown_host() const;
   bool loopback() const;
 };
 

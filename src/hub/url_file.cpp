@@ -142,10 +142,10 @@ Resolved resolve_url(const FileUrl& named, const ResolveOptions& options) {
     std::error_code none;
     if (options.settings.offline) {
       if (!fs::is_regular_file(whole, none))
-        throw Error("is not in the cache, and without a connection nothing is downloaded")
+        throw Error("is not in the cache, and --offline downloads nothing")
             .at(address.url(part))
             .found("no " + whole.string())
-            .hint("run it once without --offline and HF_HUB_OFFLINE");
+            .hint("run it once without --offline and without HF_HUB_OFFLINE=1");
       out.files.push_back({part, fs::file_size(whole, none), false});
       continue;
     }

@@ -69,8 +69,15 @@ TEST_CASE("a folder called like the owner makes a path of a name") {
   const auto before = std::filesystem::current_path();
   std::filesystem::create_directories(folder / "owner");
   std::filesystem::current_path(folder.path());
+  std::filesystem::create_directories(folder / "owner/there");
   const std::string found = read("owner/repo"), forced = read("hf:owner/repo");
+  const auto hidden = hub::hidden_by_folder("owner/repo"), other = hub::hidden_by_folder("else/repo"),
+             there = hub::hidden_by_folder("owner/there"), path = hub::hidden_by_folder("./owner/repo");
   std::filesystem::current_path(before);
+  CHECK(hidden == "hf:owner/repo");
+  CHECK_FALSE(other);
+  CHECK_FALSE(there);
+  CHECK_FALSE(path);
   CHECK(found == "path");
   CHECK(forced == "owner/repo||");
 }
