@@ -57,7 +57,7 @@ constexpr ErrorMeaning kMeanings[] = {
      "M6 5.2"},
     {"large kernel does not meet decomposition|Invalid Pool kernel", "A kernel is too large.",
      "Decompose it.", "O07, O08", "M6 5.2"},
-    {"only support per-cout/per-tensor quantization", "Weights quantised in blocks along the inputs.",
+    {"only support per-cout/per-tensor quantization", "Weights quantized in blocks along the inputs.",
      "One scale an output channel, or palettes in groups of output channels.", "Q02", "ct#2510"},
     {"mps.dequantize|must be tensor of quantized values", "A palette with scales per channel, on macOS 26.",
      "Palettize without per-channel scales.", "Q09", "ct#2688"},

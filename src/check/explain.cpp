@@ -25,7 +25,7 @@ std::string offers(const PlacedOp& op) {
   return out;
 }
 
-std::string neighbours(const PlacedFunction& placed, size_t i) {
+std::string neighbors(const PlacedFunction& placed, size_t i) {
   const auto one = [&](size_t at) {
     const PlacedOp& op = placed.ops[at];
     return fmt::format("{} '{}'{} {}", op.op->type, op.op->name(), op.unknown() ? "," : " on the",
@@ -77,7 +77,7 @@ std::string one_op(const PackageReport& p, const FunctionReport& f, size_t i) {
   out += fmt::format("  segment       {} of {}, {} operations on the {}{}, {:.4f} ms\n", op.segment + 1,
                      f.placed.segments.size(), segment.last - segment.first, segment.ane ? "ANE" : "CPU",
                      segment.unknown ? fmt::format(" ({} unknown)", segment.unknown) : "", segment.ms);
-  out += wrap("  neighbours    ", neighbours(f.placed, i), 100);
+  out += wrap("  neighbors    ", neighbors(f.placed, i), 100);
   if (const auto truth = f.truth.find(op.op->name()); truth != f.truth.end())
     out += fmt::format("  Core ML       {}\n", truth->second);
   return out + wrap("  what moves it ", advice(f.placed, i), 100);

@@ -17,7 +17,7 @@ struct TextOptions {
 };
 
 std::string report_text(const CheckReport& report, const TextOptions& options = {});
-// Its last line: "clean: 10 hints".
+// Its second line and its last one: "clean: all 2444 operations on the ANE; 10 hints, none needs action".
 std::string verdict_text(const CheckReport& report, bool strict);
 std::string report_json(const CheckReport& report, bool strict);
 std::string report_html(const CheckReport& report, bool strict);

@@ -23,7 +23,7 @@ std::string counts_text(int errors, int warnings, int hints) {
   add(errors, "error");
   add(warnings, "warning");
   add(hints, "hint");
-  return out.empty() ? "nothing" : out;
+  return out.empty() ? "no findings" : out;
 }
 
 // A name that takes no more than `most` columns: the middle of a long one goes.
@@ -157,7 +157,7 @@ std::string function_text(const PackageReport& p, const FunctionReport& f, bool 
                        f.differing());
   if (f.placed.unknown_ops > 0) out += unknown_text(f.placed);
   if (f.placed.extrapolated > 0)
-    out += fmt::format("  {} of {} estimates lie outside what was probed{}\n", f.placed.extrapolated,
+    out += fmt::format("  {} of {} estimates are extrapolated{}\n", f.placed.extrapolated,
                        f.placed.ops.size(), verbose ? " (~)" : "");
   return verbose ? out + operations(f) : out;
 }
@@ -215,6 +215,36 @@ std::string finding_text(const Group& g, const CheckReport& r, const TextOptions
   return out;
 }
 
+// "all 2444 operations on the ANE", or how many are not and why.
+std::string placed_text(const CheckReport& r) {
+  size_t all = 0, ane = 0, unknown = 0, refused = 0;
+  for (const PackageReport& p : r.packages)
+    for (const FunctionReport& f : p.functions) {
+      all += f.placed.ops.size();
+      ane += f.placed.ane_ops;
+      unknown += f.placed.unknown_ops;
+      for (const PlacedOp& op : f.placed.ops) refused += !op.cost[Processor::ane].supported;
+    }
+  if (ane == all) return fmt::format("all {} operations on the ANE", all);
+  std::string out = fmt::format("{} of {} operations on the ANE", ane, all);
+  const auto add = [&](size_t count, const char* text) {
+    if (count > 0) out += fmt::format(", {} {}", count, text);
+  };
+  add(refused, "refused");
+  add(unknown, "unknown (not probed)");
+  add(all - std::min(all, ane + refused + unknown), "not worth a switch");
+  return out;
+}
+
+std::string verdict_line(const CheckReport& r, bool strict) {
+  const int errors = r.count(Level::error), warnings = r.count(Level::warning), hints = r.count(Level::hint);
+  const char* const calm = errors || warnings || !hints ? ""
+                           : hints == 1                 ? ", which needs no action"
+                                                        : ", none needs action";
+  return fmt::format("{}: {}; {}{}", r.verdict(strict), placed_text(r), counts_text(errors, warnings, hints),
+                     calm);
+}
+
 }  // namespace
 
 std::string report_text(const CheckReport& r, const TextOptions& options) {
@@ -222,6 +252,7 @@ std::string report_text(const CheckReport& r, const TextOptions& options) {
                          fmt::format("{}: {}, for {}", r.path.string(),
                                      plural(static_cast<int>(r.packages.size()), "package"), r.target_text),
                          options.width);
+  out += wrap("", verdict_line(r, options.strict), options.width) + "\n";
   out += wrap("",
               "Core ML's placement, predicted. The milliseconds are the estimates by which Core ML chooses; "
               "they are "
@@ -237,13 +268,9 @@ std::string report_text(const CheckReport& r, const TextOptions& options) {
     out += fmt::format("\n{}s\n", level_name(level));
     for (const Group& g : groups) out += finding_text(g, r, options);
   }
-  return out + "\n" + verdict_text(r, options.strict);
+  return out + "\n" + wrap("", verdict_line(r, options.strict), options.width);
 }
 
-std::string verdict_text(const CheckReport& r, bool strict) {
-  const int errors = r.count(Level::error), warnings = r.count(Level::warning), hints = r.count(Level::hint);
-  return fmt::format("{}: {}{}\n", r.verdict(strict), counts_text(errors, warnings, hints),
-                     r.unknown().empty() ? "" : "; some operations are unknown (not probed)");
-}
+std::string verdict_text(const CheckReport& r, bool strict) { return verdict_line(r, strict) + "\n"; }
 
 }  // namespace anemone

@@ -84,8 +84,8 @@ void quantised_activations(const FunctionSubject& s, Findings& out) {
     const bool back = op.op->type == "dequantize" && computed_operand(*op.op, "input");
     if (to_int8(*op.op) || op.op->type == "quantize" || back)
       out.add(phone ? Level::error : Level::hint, *op.op,
-              phone ? "activations are quantised, and this is for an iPhone"
-                    : "activations are quantised: not for iPhones");
+              phone ? "activations are quantized, and this is for an iPhone"
+                    : "activations are quantized: not for iPhones");
   });
 }
 
@@ -224,17 +224,17 @@ constexpr Rule kRules[] = {
     {.id = "O13",
      .grade = Grade::B,
      .level = Level::error,
-     .title = "No activation quantisation for iPhones",
+     .title = "No activation quantization for iPhones",
      .why = "Macs accept cast to int8, quantize and dequantize. On iPhones ANECCompile fails (iOS 26).",
      .cost = "the package does not load",
-     .fix = "Quantise weights only.",
+     .fix = "Quantize weights only.",
      .sources = "JR EXPERIMENTS",
      .targets = "iPhone, iPad",
      .in_function = quantised_activations},
     {.id = "O14",
      .grade = Grade::B,
      .level = Level::warning,
-     .title = "No products of two quantised activations",
+     .title = "No products of two quantized activations",
      .why = "A multiply between quantize-dequantize pairs can use the scale of another pair.",
      .cost = "up to 339% error, silently",
      .fix = "Clamp between them, or keep one factor in fp16.",

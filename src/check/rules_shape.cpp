@@ -124,7 +124,7 @@ void rewrites(const FunctionSubject& s, Findings& out) {
     bytes += x->bytes() + view.results()[0].bytes();
   }
   if (count > 0)
-    out.add(Level::hint, fmt::format("{} the last axis, {} a call",
+    out.add(Level::hint, fmt::format("{} the last axis, {} per call",
                                      count == 1 ? "1 reshape or transpose changes"
                                                 : fmt::format("{} reshapes and transposes change", count),
                                      size_text(static_cast<uint64_t>(bytes)) + " moved"));
@@ -236,7 +236,7 @@ constexpr Rule kRules[] = {
     {.id = "S08",
      .grade = Grade::A,
      .level = Level::warning,
-     .title = "Shapes should be fixed: one program a shape",
+     .title = "Shapes should be fixed: one program per shape",
      .why = "A symbolic shape goes to the CPU or GPU, or is specialised for each shape at its first use.",
      .cost = "seconds to minutes at the first use of each shape; 112 + 133 s for a 3.8 B model on M4 Max",
      .fix = "Several functions with fixed shapes in one package; a range only where it is small (K09).",

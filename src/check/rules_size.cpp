@@ -81,7 +81,7 @@ void many_packages(const BundleSubject& s, Findings& out) {
 void reloaded(const BundleSubject& s, Findings& out) {
   if (s.packages.size() > kManyPackages)
     out.add(Level::warning,
-            fmt::format("{} packages, {} calls a token", s.packages.size(), s.packages.size()));
+            fmt::format("{} packages, {} calls per token", s.packages.size(), s.packages.size()));
 }
 
 constexpr Rule kRules[] = {

@@ -94,7 +94,7 @@ void blending(const FunctionSubject& s, Findings& out) {
     bytes += OpView(*by).results()[0].bytes();
   }
   if (count > 0)
-    out.add(Level::hint, fmt::format("{} states are blended by a mask: {:.1f} MB read and written a call",
+    out.add(Level::hint, fmt::format("{} states are blended by a mask: {:.1f} MB read and written per call",
                                      count, 2 * bytes / 1e6));
 }
 
@@ -106,10 +106,11 @@ void slicing(const FunctionSubject& s, Findings& out) {
   const auto count = std::count_if(s.placed.ops.begin(), s.placed.ops.end(), updates);
   if (count == 0) return;
   const placement::PlacedFunction refused = placement::if_refused(s.placed, updates);
-  out.add(Level::hint,
-          fmt::format("slice_update writes the cache {} times a call; if the engine refuses it: {} segments, "
-                      "{:.3f} ms, instead of {} and {:.3f} ms",
-                      count, refused.segments.size(), refused.ms, s.placed.segments.size(), s.placed.ms));
+  out.add(
+      Level::hint,
+      fmt::format("slice_update writes the cache {} times per call; if the engine refuses it: {} segments, "
+                  "{:.3f} ms, instead of {} and {:.3f} ms",
+                  count, refused.segments.size(), refused.ms, s.placed.segments.size(), s.placed.ms));
 }
 
 void cache_writes(const FunctionSubject& s, Findings& out) {
@@ -220,7 +221,8 @@ constexpr Rule kRules[] = {
     {.id = "K08",
      .grade = Grade::A,
      .level = Level::hint,
-     .title = "With several tokens attention's result is permuted to [head, dim, token] before it is folded",
+     .title = "With several tokens, permute the attention output to [head, dim, token] before the reshape to "
+              "channels",
      .why = "Otherwise one token is right, but several tokens are wrong.",
      .cost = "wrong numbers",
      .fix = "Test with one token and with the maximum.",

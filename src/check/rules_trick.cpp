@@ -111,7 +111,7 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::hint,
      .title = "Linear layers should be 1x1 convolutions",
-     .why = "[O, I] becomes [O, I, 1, 1]; Core ML's cost model favours it by far.",
+     .why = "[O, I] becomes [O, I, 1, 1]; Core ML's cost model favors it by far.",
      .cost = "one token, 4096 by 4096: 0.31 ms as linear, 0.071 as convolution (extrapolated)",
      .fix = "Rewrite; fuse QKV and gate with up where limits allow.",
      .sources = "AP; AB; AN",
@@ -158,10 +158,13 @@ constexpr Rule kRules[] = {
     {.id = "H06",
      .grade = Grade::B,
      .level = Level::hint,
-     .title = "Norms of q and k per head: split the channels, mean over the head's, tokens untouched",
+     .title = "Norms of q and k per head: split the channels into heads and take the mean over one head, for "
+              "each token",
      .why = "",
      .cost = "",
-     .fix = "",
+     .fix =
+         "Split the channels into heads, and do not mix tokens. convert takes the mean over the last axis of "
+         "[1, heads, tokens, head size].",
      .sources = "AB e28"},
     {.id = "H07",
      .grade = Grade::X,
@@ -188,16 +191,18 @@ constexpr Rule kRules[] = {
      .title = "Experts: soft routing reads them all; packages per expert, called by the host, were 15 times "
               "the CPU",
      .why = "A static graph reads every expert's weights.",
-     .cost = "2.75 ms a layer with 1,033 packages",
+     .cost = "2.75 ms per layer with 1,033 packages",
      .fix = "",
      .sources = "AB ch7"},
     {.id = "H10",
      .grade = Grade::B,
      .level = Level::hint,
-     .title = "Windowed layers: a cache of W slots, a ring position, two masks a step",
-     .why = "",
+     .title = "Layers with a sliding window: use a ring buffer of W cache rows, and two masks per step",
+     .why = "A layer that sees W tokens needs only W cache rows, written at position mod W. Layers with and "
+            "without a window need one mask each.",
      .cost = "",
-     .fix = "",
+     .fix = "Worth it where the window is much shorter than the context. convert keeps all rows and masks "
+            "the window.",
      .sources = "JR; AN"},
     {.id = "H11",
      .grade = Grade::A,

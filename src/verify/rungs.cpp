@@ -254,7 +254,7 @@ Rung check_runtime(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made)
     }
   }
   if (c.exact()) {
-    rung.summary = fmt::format("{} tokens made; logits as the truth's from the prompt on", total);
+    rung.summary = fmt::format("{} tokens made; logits equal the expected ones after the prompt", total);
     return rung;
   }
   rung.summary = fmt::format("{} tokens made, {} distinct; {} looked up, each among the truth's five best",

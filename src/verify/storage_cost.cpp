@@ -58,13 +58,13 @@ std::string storage_problem(Climber& c, Rung& rung) {
   }
   c.report.cost = cost;
   rung.notes.push_back(fmt::format(
-      "storing the weights cost {:.2g} nats a token ({}): {:.0f}% of the best tokens are the model's, "
+      "storing the weights cost {:.2g} nats per token ({}): {:.0f}% of the best tokens are the model's, "
       "perplexity of the prompt {} instead of {}",
       cost.divergence, cost.grade(), 100 * cost.same_best, perplexity_text(cost.stored_perplexity),
       perplexity_text(cost.perplexity)));
   const auto& most = c.options.max_divergence;
   if (most && !(cost.divergence <= *most))
-    return fmt::format("storing the weights cost {:.3g} nats a token, and at most {:.3g} was asked for",
+    return fmt::format("storing the weights cost {:.3g} nats per token, and at most {:.3g} was asked for",
                        cost.divergence, *most);
   if (cost.grade() == "poor") rung.verdict = Verdict::warned;
   return "";

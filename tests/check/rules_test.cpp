@@ -202,7 +202,7 @@ TEST_CASE("what nobody probed is said to be unknown, wherever a device is shown"
           std::string("unknown (not probed)\n  2 operations not probed: prelu (2). No table or source"),
           std::string("of the operations whose device is known"),
           fmt::format("whether the engine takes them or not, {0} of {0} others are on it", ops - 2),
-          std::string("; some operations are unknown (not probed)\n")})
+          fmt::format("passed: {} of {} operations on the ANE, 2 unknown (not probed); ", ops - 2, ops)})
       CHECK_MESSAGE(text.find(part) != std::string::npos, part, " in\n", text);
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(columns(line) <= 100, line);
@@ -326,7 +326,7 @@ TEST_CASE("messages as people pasted them into public issues are decoded") {
       {"validator error: The .mlmodel supplied is of version 5, intended for a newer version of Xcode.",
        "T01"},
       {"model.mil:10:244: Could not open /private/var/folders/by/T/text_encoder.mlmodelc/weights/weight.bin",
-       "not there"},
+       "is missing"},
       {"MIL->EIR translation error at model.mil:14:12: Unable to mmap file /private/weights/weight.bin "
        "status=14",
        "mapped"},
