@@ -34,16 +34,13 @@ Error missing_path(const std::string& path) { return Error("there is no such fil
 void expect_apart(const fs::path& input, const fs::path& output) {
   const fs::path in = resolved(input), out = resolved(output);
   if (same(in, out))
-    throw Error("the output would take the place of what it is made from")
-        .at(output.string())
-        .hint("give it another name");
+    throw Error("the output would overwrite the input").at(output.string()).hint("give it another name");
   if (lies_in(out, in))
-    throw errorf("the output would lie inside of what it is made from, {}", input.string())
+    throw errorf("the output would be inside the input {}", input.string())
         .at(output.string())
         .hint("give it a place outside");
   if (lies_in(in, out))
-    throw errorf("the output would take the place of a folder that holds what it is made from, {}",
-                 input.string())
+    throw errorf("the output would overwrite a folder that holds the input {}", input.string())
         .at(output.string())
         .hint("give it another name");
 }

@@ -41,6 +41,9 @@ constexpr std::string_view kChatHelp =
     "/load FILE      continue a saved conversation\n"
     "/stats          the figures of the last answer\n"
     "/quit           leave (so does Ctrl-D)\n"
+    "The other settings (--temperature, --max-new, --seed, --stop, --slide, --template …) are given when "
+    "chat\n"
+    "starts: anemone chat --help lists them.\n"
     "A line that ends with \\ continues on the next one. Pasted text stays one question. Ctrl-C stops an "
     "answer.\n";
 
@@ -78,9 +81,8 @@ std::vector<Message> read_messages(const std::string& path) {
     for (const Json& m : Json::parse(text))
       out.push_back({m.at("role").get<std::string>(), m.at("content").get<std::string>()});
   } catch (const Json::exception& e) {
-    throw Error("is not a conversation")
+    throw json_error(e, text, "is not a conversation")
         .at(path)
-        .found(json_problem(e, text))
         .expected("a JSON list of {\"role\", \"content\"}");
   }
   return out;
@@ -105,7 +107,7 @@ class Chat {
     const Interrupts interrupts;
     leave_interrupts_to_this_thread();
     if (reader_.terminal() && !common_.quiet)
-      fmt::print(stderr, "{}, context {}. /help shows what there is.\n",
+      fmt::print(stderr, "{}, context {}. /help lists the commands.\n",
                  model_.bundle->info().name.empty() ? args_.bundle : model_.bundle->info().name,
                  session_.capacity());
     if (!format_.has_turns())
@@ -204,7 +206,14 @@ class Chat {
       why = fmt::format("cut off after {}: --max-new", counted(static_cast<int64_t>(g.ids.size()), "token"));
     if (g.why == StopReason::context) why = "the context is full: /undo, /reset or --slide";
     if (!why.empty()) fmt::print(stderr, "{}\n", common_.err(Ink::faint, "[" + why + "]"));
-    if (args_.flags.stats) fmt::print(stderr, "{}", figures_table(g, session_));
+    if (args_.flags.stats) fmt::print(stderr, "{}", figures_table(g, session_, seed_text(g)));
+  }
+
+  // Each answer has a seed of its own, counted on from the first one: that one repeats the conversation.
+  std::string seed_text(const Generation& g) const {
+    if (!g.seed) return "";
+    const uint64_t first = generator_.options().sampling.seed;
+    return fmt::format("seed {}, answer {}", first, *g.seed - first + 1);
   }
 
   void set_system(const std::string& text) {
@@ -262,9 +271,9 @@ class Chat {
       say("loaded " + counted(static_cast<int64_t>(messages_.size()), "message"));
     } else if (verb == "/stats") {
       if (!last_) throw errorf("there is no answer yet");
-      fmt::print("{}", figures_table(*last_, session_));
+      fmt::print("{}", figures_table(*last_, session_, seed_text(*last_)));
     } else {
-      throw errorf("there is no command '{}'", verb).hint("/help shows what there is");
+      throw errorf("there is no command '{}'", verb).hint("/help lists the commands");
     }
     flush_output();
     return true;

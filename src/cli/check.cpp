@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/staged.h"
 #include "check/check.h"
 #include "check/report.h"
+#include "check/wrap.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/source.h"
@@ -40,9 +43,29 @@ std::string known_rules() {
   return known;
 }
 
+// "Q02 A  Its title": the rules in the order of their groups.
+std::string all_rules_text() {
+  std::string out;
+  for (const auto& group : rule_groups())
+    for (const Rule& rule : group)
+      out += wrap(fmt::format("{} {}  ", rule.id, static_cast<char>(rule.grade)), rule.title, 100);
+  return out + "\nA, B, C and X are the evidence: anemone check --explain RULE shows it.\n";
+}
+
+std::string all_rules_json() {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const auto& group : rule_groups())
+    for (const Rule& rule : group) out.push_back(nlohmann::ordered_json::parse(explain_rule_json(rule)));
+  return json_text(out, 2) + "\n";
+}
+
 int explain(const std::string& id, const Common& common) {
+  if (id == "all") {
+    fmt::print("{}", common.json ? all_rules_json() : all_rules_text());
+    return 0;
+  }
   const Rule* rule = find_rule(id);
-  if (!rule) throw errorf("there is no such rule").found("'" + id + "'").expected(known_rules());
+  if (!rule) throw errorf("there is no such rule").found("'" + id + "'").expected(known_rules() + ", or all");
   fmt::print("{}", common.json ? explain_rule_json(*rule) : explain_rule(*rule));
   return 0;
 }
@@ -101,13 +124,15 @@ extern const Command kCheck{
       o.positional("PACKAGE|BUNDLE", args->path, "an .mlpackage, .mlmodelc, .mlmodel or bundle", false)
           .takes(kPackage | kBundle);
       o.text("--target", "CHIP", args->target,
-             "m1, m4-max, a17, \"iPhone 15 Pro\", ios18, macos15 … (a bundle's own target, or m4)");
+             "m1, m4-max, a17-pro, phone, ipad, mac, \"iPhone 15 Pro\", ios18, macos15 … (a bundle's own "
+             "target, or m4)");
       o.integer("--os", "N", args->os, "version of its system: 18 is iOS 18 and macOS 15");
       o.flag("--strict", args->strict, "warnings fail too");
       o.text("--html", "FILE", args->html, "also write the report as a page").writes();
       o.text("--golden", "NPZ", args->golden, "values of a golden run, for the rules about numbers")
           .streams();
-      o.text("--explain", "RULE", args->explain, "print a rule with its evidence and sources");
+      o.text("--explain", "RULE", args->explain,
+             "print a rule with its evidence and sources; all lists the rules");
       o.text("--explain-op", "NAME", args->explain_op,
              "why an operation is placed where it is, and what would move it");
       return [args](const Common& common) { return run_check(*args, common); };

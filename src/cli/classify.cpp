@@ -122,7 +122,7 @@ void print_text(const EncodingInput& input, size_t text, const EncodedText& e, c
 int run_classify(const Args& args, const Common& common) {
   const BundleInfo info = BundleInfo::read(args.bundle);
   expect_kind(info, args.bundle, {BundleKind::classify});
-  const EncodingInput input = args.flags.read(args.bundle);
+  const EncodingInput input = args.flags.read(args.bundle, common);
   std::vector<EncodedText> all(input.ids.size());
   encode_all(args.flags, input, args.bundle, {}, common, [&](size_t i, EncodedText e) {
     e.hidden.clear();
@@ -145,6 +145,7 @@ extern const Command kClassify{
     "classify", "Classify texts, or each of their tokens", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("BUNDLE", args->bundle, "what convert wrote, of a model with a classification head")
+          .also("-m,--model")
           .takes(kBundle);
       args->flags.declare(o);
       return [args](const Common& common) { return run_classify(*args, common); };

@@ -31,7 +31,7 @@ int fail(const std::string& line, const Inks& inks, size_t advice = 0) {
   return 2;
 }
 
-// The advice stands at the end of an error's line, and is coloured as such.
+// The advice stands at the end of an error's line, and is colored as such.
 int fail(const Error& e, const Common& common) {
   fail(e.what(), common.err, e.hint().size());
   if (common.verbose)
@@ -99,6 +99,8 @@ int run_verb(const Command& command, std::span<const std::string> arguments) {
     flags.download.resolve_names(command.name, options, common);
     check_paths(command.name, options);
     return action(common);
+  } catch (const OutputError&) {
+    throw;  // run() says it, once
   } catch (const Error& e) {
     return fail(e, common);
   } catch (const std::bad_alloc&) {
@@ -124,11 +126,11 @@ int run_line(const std::vector<std::string>& arguments) {
   }
   if (const Command* command = find_command(first))
     return run_verb(*command, std::span(arguments).subspan(1));
-  if (arguments.empty()) return fail(errorf("a verb is missing").hint(help_hint("")), {.err = err});
-  return fail(first.starts_with('-')
-                  ? errorf("there is no flag '{}' before a verb", first).hint(help_hint(""))
-                  : unknown_verb(first),
-              {.err = err});
+  if (arguments.empty()) {  // a newcomer's first call: the help, and still no success
+    fmt::print(stderr, "{}", help_text(err));
+    return 2;
+  }
+  return fail(first.starts_with('-') ? flag_before_verb(arguments) : unknown_verb(first), {.err = err});
 }
 
 }  // namespace
@@ -137,11 +139,12 @@ void CommonFlags::declare(Options& o) {
   download.declare(o);
   o.group("Common");
   o.flag("--json", common.json, "answer in JSON, for programs");
-  o.flag("--quiet", common.quiet, "no notes and no progress; of a report the verdict alone");
+  o.flag("--quiet", common.quiet, "no notes and no progress; reports print only their result");
   o.flag("--verbose", common.verbose, "more detail");
   o.integer("--threads", "N", threads, "threads to use; one per core by default").also("-t");
   o.text("--color", "WHEN", color, "auto (on terminals, unless NO_COLOR is set; default), always or never")
       .one_of({"auto", "always", "never"})
+      .or_alone("always")
       .also("--colour");
 }
 

@@ -144,7 +144,7 @@ void CompressFlags::declare(Options& o) {
   o.integer("--palettize", "BITS", bits, "tables of 2^BITS values: 1, 2, 3, 4, 6 or 8");
   o.integer("--group", "N", group, "a table for every N output channels (one for the weight)");
   o.flag("--per-channel-scale", per_channel_scale, "scale each output channel before its table is looked up");
-  o.integer("--vector", "D", vector, "entries of D neighbouring output channels (1)");
+  o.integer("--vector", "D", vector, "entries of D neighboring output channels (1)");
   o.text("--mode", "MODE", mode, "kmeans (the true optimum, default), uniform, unique")
       .one_of({"kmeans", "uniform", "unique"});
   o.text("--lut", "TABLE", lut, "a table of your own: an .npy file, or numbers with commas");

@@ -10,6 +10,7 @@
 #include "check/rule.h"
 #include "check/wrap.h"
 #include "cli/command.h"
+#include "cli/input.h"
 #include "cli/source.h"
 
 namespace anemone::cli {
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct Args {
   std::vector<std::string> text;
-  std::string bundle;
+  std::string bundle, file;
   bool no_hash = false;
 };
 
@@ -82,6 +83,22 @@ int look(const Args& args, const Common& common) {
   return good ? 0 : 1;
 }
 
+// The message: arguments, a file, and what is piped in; several of them are one text. Empty: there is none.
+std::string message_of(const Args& args, const Common& common) {
+  std::string words;
+  bool stream = false;
+  for (const std::string& word : args.text)
+    if (word == "-")
+      stream = true;
+    else
+      words += (words.empty() ? "" : " ") + word;
+  if (stream && args.file == "-") throw errorf("standard input can be read once").found("- twice");
+  if (!args.file.empty()) words = joined_texts(words, read_text(args.file));
+  if (stream) return joined_texts(words, read_text("-"));
+  if (args.file.empty() && args.bundle.empty()) words = joined_texts(words, piped_text(common).value_or(""));
+  return words;
+}
+
 constexpr std::string_view kExamples =
     "  anemone doctor \"Failed to build the model execution plan, error code: -14\"\n"
     "  anemone doctor --bundle smollm2";
@@ -92,14 +109,20 @@ extern const Command kDoctor{
     "doctor", "Explain an error message, or examine a bundle, the disk and the system", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positionals("TEXT", args->text, "the message, or a part of it", false);
+      o.positionals(
+          "TEXT", args->text,
+          "the message, a part of it, or a whole log. - is standard input; piped text is read without it",
+          false);
+      o.text("--file", "FILE", args->file, "read the message from a file").also("-f").streams();
       o.text("--bundle", "PATH", args->bundle, "a bundle or package to look at").takes(kBundle | kPackage);
       o.flag("--no-hash", args->no_hash, "do not compare its files with the hashes in bundle.json");
       return [args](const Common& common) {
-        std::string text;
-        for (const std::string& word : args->text) text += (text.empty() ? "" : " ") + word;
-        if (!text.empty() && !args->bundle.empty()) throw errorf("a message or --bundle, one at a time");
-        return text.empty() ? look(*args, common) : decode(text, common);
+        const std::string text = message_of(*args, common);
+        const bool asked = !args->text.empty() || !args->file.empty();
+        if (asked && !args->bundle.empty()) throw errorf("a message or --bundle, one at a time");
+        if (text.find_first_not_of(" \t\r\n") != std::string::npos) return decode(text, common);
+        if (asked) throw errorf("the message is empty");
+        return look(*args, common);
       };
     }};
 

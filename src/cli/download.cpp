@@ -123,7 +123,7 @@ void DownloadFlags::resolve_names(std::string_view verb, const Options& options,
         throw errorf("this is the name of a model, and {} takes what convert writes", verb)
             .at(*text)
             .hint(fmt::format("convert it first: anemone convert {} -o {}", shell_word(*text),
-                              shell_word(text->substr(text->rfind('/') + 1) + "-bundle")));
+                              shell_word(free_bundle_name(*text))));
       *text = resolve(*text, need_of(item.sources), common).path.string();
       used = true;
     }

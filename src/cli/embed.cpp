@@ -99,7 +99,7 @@ int run_embed(const Args& args, const Common& common) {
     throw errorf("--normalize is for pooled vectors").hint("leave out --pool none");
   const BundleInfo info = BundleInfo::read(args.bundle);
   expect_kind(info, args.bundle, {BundleKind::embed, BundleKind::classify});
-  const EncodingInput input = args.flags.read(args.bundle);
+  const EncodingInput input = args.flags.read(args.bundle, common);
   const Vectors vectors = compute(args, input, info, common);
   if (args.output.empty()) {
     print_lines(vectors, input);
@@ -132,7 +132,9 @@ extern const Command kEmbed{
     "embed", "Compute vectors of texts, or the hidden states of their tokens", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("BUNDLE", args->bundle, "what convert wrote, of an encoder").takes(kBundle);
+      o.positional("BUNDLE", args->bundle, "what convert wrote, of an encoder")
+          .also("-m,--model")
+          .takes(kBundle);
       o.text("-o,--output", "FILE", args->output, "write .npy; without it a line of JSON for each text")
           .writes();
       o.text("--pool", "HOW", args->pool, "mean, cls (the first token) or none; as the bundle says")

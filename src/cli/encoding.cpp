@@ -56,16 +56,7 @@ void read_tables(const EncodingFlags& flags, EncodingInput& out) {
   }
 }
 
-// A text as an argument is the same as one from a file, which editors end with a line break.
-std::string without_last_break(std::string text) {
-  for (const std::string_view end : {"\r\n", "\n"})
-    if (text.ends_with(end)) return text.substr(0, text.size() - end.size());
-  return text;
-}
-
-void add_source(const std::string& source, bool lines, EncodingInput& out) {
-  const std::string place = source == "-" ? "standard input" : source;
-  const std::string text = read_text(source);
+void add_text(const std::string& text, const std::string& place, bool lines, EncodingInput& out) {
   if (!lines) {
     out.texts.push_back(without_last_break(text));
     out.places.push_back(place);
@@ -76,6 +67,10 @@ void add_source(const std::string& source, bool lines, EncodingInput& out) {
     out.texts.push_back(std::move(part));
     out.places.push_back(fmt::format("{}, line {}", place, ++line));
   }
+}
+
+void add_source(const std::string& source, bool lines, EncodingInput& out) {
+  add_text(read_text(source), source == "-" ? "standard input" : source, lines, out);
 }
 
 // How many tokens the tokenizer puts behind every text.
@@ -89,12 +84,13 @@ size_t tokens_behind(const Tokenizer& tokenizer) {
 }  // namespace
 
 void EncodingFlags::declare(Options& o) {
-  o.positionals("TEXT", texts, "the texts; - is standard input, as it is without any", false);
+  o.positionals("TEXT", texts,
+                "the texts. Piped text is one more. - is standard input, as it is without TEXT and --file",
+                false);
   o.texts("--file", "FILE", files, "a text from a file, without its last line break; may be repeated")
       .also("-f")
       .streams();
-  o.flag("--lines", lines,
-         "each line is a text, empty ones too: of the files, TEXT being one, or of standard input");
+  o.flag("--lines", lines, "each line is one text, also an empty one; TEXT is then the name of a file");
   o.text("--prefix", "TEXT", prefix, "text to put before every text: \"query: \"");
   o.flag("--truncate", truncate, "cut texts that are too long for the bundle");
   o.group("Token ids instead of texts");
@@ -105,7 +101,7 @@ void EncodingFlags::declare(Options& o) {
   backend.declare(o);
 }
 
-EncodingInput EncodingFlags::read(const std::string& bundle) const {
+EncodingInput EncodingFlags::read(const std::string& bundle, const Common& common) const {
   EncodingInput out;
   if (!ids.empty()) {
     read_tables(*this, out);
@@ -121,6 +117,11 @@ EncodingInput EncodingFlags::read(const std::string& bundle) const {
     }
   for (const std::string& file : files) add_source(file, lines, out);
   if (texts.empty() && files.empty()) add_source("-", lines, out);
+  // What is piped in is one more text, unless files say where the texts are.
+  const bool named = lines || !files.empty() || std::find(texts.begin(), texts.end(), "-") != texts.end();
+  if (!texts.empty() && !named)
+    if (const std::optional<std::string> piped = piped_text(common); piped && !piped->empty())
+      add_text(*piped, "standard input", false, out);
   if (out.texts.empty()) throw errorf("there are no texts");
   out.tokenizer = tokenizer_of(bundle);
   out.keep_last = tokens_behind(*out.tokenizer);

@@ -35,7 +35,7 @@ struct EncodingFlags {
 
   void declare(Options& o);
   // Error where there is nothing to read, or the flags contradict each other.
-  EncodingInput read(const std::string& bundle) const;
+  EncodingInput read(const std::string& bundle, const Common& common) const;
 };
 
 // Opens the bundle and computes every text; `take` is called once for each, in any order. Notes go to stderr.
@@ -43,7 +43,7 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
                 EncoderOptions options, const Common& common,
                 const std::function<void(size_t index, EncodedText encoded)>& take);
 
-// A float as JSON should show it: no more digits than tell it from its neighbours.
+// A float as JSON should show it: no more digits than tell it from its neighbors.
 double short_number(float value);
 
 }  // namespace anemone::cli

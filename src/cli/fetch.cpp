@@ -77,7 +77,8 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kFetch{
-    "fetch", "Download a model of the hub, and say where it is", kExamples, [](Options& o) -> Action {
+    "fetch", "Download a model from the Hugging Face Hub and print its path", kExamples,
+    [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional(
           "NAME", args->name,

@@ -47,6 +47,12 @@ const char* arithmetic_of(const Session& session) {
   return arithmetic_name(session.bundle()->backend().arithmetic());
 }
 
+// "75% of 12 drafted tokens taken".
+std::string drafts_text(const GenerateStats& s) {
+  if (s.drafted == 0) return "nothing drafted";
+  return fmt::format("{:.0f}% of {} taken", 100 * s.acceptance(), counted(s.drafted, "drafted token"));
+}
+
 }  // namespace
 
 void GenerationFlags::declare(Options& o) {
@@ -58,13 +64,12 @@ void GenerationFlags::declare(Options& o) {
       .also("-r,--reverse-prompt");
   o.flag("--stats", stats, "all figures at the end: speed, speculation, memory");
   o.group("Sampling, with a temperature above 0");
-  o.integer("--seed", "N", seed, "the same seed, the same text; without it another one every time")
-      .also("-s");
+  o.integer("--seed", "N", seed, "makes the text repeatable; without it each run uses a new seed").also("-s");
   o.integer("--top-k", "N", top_k, "sample among the N best");
-  o.real("--top-p", "X", top_p, "sample among the best that together reach X");
-  o.real("--min-p", "X", min_p, "sample among those at least X times as likely as the best");
+  o.real("--top-p", "X", top_p, "sample among the most likely tokens with a total probability of X");
+  o.real("--min-p", "X", min_p, "drop tokens with less than X times the probability of the best one");
   o.group("Where it ends");
-  o.integer("--stop-ngram", "N", stop_ngram, "end when the last N tokens stand earlier in the answer");
+  o.integer("--stop-ngram", "N", stop_ngram, "end when the last N tokens already occurred in the answer");
   o.flag("--ignore-eos", ignore_eos, "continue where the model would end");
   o.flag("--slide", slide, "when the context is full, drop the older half and continue");
   o.group("How it is computed");
@@ -150,33 +155,35 @@ void show_text(std::string_view piece) {
 
 std::string figures_line(const Generation& g, const Session& session) {
   const GenerateStats& s = g.stats;
-  std::string reused = s.reused_tokens ? fmt::format(" ({} known)", s.reused_tokens) : "";
-  std::string drafts =
-      s.speculated ? fmt::format(", {:.0f}% of {} drafted tokens taken", 100 * s.acceptance(), s.drafted)
-                   : "";
-  const std::string seed = g.seed ? fmt::format("; seed {}", *g.seed) : "";
-  return fmt::format(
-      "[{}{} + {} tokens, {}{}; first token {:.2f} s, prefill {:.1f} tok/s, decode {:.1f} tok/s{}; {}, {}, "
-      "peak memory {}]",
-      s.prompt_tokens, reused, s.new_tokens, stop_reason_text(g.why), seed, s.first_seconds,
-      s.prefill_speed(), s.decode_speed(), drafts, session.bundle()->backend().name(), arithmetic_of(session),
-      size_text(peak_memory()));
+  const std::string reused = s.reused_tokens ? fmt::format(" ({} from the cache)", s.reused_tokens) : "",
+                    seed = g.seed ? fmt::format("; seed {}", *g.seed) : "";
+  std::string out =
+      fmt::format("[prompt {}{}, answer {}, ended by: {}{}; first token {:.2f} s, prefill {:.1f} tok/s",
+                  counted(s.prompt_tokens, "token"), reused, counted(s.new_tokens, "token"),
+                  stop_reason_text(g.why), seed, s.first_seconds, s.prefill_speed());
+  if (s.decode_speed() > 0) out += fmt::format(", decode {:.1f} tok/s", s.decode_speed());
+  if (s.speculated) out += ", " + drafts_text(s);
+  return out + fmt::format("; {}, {}, peak memory {}]", session.bundle()->backend().name(),
+                           arithmetic_of(session), size_text(peak_memory()));
 }
 
-std::string figures_table(const Generation& g, const Session& session) {
+std::string figures_table(const Generation& g, const Session& session, const std::string& seed) {
   const GenerateStats& s = g.stats;
   const MemoryUse m = session.memory();
-  std::string out = fmt::format("prompt       {}, {} of them known already; {:.1f} tok/s\n",
+  std::string out = fmt::format("prompt       {}, {} reused from the cache; {:.1f} tok/s\n",
                                 counted(s.prompt_tokens, "token"), s.reused_tokens, s.prefill_speed());
   out += fmt::format("first token  {:.3f} s\n", s.first_seconds);
-  out +=
-      fmt::format("answer       {} in {:.2f} s, {:.1f} tok/s; ended by: {}\n", counted(s.new_tokens, "token"),
-                  s.first_seconds + s.decode_seconds, s.decode_speed(), stop_reason_text(g.why));
-  if (g.seed) out += fmt::format("sampling     seed {}\n", *g.seed);
+  out += fmt::format("answer       {} in {:.2f} s{}; ended by: {}\n", counted(s.new_tokens, "token"),
+                     s.first_seconds + s.decode_seconds,
+                     s.decode_speed() > 0 ? fmt::format(", {:.1f} tok/s", s.decode_speed()) : "",
+                     stop_reason_text(g.why));
+  if (g.seed) out += fmt::format("sampling     {}\n", seed.empty() ? fmt::format("seed {}", *g.seed) : seed);
   if (s.speculated)
-    out += fmt::format(
-        "speculation  {} of {} drafted tokens taken ({:.0f}%); {} calls; {} tokens computed again\n",
-        s.accepted, s.drafted, 100 * s.acceptance(), s.calls, s.replayed);
+    out += fmt::format("speculation  {}; {}; {} computed again\n",
+                       s.drafted ? fmt::format("{} of {} drafted tokens taken ({:.0f}%)", s.accepted,
+                                               s.drafted, 100 * s.acceptance())
+                                 : "nothing drafted",
+                       counted(s.calls, "call"), counted(s.replayed, "token"));
   out += fmt::format("context      {} of {} positions{}\n", session.position(), session.capacity(),
                      s.slides ? fmt::format(", slid {}", counted(s.slides, "time")) : "");
   out += fmt::format("memory       weights {} (mapped), cache {}{}; peak of the process {}\n",

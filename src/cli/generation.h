@@ -49,7 +49,8 @@ void show_text(std::string_view piece);
 
 // The figures of one answer: a line, a table, or JSON.
 std::string figures_line(const Generation& g, const Session& session);
-std::string figures_table(const Generation& g, const Session& session);
+// `seed`: what is said of the seed instead of its number alone.
+std::string figures_table(const Generation& g, const Session& session, const std::string& seed = "");
 nlohmann::ordered_json figures_json(const Generation& g, const Session& session);
 // One line, or the table with --stats, on stderr; nothing with --quiet. Also what fp16 arithmetic ran into.
 void print_figures(const Generation& g, const Session& session, const GenerationFlags& flags,

@@ -115,11 +115,11 @@ std::string help_text(const Inks& inks) {
   }
   out += "\n" + inks(Ink::heading, "Flags:") + "\n";
   out += entry("  -h, --help",
-               "print this help; 'anemone help VERB' and 'anemone VERB --help' say more of a verb");
+               "print this help; 'anemone help VERB' and 'anemone VERB --help' show all flags of a verb");
   out += entry("  --version", "print the version");
   out += "\n" + inks(Ink::heading, "Examples:") + "\n";
   return out +
-         "  anemone convert SmolLM2-135M-Instruct.Q8_0.gguf -o smollm2\n"
+         "  anemone convert HuggingFaceTB/SmolLM2-135M-Instruct -o smollm2\n"
          "  anemone run smollm2 \"What is a tide pool?\"\n";
 }
 

@@ -7,7 +7,7 @@
 namespace anemone::cli {
 namespace {
 
-// The colours of the terminal's own palette, so that they fit light and dark ones.
+// The colors of the terminal's own palette, so that they fit light and dark ones.
 const char* code(Ink ink) {
   switch (ink) {
     case Ink::bad: return "1;31";
@@ -20,7 +20,7 @@ const char* code(Ink ink) {
   return "0";
 }
 
-// What a line of a report begins with, and how much of it is coloured.
+// What a line of a report begins with, and how much of it is colored.
 struct Mark {
   std::string_view start;
   Ink ink;

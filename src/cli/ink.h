@@ -1,7 +1,7 @@
-// Inks: colours on a terminal, so that errors, advice and verdicts are told apart at a glance.
+// Inks: colors on a terminal, so that errors, advice and verdicts are told apart at a glance.
 //     const Inks inks = choose_inks("auto", STDERR_FILENO);
 //     fmt::print(stderr, "{} {}\n", inks(Ink::note, "note:"), text);
-// Only cli/ knows of them: the library's reports are plain text, and painted() colours what stands at known places.
+// Only cli/ knows of them: the library's reports are plain text, and painted() colors what stands at known places.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Inks {
   bool on = false;
 
   std::string operator()(Ink ink, std::string_view text) const;
-  // A report for people with its verdicts, headings and advice in colour.
+  // A report for people with its verdicts, headings and advice in color.
   std::string painted(const std::string& report) const;
 };
 

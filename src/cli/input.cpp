@@ -40,6 +40,12 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
+std::string without_last_break(std::string text) {
+  for (const std::string_view end : {"\r\n", "\n"})
+    if (text.ends_with(end)) return text.substr(0, text.size() - end.size());
+  return text;
+}
+
 std::optional<std::string> piped_text(const Common& common) {
   struct stat info {};
   if (::fstat(STDIN_FILENO, &info) != 0) return std::nullopt;
@@ -48,6 +54,17 @@ std::optional<std::string> piped_text(const Common& common) {
   if (::poll(&fd, 1, 2000) == 0)
     note(common, "waiting for standard input; < /dev/null behind the call says that there is none");
   return read_all(std::cin);
+}
+
+std::string given_text(const std::string& argument, const std::string& file, const Common& common) {
+  if (!argument.empty() && !file.empty()) throw errorf("give a text or --file, not both");
+  if (!file.empty()) return without_last_break(read_text(file));
+  if (argument.empty() || argument == "-") return without_last_break(read_text("-"));
+  return joined_texts(argument, without_last_break(piped_text(common).value_or("")));
+}
+
+std::string joined_texts(const std::string& first, const std::string& second) {
+  return first.empty() || second.empty() ? first + second : first + "\n\n" + second;
 }
 
 }  // namespace anemone::cli

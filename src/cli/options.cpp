@@ -23,6 +23,11 @@ Item& Item::also(std::string names) {
   return *this;
 }
 
+Item& Item::or_alone(std::string value) {
+  implied = std::move(value);
+  return *this;
+}
+
 Item& Item::reads() {
   path = Path::input;
   return *this;

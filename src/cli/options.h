@@ -30,6 +30,7 @@ class Options {
     std::string group;                 // its heading in --help; empty: those that matter most
     std::vector<std::string> choices;  // empty: any value
     std::string aliases;               // names that work too and are not in --help: "-n,--n-predict"
+    std::string implied;               // the value of a flag that stands alone; empty: it needs one
     bool required = false;
     Path path = Path::none;
     bool stream = false;   // an input that "-" may stand for, which is standard input
@@ -38,6 +39,8 @@ class Options {
     Item& must();
     Item& one_of(std::vector<std::string> values);
     Item& also(std::string names);
+    // The flag may stand without a value, and then means this one.
+    Item& or_alone(std::string value);
     Item& reads();
     // A file that is read from front to back: - is standard input.
     Item& streams();

@@ -25,6 +25,12 @@ bool looks_like_flag(std::string_view text) {
                      [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; });
 }
 
+bool is_number(const std::string& text) {
+  char* stop = nullptr;
+  std::strtod(text.c_str(), &stop);
+  return !text.empty() && *stop == '\0';
+}
+
 void set_integer(const Item& item, const std::string& text) {
   int64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -102,16 +108,23 @@ class Parser {
       if (!item->takes_value()) {
         if (equals != std::string::npos) throw errorf("{} takes no value", name).found(argument);
         give(*item, "");
+      } else if (equals == std::string::npos && stands_alone(*item)) {
+        give(*item, item->implied);
       } else {
         give(*item, equals != std::string::npos ? argument.substr(equals + 1) : next_value(*item, name));
       }
       return;
     }
-    // "-n20"; a name of another program that begins with a letter of ours is none.
+    // "-n20". Only a number is read so: "-fa" and "-st" are flags of other programs, not values of -f and -s.
     const Item* item = name.starts_with("--") ? nullptr : options_.find_flag(name.substr(0, 2));
-    const bool attached = item && item->takes_value() && other_program_hint(verb_, name).empty();
-    if (!attached) throw unknown_flag(verb_, options_, name);
+    if (!item || !item->takes_value() || !is_number(argument.substr(2)))
+      throw unknown_flag(verb_, options_, name);
     give(*item, argument.substr(2));
+  }
+
+  // A flag that has a value to stand alone with, where another flag follows or nothing.
+  bool stands_alone(const Item& item) const {
+    return !item.implied.empty() && (at_ == arguments_.size() || looks_like_flag(arguments_[at_]));
   }
 
   // What follows a flag is its value, unless it is a flag itself: then the value was forgotten.

@@ -50,7 +50,9 @@ Perplexity measure(const Args& args, const std::vector<int32_t>& ids, const Comm
 }
 
 int run_perplexity(const Args& args, const Common& common) {
-  if (args.text.empty() == args.ids.empty()) throw errorf("give a text with --text, or token ids with --ids");
+  if (args.text.empty() == args.ids.empty())
+    throw errorf("give a text with --text FILE, or token ids with --ids FILE")
+        .hint("--text - reads standard input");
   if (args.context < 0 || args.stride < 0 || args.most < 0)
     throw errorf("--context, --stride and --most cannot be negative");
   std::vector<int32_t> ids = args.ids.empty() ? text_ids(args.source, args.text) : read_ids(args.ids);
@@ -83,12 +85,14 @@ extern const Command kPerplexity{
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder")
+          .also("-m,--model")
           .takes(kBundle | kCheckpoint);
       o.text("--text", "FILE", args->text, "the text").also("-f,--file").streams();
       o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
       o.integer("--context", "N", args->context, "tokens of a window (512, or what the bundle holds)")
           .also("-c,--ctx-size");
-      o.integer("--stride", "N", args->stride, "from one window to the next (as long as a window)");
+      o.integer("--stride", "N", args->stride,
+                "tokens between the starts of two windows (same as --context)");
       o.integer("--most", "N", args->most, "only the first N tokens of the text");
       args->backend.declare(o, ", for bundles");
       return [args](const Common& common) { return run_perplexity(*args, common); };

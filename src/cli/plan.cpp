@@ -84,6 +84,11 @@ void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<S
   fmt::print("\n");
 }
 
+// At least two figures of a small number.
+std::string ms_text(double ms) {
+  return fmt::format("{:.{}f}", ms, ms >= 0.095 || ms <= 0 ? 2 : ms >= 0.0095 ? 3 : ms >= 0.00095 ? 4 : 5);
+}
+
 void print_parts(const ModelPlan& p, const Model& m) {
   const Chip& chip = *p.options.target.chip;
   const CostConstants& c = calibration().constants;
@@ -93,19 +98,21 @@ void print_parts(const ModelPlan& p, const Model& m) {
       "milliseconds\n"
       "of anemone check are another thing: the estimates by which Core ML chooses a processor.)\n",
       precision_name(p.options.precision), p.cost.total_ms());
-  fmt::print(
-      "  weights  {:>8.2f} ms   {} read at {} GB/s ({}{}){}\n", p.cost.weights_ms, size_text(p.read_bytes),
-      chip.weight_read.mid(), chip.weight_read.measured ? "measured: " : "assumed: ", chip.weight_read.origin,
-      read_efficiency(p.options.precision) < 1 ? fmt::format(" x {}", read_efficiency(p.options.precision))
-                                               : "");
-  fmt::print("  cache    {:>8.2f} ms   {} {} at {:.1f} GB/s (fitted)\n", p.cost.kv_ms, size_text(p.kv_bytes),
-             slice ? "read once" : "read and rewritten through the mask", c.activation_gbps);
-  fmt::print("  calls    {:>8.2f} ms   {} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
-             p.cost.calls_ms, p.calls(), call_floor_us(chip), m.hidden, c.us_per_channel);
+  fmt::print("  weights  {:>8} ms   {} read at {} GB/s ({}{}){}\n", ms_text(p.cost.weights_ms),
+             size_text(p.read_bytes), chip.weight_read.mid(),
+             chip.weight_read.measured ? "measured: " : "assumed: ", chip.weight_read.origin,
+             read_efficiency(p.options.precision) < 1
+                 ? fmt::format(" x {}", read_efficiency(p.options.precision))
+                 : "");
+  fmt::print("  cache    {:>8} ms   {} {} at {:.1f} GB/s (fitted)\n", ms_text(p.cost.kv_ms),
+             size_text(p.kv_bytes), slice ? "read once" : "read and rewritten through the mask",
+             c.activation_gbps);
+  fmt::print("  calls    {:>8} ms   {} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
+             ms_text(p.cost.calls_ms), p.calls(), call_floor_us(chip), m.hidden, c.us_per_channel);
 }
 
 void print_contexts(const Planner& planner, ModelPlanOptions o) {
-  fmt::print("Cache: {} a position", size_text(planner.kv_bytes_per_position()));
+  fmt::print("Cache: {} per position", size_text(planner.kv_bytes_per_position()));
   if (planner.state_bytes())
     fmt::print(", and {} of recurrent states in all", size_text(planner.state_bytes()));
   fmt::print("\n");
@@ -158,7 +165,7 @@ void print_fit(const ModelPlan& p) {
     fmt::print("  note: attention over more than {} rows leaves the {}'s engine\n", longest_context(chip),
                chip.name);
   if (bits_of(p.options.precision) < 4)
-    fmt::print("  note: two bits a weight spoil most models that were not trained for them\n");
+    fmt::print("  note: two bits per weight spoil most models that were not trained for them\n");
   fmt::print("\n");
 }
 
@@ -242,14 +249,11 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
   }
   fmt::print("\n");
   print_fit(plan);
-  std::string lengths;
-  for (const int64_t n : text_lengths(planner.model()))
-    lengths += fmt::format("{}{}", lengths.empty() ? "" : ", ", n);
   fmt::print(
       "Sizes are computed, for texts of up to {} tokens. Speed is not predicted: no runs of such models on "
       "the\n"
       "engine are published.\n",
-      lengths);
+      text_lengths(planner.model()).back());
 }
 
 // The plan in one line, for --quiet.
@@ -328,8 +332,8 @@ extern const Command kPlan{
       o.positional("MODEL", args->model,
                    "a checkpoint, a config.json (or its folder), or a known model such as qwen3-0.6b", false)
           .takes(kCheckpoint | kConfig | kName);
-      o.text("--chip", "NAME", args->chip, "m1 … m6, a14 … a19-pro, or a device: \"iPhone 15 Pro\" (m4)")
-          .also("--target");
+      o.text("--chip,--target", "NAME", args->chip,
+             "m1 … m6, a14 … a19-pro, phone, ipad, mac, ios18, or a device: \"iPhone 15 Pro\" (m4)");
       o.text("--precision", "P[,P…]", args->precision,
              "fp16, int8, lut8, lut6, lut4, lut2, lut4-g16 …; the first is looked at closely (int8)");
       o.integer("--context", "N", args->context, "compiled length (2048, or what the model was made for)")

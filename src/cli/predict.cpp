@@ -99,7 +99,7 @@ struct Summary {
   int64_t finite = 0, not_finite = 0;
 };
 
-Summary summarise(const std::vector<double>& values) {
+Summary summarize(const std::vector<double>& values) {
   Summary s;
   double sum = 0;
   for (const double v : values) {
@@ -129,7 +129,7 @@ std::vector<double> values_of(const Array& array) {
 void print_outputs(const Prediction& result) {
   for (const auto& [name, array] : result.outputs) {
     const std::vector<double> values = values_of(array);
-    const Summary s = summarise(values);
+    const Summary s = summarize(values);
     const int digits = dtype_is_float(array.dtype()) ? 6 : 10;  // whole numbers in full
     fmt::print("{}  {} {}\n", name, dtype_name(array.dtype()), shape_text(array.shape()));
     if (values.empty()) {
@@ -153,7 +153,7 @@ void print_outputs(const Prediction& result) {
 void print_json(const Prediction& result, double ms) {
   nlohmann::ordered_json out;
   for (const auto& [name, array] : result.outputs) {
-    const Summary s = summarise(values_of(array));
+    const Summary s = summarize(values_of(array));
     const auto known = [&](double v) { return s.finite ? nlohmann::ordered_json(v) : nullptr; };
     out["outputs"][name] = {{"dtype", std::string(dtype_name(array.dtype()))},
                             {"shape", array.shape()},

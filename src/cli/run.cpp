@@ -29,17 +29,17 @@ struct Args {
 // are an argument and what is piped into the program.
 std::vector<std::string> prompts_of(const Args& args, const Common& common) {
   std::vector<std::string> texts;
-  for (const std::string& file : args.files) texts.push_back(read_text(file));
+  for (const std::string& file : args.files) texts.push_back(without_last_break(read_text(file)));
   if (args.files.empty() && (args.prompt.empty() || args.prompt == "-"))
-    texts.push_back(read_text("-"));
+    texts.push_back(without_last_break(read_text("-")));
   else if (args.files.empty())
     if (const std::optional<std::string> piped = piped_text(common); piped && !piped->empty())
-      texts.push_back(*piped);
+      texts.push_back(without_last_break(*piped));
   const std::string before = args.prompt == "-" ? "" : args.prompt;
   std::vector<std::string> out;
   for (const std::string& text : texts)
     for (const std::string& part : args.lines ? lines_of(text) : std::vector{text})
-      if (!args.lines || !part.empty()) out.push_back(before.empty() ? part : before + "\n\n" + part);
+      if (!args.lines || !part.empty()) out.push_back(joined_texts(before, part));
   if (texts.empty()) out.push_back(before);
   if (args.lines && texts.empty()) throw errorf("--lines is for prompts from files or standard input");
   for (const std::string& prompt : out)
@@ -117,10 +117,10 @@ extern const Command kRun{
     "run", "Answer a prompt with a bundle, or continue it", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
-      o.positional(
-           "PROMPT", args->prompt,
-           "the prompt; without it and --file, standard input. Text that is piped in is added behind it",
-           false)
+      o.positional("PROMPT", args->prompt,
+                   "the prompt. Piped text is added after it. Without PROMPT and --file, standard input is "
+                   "the prompt",
+                   false)
           .also("-p,--prompt");
       o.texts("--file", "FILE", args->files,
               "a prompt from a file; may be repeated; PROMPT, if given, comes before it")

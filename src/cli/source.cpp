@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "base/error.h"
@@ -11,6 +12,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/file_format.h"
 #include "cli/format.h"
+#include "hub/cache.h"
+#include "hub/name.h"
 
 namespace anemone::cli {
 namespace {
@@ -53,7 +56,17 @@ Found other_file(const fs::path& path) {
     return {0, "a TensorFlow model", kReads};
   if (extension == ".zip" || extension == ".gz" || extension == ".tar" || extension == ".xz")
     return {0, "an archive", "unpack it"};
-  return {0, "a file of another kind", ""};
+  return {0, "not a model file", ""};
+}
+
+// A file that is called like a GGUF file and is none: an empty one, or a page that says why a download failed.
+bool is_false_gguf(const fs::path& path) {
+  std::error_code ignored;
+  if (path.extension() != ".gguf" || !fs::is_regular_file(path, ignored)) return false;
+  char start[4] = {};
+  std::ifstream(path, std::ios::binary).read(start, sizeof start);
+  const std::string_view text(start, sizeof start);
+  return text != "GGUF" && text != "FUGG";
 }
 
 Found look(const fs::path& given) {
@@ -61,6 +74,11 @@ Found look(const fs::path& given) {
   std::error_code ignored;
   if (is_bundle(path)) return {kBundle, "a bundle", ""};
   if (is_package(path)) return {kPackage, "a Core ML package", ""};
+  if (is_false_gguf(path))
+    return {0,
+            fs::file_size(path, ignored) == 0 ? "an empty file"
+                                              : "not a GGUF file: it does not begin with \"GGUF\"",
+            "download it again"};
   if (const std::string format = format_name(path); !format.empty())
     return {kCheckpoint, fmt::format("a {} checkpoint", format), ""};
   const bool folder = fs::is_directory(path, ignored);
@@ -96,33 +114,39 @@ std::string taken(unsigned kinds) {
   return out;
 }
 
-// A name for what convert would write: the model's without its ending.
-std::string bundle_name(const fs::path& path) {
-  const fs::path name = (path.has_filename() ? path : path.parent_path()).filename();
-  return name.extension() == ".gguf" || name.extension() == ".safetensors" ? name.stem().string()
-                                                                           : name.string() + "-bundle";
+// Where a checkpoint was given and a bundle is needed: the one that is there already, or how to make it.
+std::string bundle_of_checkpoint(std::string_view verb, const std::string& path) {
+  if (const std::string name = bundle_name(path); is_bundle(name))
+    return fmt::format("there is a bundle of that name: anemone {} {}", verb, shell_word(name));
+  return fmt::format("convert it first: anemone convert {} -o {}", shell_word(path),
+                     shell_word(free_bundle_name(path)));
+}
+
+// The bundle that a path lies in; empty where there is none.
+std::string bundle_around(const std::string& path) {
+  const fs::path given(path),
+      folder = given.has_filename() ? given.parent_path() : given.parent_path().parent_path();
+  const fs::path named = folder.empty() ? fs::path(".") : folder;
+  return is_bundle(named) ? named.string() : "";
 }
 
 // The command to use instead.
 std::string way_out(std::string_view verb, const std::string& path, const Found& found, unsigned kinds) {
   if (!found.way_out.empty()) return found.way_out;
+  if (const std::string bundle = bundle_around(path); (kinds & kBundle) && !bundle.empty())
+    return "its bundle is " + bundle;
   switch (found.kind) {
     case kCheckpoint:
-      if (kinds & kBundle)
-        return fmt::format("convert it first: anemone convert {} -o {}", shell_word(path),
-                           shell_word(bundle_name(path)));
+      if (kinds & kBundle) return bundle_of_checkpoint(verb, path);
       return fmt::format("anemone plan {} shows its sizes", shell_word(path));
     case kConfig:
       return fmt::format("download the weights too; anemone plan {} shows their sizes", shell_word(path));
     case kTokenizer: return fmt::format("anemone tokenize {} TEXT reads a tokenizer", shell_word(path));
-    case kPackage: {
-      const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
-      if ((kinds & kBundle) && is_bundle(folder)) return fmt::format("its bundle is {}", folder.string());
+    case kPackage:
       if (verb == "convert")
         return fmt::format("it is Core ML already: anemone compress {} makes it smaller", shell_word(path));
       return fmt::format("anemone inspect, check, predict and compress take it: anemone inspect {}",
                          shell_word(path));
-    }
     case kBundle:
       if (kinds & kPackage) {
         std::string names;
@@ -130,6 +154,7 @@ std::string way_out(std::string_view verb, const std::string& path, const Found&
           names += (names.empty() ? "" : ", ") + (fs::path(path) / name).string();
         return "name one of its packages: " + names;
       }
+      if (verb == "verify" || verb == "golden") return "give the checkpoint that it was made from";
       if (verb == "plan") return fmt::format("anemone check {} looks at a bundle", shell_word(path));
       return fmt::format("it is converted already: anemone compress {} makes it smaller", shell_word(path));
   }
@@ -137,7 +162,36 @@ std::string way_out(std::string_view verb, const std::string& path, const Found&
   return "";
 }
 
+// Whether a text can only be a path, and no name that a verb knows: it has a folder or the ending of a file.
+bool is_path(const std::string& text) {
+  constexpr std::string_view kEndings[] = {".gguf", ".safetensors", ".json", ".model",   ".onnx",
+                                           ".bin",  ".pt",          ".pth",  ".mlmodel", ".mlpackage"};
+  return text.find('/') != text.npos ||
+         std::any_of(std::begin(kEndings), std::end(kEndings), [&](auto end) { return text.ends_with(end); });
+}
+
 }  // namespace
+
+std::string bundle_name(const std::string& model) {
+  std::string shown = hub::shown_name(model);  // OWNER/REPO for what lies in the cache of the hub
+  while (shown.size() > 1 && shown.ends_with('/')) shown.pop_back();
+  const fs::path whole =
+      shown == "." || shown == ".." ? fs::absolute(shown).lexically_normal() : fs::path(shown);
+  fs::path name = (whole.has_filename() ? whole : whole.parent_path()).filename();
+  if (name.string().starts_with("hf:")) name = name.string().substr(3);
+  if (const std::string text = name.string(); !fs::exists(model) || shown != model)
+    if (const size_t at = text.find('@'); at != text.npos) name = text.substr(0, at);
+  return name.extension() == ".gguf" || name.extension() == ".safetensors" ? name.stem().string()
+                                                                           : name.string() + "-bundle";
+}
+
+std::string free_bundle_name(const std::string& model) {
+  std::error_code ignored;
+  const std::string name = bundle_name(model);
+  std::string out = name;
+  for (int n = 2; fs::exists(fs::symlink_status(out, ignored)); ++n) out = fmt::format("{}-{}", name, n);
+  return out;
+}
 
 void expect_path(const std::string& path) {
   std::error_code why;
@@ -151,7 +205,11 @@ void expect_path(const std::string& path) {
     std::sort(names.begin(), names.end());
     const std::string meant = nearest_name(given.filename().string(), names);
     Error error = missing_path(path);
-    if (!meant.empty()) error.hint(fmt::format("did you mean '{}'?", (given.parent_path() / meant).string()));
+    if (const auto hidden = hub::hidden_by_folder(path))
+      error.hint(fmt::format("a folder '{}' exists here; for the hub write {}",
+                             path.substr(0, path.find('/')), *hidden));
+    else if (!meant.empty())
+      error.hint(fmt::format("did you mean '{}'?", (given.parent_path() / meant).string()));
     throw error;
   }
   if (why) throw errorf("cannot be opened: {}", why.message()).at(path);
@@ -159,7 +217,7 @@ void expect_path(const std::string& path) {
 
 void expect_source(std::string_view verb, const std::string& path, unsigned kinds) {
   std::error_code ignored;
-  if ((kinds & kName) && !fs::exists(path, ignored)) return;
+  if ((kinds & kName) && !fs::exists(path, ignored) && !is_path(path)) return;
   expect_path(path);
   const Found found = look(path);
   if (found.kind & kinds) return;

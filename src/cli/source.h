@@ -19,7 +19,12 @@ inline constexpr unsigned kName = 32;       // a name that is no path: the verb 
 // Error, with the command that fits, where something else stands at `path`, or nothing.
 void expect_source(std::string_view verb, const std::string& path, unsigned kinds);
 
-// Error where there is nothing at `path`, with a name near it.
+// Error where there is nothing at `path`, with a name near it, or the model of the hub that was meant.
 void expect_path(const std::string& path);
+
+// A name for the bundle of a model, beside the program's working folder: the model's, without its ending.
+std::string bundle_name(const std::string& model);
+// The same, or with a number behind it where something stands there already.
+std::string free_bundle_name(const std::string& model);
 
 }  // namespace anemone::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "base/json_text.h"
 #include "base/staged.h"
 #include "base/words.h"
@@ -46,11 +47,42 @@ jinja::Value read_json_value(const std::string& path) {
   }
 }
 
+// A list of messages. Templates also know messages without a text (calls of tools) and with a list of parts.
+jinja::Value read_conversation(const std::string& path) {
+  const std::string text = read_text(path);
+  const auto wrong = [&](const std::string& found) {
+    return Error("is not a conversation")
+        .at(path)
+        .found(found)
+        .expected("a JSON list of {\"role\", \"content\"}");
+  };
+  nlohmann::json all;
+  try {
+    all = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& e) {
+    throw json_error(e, text, "is not a conversation").at(path);
+  }
+  if (!all.is_array()) throw wrong(fmt::format("a value of type {}", all.type_name()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const nlohmann::json& m = all[i];
+    const std::string place = fmt::format(" in message {}", i + 1);
+    if (!m.is_object()) throw wrong(fmt::format("a value of type {}{}", m.type_name(), place));
+    if (!m.contains("role")) throw wrong("no key 'role'" + place);
+    if (!m["role"].is_string()) throw wrong(fmt::format("a role of type {}{}", m["role"].type_name(), place));
+    const bool bare = m.contains("tool_calls") || m.contains("reasoning_content");
+    if (!m.contains("content") && !bare) throw wrong("no key 'content'" + place);
+    if (m.contains("content") &&
+        (m["content"].is_number() || m["content"].is_boolean() || m["content"].is_object()))
+      throw wrong(fmt::format("a content of type {}{}", m["content"].type_name(), place));
+  }
+  return jinja::parse_json(text);
+}
+
 int render(const TemplateArgs& args, const Common& common) {
   const auto tokenizer = Tokenizer::load(args.source);
   if (tokenizer->chat_template().empty()) throw errorf("has no chat template").at(args.source);
   ChatInput in;
-  in.messages = read_json_value(args.messages);
+  in.messages = read_conversation(args.messages);
   if (!args.tools.empty()) in.tools = read_json_value(args.tools);
   in.add_generation_prompt = args.add_generation_prompt;
   in.bos_token = std::string(tokenizer->piece(tokenizer->bos()));
@@ -58,6 +90,14 @@ int render(const TemplateArgs& args, const Common& common) {
   const std::string text = ChatTemplate(tokenizer->chat_template()).render(in);
   fmt::print("{}", common.json ? json_text(nlohmann::ordered_json{{"text", text}}) + "\n" : text);
   return 0;
+}
+
+// A file is tokenized as it is, with its last line break. An argument gets what is piped in behind it, as in run.
+std::string text_of(const TokenizeArgs& args, const Common& common) {
+  const bool whole = !args.file.empty() || args.text.empty() || args.text == "-";
+  if (whole && (args.text.empty() || args.file.empty()))
+    return read_text(args.file.empty() ? "-" : args.file);
+  return given_text(args.text, args.file, common);
 }
 
 int export_json(const TokenizeArgs& args, const Common& common) {
@@ -83,8 +123,13 @@ extern const Command kTokenize{
       auto args = std::make_shared<TokenizeArgs>();
       o.positional("SOURCE", args->source,
                    "a tokenizer.json, .gguf or tokenizer.model, or a folder or bundle with one")
+          .also("-m,--model")
           .takes(kTokenizer | kCheckpoint | kBundle);
-      o.positional("TEXT", args->text, "the text; without it and --file, standard input", false);
+      o.positional(
+           "TEXT", args->text,
+           "the text. Piped text is added after it. Without TEXT and --file, standard input is the text",
+           false)
+          .also("-p,--prompt");
       o.text("--file", "FILE", args->file, "read the text from a file").also("-f").streams();
       o.flag("--lines", args->lines, "each input line is a JSON string, answered by a JSON array of ids");
       o.flag("--decode", args->decode, "the input is ids");
@@ -99,9 +144,7 @@ extern const Command kTokenize{
         if (!args->output.empty()) return export_json(*args, common);
         TokenizeOptions t;
         t.source = args->source;
-        if (!args->text.empty() && !args->file.empty()) throw errorf("give a text or --file, not both");
-        const bool argument = !args->text.empty() && args->text != "-";
-        t.text = argument ? args->text : read_text(args->file.empty() ? "-" : args->file);
+        t.text = text_of(*args, common);
         t.lines = args->lines;
         t.json = common.json;
         t.decode = args->decode;
@@ -117,6 +160,7 @@ extern const Command kTemplate{
     [](Options& o) -> Action {
       auto args = std::make_shared<TemplateArgs>();
       o.positional("SOURCE", args->source, "a .gguf file, or a folder or bundle with a tokenizer")
+          .also("-m,--model")
           .takes(kTokenizer | kCheckpoint | kBundle);
       o.text("--messages", "FILE", args->messages, "a JSON list of {\"role\", \"content\"}").streams().must();
       o.text("--tools", "FILE", args->tools, "a JSON list of tool schemas").streams();

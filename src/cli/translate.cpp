@@ -23,11 +23,8 @@ struct Args {
   GenerationFlags flags;
 };
 
-std::vector<std::string> texts_of(const Args& args) {
-  if (!args.text.empty() && !args.file.empty()) throw errorf("give a text or --file, not both");
-  const std::string text = !args.text.empty() && args.text != "-" ? args.text
-                           : !args.file.empty()                   ? read_text(args.file)
-                                                                  : read_text("-");
+std::vector<std::string> texts_of(const Args& args, const Common& common) {
+  const std::string text = given_text(args.text, args.file, common);
   std::vector<std::string> out = args.lines ? lines_of(text) : std::vector{text};
   for (std::string& t : out)
     while (t.ends_with('\n') || t.ends_with('\r')) t.pop_back();
@@ -41,7 +38,7 @@ int run_translate(const Args& args, const Common& common) {
   const Language* from = args.from.empty() ? nullptr : &find_language(args.from);
   const OpenModel model = open_model(args.bundle, args.flags, common);
   const Translator translator(*model.bundle, model.tokenizer, model.chat_template);
-  const std::vector<std::string> texts = texts_of(args);
+  const std::vector<std::string> texts = texts_of(args, common);
   if (!translator.trained() && !common.json)
     note(common, fmt::format("family {} is no translation model; it is asked in plain words",
                              model.bundle->info().family));
@@ -82,7 +79,11 @@ extern const Command kTranslate{
       auto args = std::make_shared<Args>();
       args->flags.max_new = 1024;
       o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
-      o.positional("TEXT", args->text, "the text; without it and --file, standard input", false);
+      o.positional(
+           "TEXT", args->text,
+           "the text. Piped text is added after it. Without TEXT and --file, standard input is the text",
+           false)
+          .also("-p,--prompt");
       o.text("--to", "LANGUAGE", args->to, "a code such as fr, or a name such as French").must();
       o.text("--from", "LANGUAGE", args->from, "the language of the text; without it the model finds out");
       o.text("--file", "FILE", args->file, "the text from a file").also("-f").streams();

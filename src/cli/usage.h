@@ -11,13 +11,15 @@
 
 namespace anemone::cli {
 
-// "'anemone run --help' shows what there is"; without a verb that of all.
+// "'anemone run --help' lists the flags"; without a verb that of all.
 std::string help_hint(std::string_view verb);
 
 // What a flag of llama.cpp, transformers or coremltools is here, for a verb; empty for one that is none.
 std::string other_program_hint(std::string_view verb, std::string_view flag);
 
 Error unknown_verb(const std::string& name);
+// A line that begins with a flag: programs with one task have no verbs.
+Error flag_before_verb(const std::vector<std::string>& arguments);
 Error unknown_flag(std::string_view verb, const Options& options, const std::string& name);
 
 }  // namespace anemone::cli

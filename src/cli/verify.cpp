@@ -79,7 +79,8 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kVerify{
-    "verify", "Prove a bundle against its model, rung by rung", kExamples, [](Options& o) -> Action {
+    "verify", "Test in six steps that a bundle computes the same as its model", kExamples,
+    [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("BUNDLE", args->bundle, "what convert wrote").takes(kBundle);
       o.text("--source", "MODEL", args->source, "the .gguf file or safetensors folder that it was made from")
@@ -92,12 +93,11 @@ extern const Command kVerify{
       o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
       o.integer("--steps", "N", args->steps, "tokens to decode after the prompt (16)");
       o.real("--max-kl", "X", args->max_kl,
-             "the most that storing the weights may cost, in nats a token; any by default");
+             "fail if compression costs more than X nats per token (no limit)");
       o.real("--min-cosine", "X", args->min_cosine,
              "with --golden: the least cosine of stream and logits (0.97)");
       o.group("How far to look");
-      o.flag("--deep", args->deep,
-             "look everywhere: every row of the cache and of the choice; takes minutes");
+      o.flag("--deep", args->deep, "test every cache row and every vocabulary row; takes minutes");
       o.flag("--no-hash", args->no_hash, "do not compare the files with bundle.json's hashes");
       args->backend.declare_all(o);
       return [args](const Common& common) { return run_verify(*args, common); };

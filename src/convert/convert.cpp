@@ -88,6 +88,7 @@ class Converter {
     }
     try {
       const int32_t tokens = Tokenizer::load(checkpoint_.tokenizer().load)->vocabulary_size();
+      report_.reads_text = true;
       if (tokens > model_.vocab)
         report_.notes.push_back(fmt::format(
             "the tokenizer has {} tokens, but the model only {}: text that needs the others cannot be used",

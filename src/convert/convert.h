@@ -61,6 +61,7 @@ struct ConvertReport {
   uint64_t bytes = 0;
   std::optional<CompressReport>
       compressed;                   // with a recipe; `before` is what convert() would write without it
+  bool reads_text = false;          // the tokenizer that was written can be read
   std::vector<std::string> chosen;  // what was chosen for the user, with the reason: "context 512: …"
   std::vector<std::string> notes;   // what the user should know, a sentence each
 };

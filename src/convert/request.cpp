@@ -83,7 +83,7 @@ class Request {
       if (rope.scaling == RopeScaling::dynamic) longest = std::min(longest, rope.original_context);
     if (o_.context.empty() && longest < kContext) {
       r_.contexts = {longest};
-      r_.chosen.push_back(fmt::format("context {}: the model was made for no more", longest));
+      r_.chosen.push_back(fmt::format("context {}: the model's maximum", longest));
     }
     if (!o_.tokens.empty()) return;
     const int64_t chunk = std::min<int64_t>(kPromptTokens, r_.contexts.front());

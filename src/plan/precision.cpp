@@ -1,5 +1,7 @@
 #include "plan/precision.h"
 
+#include <cctype>
+#include <sstream>
 #include <vector>
 
 #include "base/error.h"
@@ -64,6 +66,34 @@ std::optional<StorageForm> parse_palette(std::string_view text) {
   return palette_form(bits[0] - '0', rows);
 }
 
+struct OtherName {
+  std::string_view names;  // beginnings, lower case, separated by spaces
+  std::string_view ours;
+};
+
+// What llama.cpp, transformers and coremltools call them. The longer beginnings first.
+constexpr OtherName kOtherNames[] = {
+    {"fp16 f16 float16 half fp32 f32 float32 bf16 bfloat16", "fp16: weights of 16 bits"},
+    {"q8 int8 8bit w8 linear8", "int8"},
+    {"q6 q5 iq6 iq5", "lut6"},
+    {"int4 w4 linear4", "lut4-g16; or, for integers, --quantize int4 --block 32 instead of --precision"},
+    {"q4 iq4 nf4 fp4 mxfp4 4bit", "lut4-g16"},
+    {"q3 iq3", "lut3: expect a loss; --search finds the bits for each matrix"},
+    {"q2 iq2 iq1 tq", "lut2: expect a large loss; --search finds the bits for each matrix"},
+};
+
+// What a name of another program is here; empty for one that is none.
+std::string ours_of(std::string_view text) {
+  std::string name;
+  for (const char c : text) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const OtherName& other : kOtherNames) {
+    std::istringstream names{std::string(other.names)};
+    for (std::string start; names >> start;)
+      if (name.starts_with(start)) return "here that is " + std::string(other.ours);
+  }
+  return "";
+}
+
 }  // namespace
 
 StorageForm parse_precision(std::string_view text) {
@@ -71,12 +101,13 @@ StorageForm parse_precision(std::string_view text) {
   if (text == "int8") return int8_form(IntegerForm::Per::channel);
   if (text == "int8-tensor") return int8_form(IntegerForm::Per::tensor);
   if (const auto form = parse_palette(text)) return *form;
+  const std::string ours = ours_of(text);
   std::string known;
   for (const StorageForm& form : offered()) known += (known.empty() ? "" : ", ") + precision_name(form);
   throw errorf("there is no such precision")
       .found("'" + std::string(text.substr(0, 40)) + "'")
       .expected(known + ", int8-tensor")
-      .hint("lutB-gN is a palette of B bits for every N rows");
+      .hint(ours.empty() ? "lutB-gN is a palette of B bits for every N rows" : ours);
 }
 
 std::string precision_name(const StorageForm& form) {

@@ -18,13 +18,12 @@ TEST_CASE("an output is apart from an input, unless one is the other, holds it o
     return error_of([&] { expect_apart(folder / input, folder / output); });
   };
   for (const char* output : {"in", "in/", "in/.", "link", "x/../in", "in/deep/.."})
-    CHECK_MESSAGE(clash("in", output).find("take the place of what it is made from") != std::string::npos,
-                  output);
+    CHECK_MESSAGE(clash("in", output).find("overwrite the input") != std::string::npos, output);
   for (const char* output : {"in/new", "in/deep/new", "link/new", "link/not/there/yet", "in/../in/new"})
-    CHECK_MESSAGE(clash("in", output).find("inside of what it is made from") != std::string::npos, output);
+    CHECK_MESSAGE(clash("in", output).find("inside the input") != std::string::npos, output);
   for (const char* output : {".", "in/..", ""})
     CHECK_MESSAGE(clash("in", output).find("a folder that holds") != std::string::npos, output);
-  CHECK(clash("in/file", "same").find("take the place") != std::string::npos);
+  CHECK(clash("in/file", "same").find("overwrite the input") != std::string::npos);
   CHECK(clash("link", "in/new").find("inside") != std::string::npos);
   for (const char* output : {"out", "in2", "inside", "in.npz", "not/there/yet"})
     CHECK(clash("in", output) == "");

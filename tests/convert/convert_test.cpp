@@ -310,7 +310,7 @@ TEST_CASE("overwriting replaces bundles only, and never the model") {
   const auto to = [&](const fs::path& bundle) {
     convert(source.path(), bundle, {.context = {16}, .overwrite = true});
   };
-  const char* kModel = "the place of what it is made from";
+  const char* kModel = "the output would overwrite the input";
   CHECK_THROWS_WITH_AS(to(source.path()), doctest::Contains(kModel), Error);
   CHECK_THROWS_WITH_AS(to(folder / "x/../tiny.gguf"), doctest::Contains(kModel), Error);
   CHECK_THROWS_WITH_AS(to(folder.path()), doctest::Contains("a folder that holds what it is made from"),
@@ -351,7 +351,7 @@ TEST_CASE("a target is a chip, a device, a system, or two of these that go toget
   CHECK(error_of([] { parse_target("ios17"); }).find("bundles need iOS 18 or newer") == 0);
   CHECK(error_of([] { parse_target("a17-pro, macos15"); }).find("macos15 does not run on the A17 Pro") !=
         std::string::npos);
-  CHECK(error_of([] { parse_target("m4, m3"); }).find("--target takes a chip or a device") == 0);
+  CHECK(error_of([] { parse_target("m4, m3"); }).find("a target is a chip or a device") == 0);
   CHECK(error_of([] { parse_target("m99"); }).find("m4-max") != std::string::npos);
 }
 

@@ -263,6 +263,44 @@ TEST_CASE("a bundle that gives only the best token refuses logits, sampling and 
   CHECK(text.status == 0);
 }
 
+TEST_CASE("without -o the bundle is called like the model, and nothing is overwritten") {
+  const TempFolder folder;
+  std::filesystem::copy(demo(), folder / "demo.gguf");
+  const std::string in = "cd '" + folder.path().string() + "' && '" ANEMONE_BINARY "' ";
+  const Outcome first = shell(in + "convert demo.gguf --context 64 --tokens 1");
+  CHECK(first.status == 0);
+  CHECK(first.out.find("\ndemo written in ") != std::string::npos);
+  CHECK(first.out.find("anemone run demo ") != std::string::npos);
+  const Outcome second = shell(in + "convert demo.gguf --context 64 --tokens 1");
+  CHECK(second.out.find("\ndemo-2 written in ") != std::string::npos);
+  CHECK(shell(in + "run demo-2 Once --max-new 2").status == 0);
+}
+
+TEST_CASE("a bundle is a folder, and is not called like a file") {
+  const TempFolder folder;
+  for (const char* name : {"x.gguf", "x.safetensors", "x.onnx", "x.json", "x.mlpackage"})
+    check_refused(anemone_command({"convert", demo(), "-o", (folder / name).string()}),
+                  {"convert writes a bundle", std::string("leave out ") + std::strchr(name, '.')});
+}
+
+TEST_CASE("what comes next after a conversion works") {
+  const TempFolder folder;
+  const Outcome part = anemone_command(
+      {"convert", demo(), "-o", (folder / "part").string(), "--layers", "0-0", "--context", "64"});
+  CHECK(part.status == 0);
+  CHECK(part.out.find("anemone run ") == std::string::npos);
+  CHECK(part.out.find("prove it (a few seconds)") != std::string::npos);
+  CHECK(part.out.find("anemone verify ") != std::string::npos);
+  test::TinyEncoder("BertModel", "bert", 2).write(folder / "encoder");
+  spill(folder / "encoder/tokenizer.json", "{\"version\": \n oops");
+  const Outcome mute = anemone_command(
+      {"convert", (folder / "encoder").string(), "-o", (folder / "mute").string(), "--tokens", "8"});
+  CHECK(mute.status == 0);
+  CHECK(mute.err.find("is not valid JSON: line 2, column 2") != std::string::npos);
+  CHECK(mute.out.find("anemone embed ") == std::string::npos);
+  CHECK(mute.out.find("anemone verify ") != std::string::npos);
+}
+
 TEST_CASE("what is left open is chosen for the model and the target, and said") {
   const TempFolder folder;
   const auto chosen = [&](const std::string& model, const std::vector<std::string>& flags) {
@@ -277,7 +315,7 @@ TEST_CASE("what is left open is chosen for the model and the target, and said") 
     return all;
   };
   // The demo model was made for 512 positions.
-  const std::string context = "context 512: the model was made for no more\n",
+  const std::string context = "context 512: the model's maximum\n",
                     tokens = "tokens 1,64: prompts go through 64 tokens at a time\n";
   CHECK(chosen(demo(), {}) == context + tokens);
   CHECK(chosen(demo(), {"--context", "256"}) == tokens);

@@ -64,6 +64,25 @@ TEST_CASE("fetch downloads a model and prints where it is, and nothing else") {
   CHECK(h.hub.seen().size() == 1);
 }
 
+TEST_CASE("hf: names a model of the hub in every verb, also where a folder is called like its owner") {
+  Hub h;
+  fs::create_directories(h.folder / "tiny");
+  check_refused(h.call("fetch tiny/demo"), {"a folder 'tiny' exists here; for the hub write hf:tiny/demo"});
+  const Outcome made = h.call("convert hf:tiny/demo --context 64 --tokens 1");
+  CHECK_MESSAGE(made.status == 0, made.err);
+  CHECK(made.out.find("\ndemo written in ") != std::string::npos);
+  CHECK(made.out.find("--source hf:tiny/demo/demo.gguf") != std::string::npos);
+  spill(h.folder / "text", "Once upon a time there was an octopus.");
+  for (const char* call :
+       {"fetch hf:tiny/demo", "plan hf:tiny/demo", "tokenize hf:tiny/demo Hi",
+        "perplexity hf:tiny/demo --text text", "verify demo --source hf:tiny/demo --steps 1 --arith fp32"})
+    CHECK_MESSAGE(h.call(call).status == 0, call);
+  check_refused(h.call("run hf:tiny/demo Hi"),
+                {"run takes what convert writes", "anemone convert hf:tiny/demo -o "});
+  check_refused(h.call("fetch hf:tiny/other --offline"),
+                {"is not in the cache, and --offline downloads nothing"});
+}
+
 TEST_CASE("convert takes the name of a model, and so does verify with the same words") {
   Hub h;
   const Outcome made = h.call("convert tiny/demo -o demo --context 64");

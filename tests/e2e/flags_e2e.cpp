@@ -52,6 +52,36 @@ TEST_CASE("what is piped in stands behind the prompt, as a file would") {
         run({"Say\n\na", "--max-new", "6"}).out + run({"Say\n\nb", "--max-new", "6"}).out);
 }
 
+TEST_CASE("the line break at the end of a pipe or a file is no part of the text") {
+  const Calls& calls = made();
+  const std::string call = kBinary + "run '" + calls.path("demo") + "' --max-new 6 --quiet ";
+  const std::string wanted = run({"Once upon", "--max-new", "6"}).out;
+  CHECK(shell("echo 'Once upon' | " + call).out == wanted);
+  CHECK(shell("echo 'Once upon' | " + call + "-").out == wanted);
+  CHECK(shell("echo 'Once upon' | " + call + "--file -").out == wanted);
+  CHECK(run({"--file", calls.folder().write("line", "Once upon\r\n").string(), "--max-new", "6"}).out ==
+        wanted);
+  CHECK(shell("printf 'Once upon\\n\\n' | " + call).out != wanted);  // one, not all of them
+}
+
+TEST_CASE("text that is piped in is never dropped") {
+  const Calls& calls = made();
+  const std::string demo = "'" + calls.path("demo") + "' ",
+                    form = " --template '" + calls.path("form.jinja") + "'";
+  const std::string to = kBinary + "translate " + demo + "--to fr --max-new 4 --quiet" + form + " ";
+  CHECK(shell("echo there | " + to + "Hello").out == shell(to + "'Hello\n\nthere'").out);
+  CHECK(shell("echo there | " + to + "Hello").out != shell(to + "Hello").out);
+  const std::string tokenize = kBinary + "tokenize " + demo;
+  CHECK(shell("echo there | " + tokenize + "Hello").out == shell(tokenize + "'Hello\n\nthere'").out);
+  CHECK(shell("echo there | " + tokenize).out ==
+        shell(tokenize + "'there\n'").out);  // a file is taken as it is
+  const std::string classify = kBinary + "classify '" + calls.path("classes") + "' --json ";
+  if (const Outcome two = shell(classify + "a b"); two.status == 0)  // its tokenizer reads text
+    CHECK(shell("echo b | " + classify + "a").out == two.out);
+  check_refused(shell("echo text | " + kBinary + "perplexity " + demo),
+                {"--text FILE", "--text - reads standard input"});
+}
+
 TEST_CASE("- is standard input wherever a file is read") {
   const Calls& calls = made();
   const auto same = [&](const std::string& verb, const std::string& before, const std::string& flag,
@@ -91,7 +121,7 @@ TEST_CASE("-- ends the flags, and a text that cannot be a flag needs none") {
   CHECK(run({"-5 degrees", "--max-new", "4"}).status == 0);
   CHECK(run({"--max-new", "4", "--", "--help"}).err.find("tokens") != std::string::npos);
   CHECK(run({"--max-new", "4", "--", "--"}).status == 0);
-  check_refused(run({"--zigzag"}), {"there is no flag '--zigzag'", "behind --"});
+  check_refused(run({"--zigzag"}), {"there is no flag '--zigzag'", "put -- before it"});
   check_refused(run({"--system", "--raw"}), {"--system takes a value", "the flag --raw", "--system=--raw"});
   CHECK(run({"Once", "--stop=--raw", "--max-new", "4"}).status == 0);
   check_refused(run({"Once", "--raw=yes"}), {"--raw takes no value"});
@@ -114,10 +144,40 @@ TEST_CASE("names that people know from llama.cpp work, or say what they are here
     CHECK(run({"Once upon a time", flag, "8", "--temp", "0.9", "--seed", "3"}).out == ours.out);
   check_refused(run({"Once", "-c", "4096"}), {"'-c'", "anemone convert MODEL -o BUNDLE --context N"});
   check_refused(run({"Once", "--ctx-size", "4096"}), {"--context N"});
-  check_refused(run({"Once", "-ngl", "99"}), {"'-ngl'", "offloaded"});
+  check_refused(run({"Once", "-ngl", "99"}), {"'-ngl'", "anemone runs on the CPU"});
   check_refused(run({"Once", "-cnv"}), {"anemone chat"});
   check_refused(anemone_command({"convert", "x.gguf", "--outtype", "q8_0"}), {"--precision"});
   check_refused(anemone_command({"convert", "x.gguf", "--minimum-deployment-target", "iOS18"}), {"--target"});
+  // The whole word first: no letter of it is a flag of ours with a value.
+  check_refused(run({"Once", "-fa"}), {"'-fa'", "not needed"});
+  check_refused(run({"Once", "-st"}), {"'-st'", "one prompt"});
+  check_refused(run({"Once", "-tb", "2"}), {"'-tb'", "--threads"});
+  check_refused(run({"Once", "-np", "2"}), {"'-np'", "--lines"});
+  check_refused(run({"Once", "-nx"}), {"there is no flag '-nx'"});
+  check_refused(run({"-hf", "a/b"}), {"'-hf'", "anemone convert OWNER/REPO"});
+  check_refused(anemone_command({"convert", "-hf", "a/b"}), {"'-hf'", "without a flag"});
+  check_refused(run({"Once", "-v"}), {"--verbose"});
+  check_refused(run({"Once", "-q"}), {"--quiet"});
+  for (const char* flag : {"--mlock", "--no-mmap", "--flash-attn"})
+    check_refused(run({"Once", flag}), {flag, "not needed"});
+  check_refused(run({"Once", "--max_new_tokens", "4"}), {"did you mean '--max-new'?"});
+  check_refused(run({"Once", "--max-tokns", "4"}), {"did you mean '--max-new'?"});
+  CHECK(run({"Once upon a time", "-n", "8", "--color"}).status == 0);
+  CHECK(run({"--color", "-p", "Once upon a time", "-n", "8", "--quiet"}).out ==
+        run({"Once upon a time", "-n", "8", "--quiet"}).out);
+  check_refused(anemone_command({"-m", demo, "-p", "hi"}),
+                {"before a verb", "anemone run -m " + demo + " -p hi"});
+  check_refused(anemone_command({"-v"}), {"--version"});
+  CHECK(anemone_command({"tokenize", "-m", demo, "-p", "Once"}).out ==
+        anemone_command({"tokenize", demo, "Once"}).out);
+  CHECK(anemone_command({"perplexity", "-m", demo, "-f", made().path("text.txt"), "--most", "8"}).out ==
+        anemone_command({"perplexity", demo, "--text", made().path("text.txt"), "--most", "8"}).out);
+  for (const auto& [name, ours] :
+       {std::pair("q4_0", "lut4-g16"), std::pair("Q8_0", "int8"), std::pair("f16", "fp16"),
+        std::pair("int4", "--quantize int4"), std::pair("Q5_K_M", "lut6")})
+    check_refused(anemone_command({"convert", "-m", made().path("demo.gguf"), "-o", made().path("new-q"),
+                                   "--precision", name}),
+                  {name, "here that is", ours});
   for (const char* flag : {"--top-p", "--top-k", "--min-p", "--seed"}) {
     const Outcome idle = run({"Once", flag, "1", "--max-new", "2"});
     CHECK(idle.status == 0);

@@ -95,7 +95,10 @@ TEST_CASE("the version is the project's") {
 }
 
 TEST_CASE("a wrong call is one error line and status 2") {
-  check_refused(anemone_command({}), {"--help"});
+  const Outcome alone = anemone_command({});  // the help, and still no success
+  CHECK(alone.status == 2);
+  CHECK(alone.out == "");
+  CHECK(alone.err == anemone_command({"--help"}).out);
   check_refused(anemone_command({"frobnicate"}), {"frobnicate"});
   check_refused(anemone_command({"inspct", recall_package()}), {"did you mean 'inspect'?"});
   check_refused(anemone_command({"inspect"}), {"PACKAGE", "'anemone inspect --help'"});

@@ -46,7 +46,12 @@ TEST_CASE("every verb says that standard output could not be written, and ends w
       tidy(calls);
       const Outcome full = shell(line(verb, arguments) + " " + target);
       CHECK(full.status == 2);
-      CHECK_MESSAGE(full.err.find("error: standard output cannot be written") != std::string::npos, full.err);
+      const size_t said = full.err.find("error: standard output cannot be written");
+      CHECK_MESSAGE(said != std::string::npos, full.err);
+      CHECK_MESSAGE(full.err.find("error:", said + 1) == std::string::npos, full.err);  // once
+      if (target == "> /dev/full")
+        CHECK_MESSAGE(full.err.find("cannot be written: No space left on device") != std::string::npos,
+                      full.err);
       const Outcome help = shell(line(verb, {"--help"}) + " " + target);
       CHECK(help.status == 2);
       CHECK(help.err.starts_with("error: standard output cannot be written"));
@@ -110,6 +115,23 @@ TEST_CASE("--quiet leaves the verdict of a verb that judges, and one line of a p
       quiet({"verify", calls.path("demo"), "--source", calls.path("demo.gguf"), "--steps", "2"});
   CHECK(verify.out.starts_with("PASSED"));
   CHECK(quiet({"doctor", "--bundle", calls.path("demo")}).out != "");
+}
+
+TEST_CASE("a file that is no conversation is refused in our words, not in those of the template") {
+  const Calls calls;
+  for (const auto& [text, found] :
+       {std::pair(R"({"role": "user"})", "a value of type object"),
+        std::pair(R"([{"content": 3}])", "no key 'role' in message 1"),
+        std::pair(R"([{"role": "user", "content": 3}])", "a content of type number in message 1"),
+        std::pair(R"([{"role": "user"}])", "no key 'content' in message 1"),
+        std::pair("[1]", "a value of type number")})
+    check_refused(anemone_command({"template", calls.path("words"), "--messages",
+                                   calls.folder().write("bad.json", text).string()}),
+                  {"bad.json: is not a conversation; found ", found,
+                   "expected a JSON list of {\"role\", \"content\"}"});
+  check_refused(anemone_command({"template", calls.path("words"), "--messages",
+                                 calls.folder().write("broken.json", "[\n{,").string()}),
+                {"broken.json: is not valid JSON: line 2, column 2"});
 }
 
 TEST_CASE("a template and logits answer in JSON") {

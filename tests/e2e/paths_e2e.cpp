@@ -39,10 +39,6 @@ TEST_CASE("a path that is not there is said alike by every verb, with the name t
   for (const std::string& verb : verbs) {
     CAPTURE(verb);
     const Outcome outcome = anemone_command(call(calls, verb, calls.path("dmo.gguf")));
-    if (verb == "plan") {  // it knows models by name as well
-      check_refused(outcome, {"not a file, a folder or a known model"});
-      continue;
-    }
     check_refused(outcome, {calls.path("dmo.gguf") + ": there is no such file or folder; did you mean '",
                             "demo.gguf'?"});
     check_refused(anemone_command(call(calls, verb, calls.path("demo/nothing/of/it"))),
@@ -67,12 +63,30 @@ TEST_CASE("a path that is not there is said alike by every verb, with the name t
     check_refused(anemone_command(flags), {absent + ": there is no such file or folder"});
 }
 
+TEST_CASE("a bundle that is there already is proposed, and a missing path is no name") {
+  const Calls calls;
+  const std::string in = "cd '" + calls.folder().path().string() + "' && '" ANEMONE_BINARY "' ";
+  check_refused(shell(in + "run demo.gguf Hi"), {"there is a bundle of that name: anemone run demo"});
+  check_refused(shell(in + "run demo/bundle.json Hi"), {"its bundle is demo"});
+  check_refused(shell(in + "verify demo --source demo"), {"give the checkpoint that it was made from"});
+  for (const char* path : {"nowhere/x.gguf", "./nowhere/x", "model.gguf", "x.safetensors"})
+    check_refused(shell(in + "plan " + path), {std::string(path) + ": there is no such file or folder"});
+  check_refused(shell(in + "plan qwen3-0.5"), {"qwen3-0.6b"});  // a name of the list
+  // A folder that is called like an owner hides the hub.
+  std::filesystem::create_directories(calls.folder() / "own");
+  for (const char* call : {"fetch own/llama-tiny", "convert own/llama-tiny -o new", "plan own/llama-tiny",
+                           "tokenize own/llama-tiny x", "verify demo --source own/llama-tiny"})
+    check_refused(shell(in + call), {"a folder 'own' exists here; for the hub write hf:own/llama-tiny"});
+}
+
 TEST_CASE("a path with something else says what it is, and the command to use") {
   const Calls calls;
   const std::string gguf = calls.path("demo.gguf"), bundle = calls.path("demo"),
                     package = bundle + "/layers_00.mlpackage";
   const std::string folder = calls.path("encoder"),
                     onnx = calls.folder().write("model.onnx", "\x08\x09").string();
+  const std::string junk = calls.folder().write("junk.gguf", "<html>404</html>").string(),
+                    nothing = calls.folder().write("nothing.gguf", "").string();
   const std::string letter = calls.folder().write("letter.txt", "Dear Mara").string();
   std::filesystem::create_directories(calls.folder() / "empty");
   spill(calls.folder() / "sketch/config.json", "{}");
@@ -84,11 +98,14 @@ TEST_CASE("a path with something else says what it is, and the command to use") 
     };
     refused(gguf, {"this is a GGUF checkpoint, and " + std::string(verb) + " takes a bundle",
                    "convert it first: anemone convert " + gguf + " -o demo"});
+    refused(bundle + "/bundle.json", {"its bundle is " + bundle});
+    refused(junk, {"this is not a GGUF file", "download it again"});
+    refused(nothing, {"this is an empty file", "download it again"});
     refused(folder, {"this is a safetensors checkpoint", "anemone convert " + folder + " -o encoder-bundle"});
     refused(package, {"this is a Core ML package", "its bundle is " + bundle});
     refused(recall_package(), {"this is a Core ML package", "anemone inspect"});
     refused(onnx, {"this is an ONNX model"});
-    refused(letter, {"this is a file of another kind", "takes a bundle"});
+    refused(letter, {"this is not a model file", "takes a bundle"});
     refused(empty, {"this is a folder without a bundle, a package or a checkpoint in it"});
     refused(config, {"config.json and no weights", "anemone plan"});
   }
@@ -96,7 +113,7 @@ TEST_CASE("a path with something else says what it is, and the command to use") 
     CAPTURE(verb);
     check_refused(anemone_command(call(calls, verb, gguf)), {"this is a GGUF checkpoint", "anemone convert"});
     check_refused(anemone_command(call(calls, verb, empty)), {"this is a folder without"});
-    check_refused(anemone_command(call(calls, verb, letter)), {"this is a file of another kind"});
+    check_refused(anemone_command(call(calls, verb, letter)), {"this is not a model file"});
   }
   check_refused(anemone_command({"predict", bundle}),
                 {"this is a bundle, and predict takes a package", package});
@@ -160,7 +177,8 @@ TEST_CASE("no verb writes into its input, over it or around it, and nothing is w
   CHECK(flags >= 10);
   // Other files that are read count as well.
   const std::string ids = calls.path("ids.npy"), bytes = slurp(ids);
-  check_refused(anemone_command({"logits", calls.path("demo"), "--ids", ids, "-o", ids}), {"take the place"});
+  check_refused(anemone_command({"logits", calls.path("demo"), "--ids", ids, "-o", ids}),
+                {"overwrite the input"});
   CHECK(slurp(ids) == bytes);
   check_refused(anemone_command({"predict", recall_package(), "--inputs", recall_steps().front(), "--outputs",
                                  calls.path("a.npz"), "--state", calls.path("a.npz")}),

@@ -63,9 +63,14 @@ TEST_CASE("run prints the text alone, and its figures beside it") {
   CHECK(plain.status == 0);
   CHECK(plain.out.starts_with(" her cousin "));
   CHECK(plain.out.ends_with("\n"));
-  for (const char* part : {"[10 + 12 tokens, length; first token ", " s, prefill ", " tok/s, decode ",
-                           "; cpu, fp32, peak memory "})
+  for (const char* part : {"[prompt 10 tokens, answer 12 tokens, ended by: length; first token ",
+                           " s, prefill ", " tok/s, decode ", "; cpu, fp32, peak memory "})
     CHECK_MESSAGE(plain.err.find(part) != std::string::npos, plain.err);
+  const Outcome one =
+      run({kPrompt, "--max-new", "1", "--speculate", "3"});  // what was not measured is not said
+  CHECK_MESSAGE(one.err.find("answer 1 token, ended by: length; ") != std::string::npos, one.err);
+  CHECK_MESSAGE(one.err.find("decode") == std::string::npos, one.err);
+  CHECK_MESSAGE(one.err.find(", nothing drafted; ") != std::string::npos, one.err);
   const Outcome quiet = run({kPrompt, "--max-new", "12", "--quiet"});
   CHECK(quiet.out == plain.out);
   CHECK(quiet.err == "");
@@ -186,8 +191,8 @@ TEST_CASE("chat answers line by line, remembers, and takes back") {
   }());
   CHECK(two.out.starts_with(first + "\n" + second + "\nprompt "));
   // The second prompt holds the first turn; it was not computed again.
-  CHECK(two.out.find(" 0 of them known already") == std::string::npos);
-  CHECK(two.out.find("of them known already") != std::string::npos);
+  CHECK(two.out.find(" 0 reused from the cache") == std::string::npos);
+  CHECK(two.out.find("reused from the cache") != std::string::npos);
   CHECK(two.out.find("user:") == std::string::npos);  // all was taken back before /history
 
   const Outcome again = chat(folder, "/load " + saved + "\n/history\n", flags);
@@ -306,6 +311,8 @@ TEST_CASE("after /undo a sampled answer is another one, and a seed repeats the w
   for (const size_t i : {0, 1}) CHECK(first[i].at("text") == again[i].at("text"));
   CHECK(random[0].at("text") != random[1].at("text"));
   CHECK(random[0].at("text") != first[0].at("text"));
+  const Outcome stats = chat(folder, lines + "/stats\n", "--temperature 2 --max-new 20 --seed 4");
+  CHECK_MESSAGE(stats.out.find("sampling     seed 4, answer 2\n") != std::string::npos, stats.out);
 }
 
 TEST_CASE("however a chat ends, the terminal is as it was") {
