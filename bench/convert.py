@@ -3,8 +3,8 @@
 
     convert.py [--shape qwen2.5-0.5b] [--anemone build/release/anemone] [--work FOLDER] [--no-peer] [--keep]
 
-Makes a Q8_0 GGUF of that shape with random weights (make_gguf.py), converts it to an int8 bundle in one package, and
-lets peer_coremltools.py make the same decoder with its tools. Wall seconds and the highest resident memory (mapped
+Makes a Q8_0 GGUF of that shape with random weights (make_gguf.py), converts it to an int8 bundle in one package with
+one function of one token and without the test of the residual stream, as the peer's is, and lets peer_coremltools.py make the same decoder with its tools. Wall seconds and the highest resident memory (mapped
 pages included) of the whole process, and the ratios. Needs numpy; the peer torch and coremltools as well, and about
 10 GB of memory for the 0.5 B shape.
 """
@@ -59,7 +59,7 @@ def main():
         for _ in range(o.runs):
             shutil.rmtree(bundle, ignore_errors=True)
             runs.append(measure([o.anemone, "convert", source, "-o", bundle, "--whole", "--kv", "packed", "--kv-write",
-                                 "slice", "--context", "512", "--quiet"]))
+                                 "slice", "--context", "512", "--tokens", "1", "--residual-scale", "1", "--quiet"]))
         seconds, memory = min(runs)[0], max(m for _, m in runs)
         print(f"anemone      {seconds:8.2f} s  {memory:8.0f} MiB  {tree_bytes(bundle) / 1e6:6.0f} MB "
               f"(all {o.runs} runs: {', '.join(f'{s:.2f}' for s, _ in runs)} s)", flush=True)
