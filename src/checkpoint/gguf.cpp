@@ -155,7 +155,7 @@ GgufTensor read_tensor(ByteReader& in) {
   if (!info)
     throw errorf("tensor '{}' has a type that is unknown or was removed from the format", name)
         .found(fmt::format("type {}", id))
-        .hint("convert or quantise the model again");
+        .hint("convert or quantize the model again");
   tensor.type = info->type;
   tensor.offset = in.read<uint64_t>("tensor offset");
   int64_t elements = 0;

@@ -37,7 +37,7 @@ void TensorReader::expect_floats() const {
     throw errorf("tensor '{}' cannot be read as floats", printable(name_))
         .at(file())
         .found(std::string(type_name()))
-        .expected("a floating-point or quantised type");
+        .expected("a floating-point or quantized type");
 }
 
 template <class Out>

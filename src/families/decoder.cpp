@@ -62,7 +62,7 @@ class DecoderBuilder {
     const auto at = c_.value("quantization_config");
     if (!at || !at->is_object()) return;
     const auto method = at->find("quant_method");
-    throw Error("the checkpoint is quantised in a form that is not supported")
+    throw Error("the checkpoint is quantized in a form that is not supported")
         .at(hp_.file())
         .found(method != at->end() && method->is_string() ? printable(method->get<std::string>())
                                                           : "'quantization_config'")

@@ -260,10 +260,10 @@ std::string FeatureType::text() const {
     case Kind::float64: return "double" + end;
     case Kind::string: return "string" + end;
     case Kind::image: {
-      const std::string_view color = image.color_space == 10   ? "grey "
+      const std::string_view color = image.color_space == 10   ? "gray "
                                      : image.color_space == 20 ? "RGB "
                                      : image.color_space == 30 ? "BGR "
-                                     : image.color_space == 40 ? "grey fp16 "
+                                     : image.color_space == 40 ? "gray fp16 "
                                                                : "";
       const bool flexible = !image.enumerated.empty() || image.range;
       return fmt::format("{}image {}x{}{}{}", color, image.width, image.height, flexible ? ", flexible" : "",

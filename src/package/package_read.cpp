@@ -33,7 +33,7 @@ constexpr ModelKind kKinds[] = {
     {401, "support vector classifier"},
     {402, "tree ensemble classifier"},
     {403, "neural network classifier"},
-    {404, "nearest neighbours classifier"},
+    {404, "nearest neighbors classifier"},
     {500, "neural network"},
     {501, "item similarity recommender"},
     {555, "custom model"},

@@ -107,7 +107,7 @@ std::string map_utf8proc(std::string_view text, NormalForm form) {
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                  static_cast<utf8proc_ssize_t>(text.size()), &mapped,
                                  static_cast<utf8proc_option_t>(options));
-  if (size < 0) throw errorf("text cannot be normalised: {}", utf8proc_errmsg(size));
+  if (size < 0) throw errorf("text cannot be normalized: {}", utf8proc_errmsg(size));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> hold(mapped, std::free);
   return {reinterpret_cast<const char*>(mapped), static_cast<size_t>(size)};
 }

@@ -234,7 +234,7 @@ TEST_CASE("metadata that is missing, of the wrong kind or impossible is an error
   check_names(config_error([](TinyModel& m) {
                 m.config["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}};
               }),
-              {"quantised", "gptq", "GGUF"});
+              {"quantized", "gptq", "GGUF"});
   check_names(config_error([](TinyModel& m) { m.config["partial_rotary_factor"] = 1.5; }),
               {"partial_rotary_factor", "1.5"});
 }

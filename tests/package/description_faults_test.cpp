@@ -294,7 +294,7 @@ TEST_CASE("a description that does not fit is told with what was found and what 
        [] { return image(8, 6, 20); },
        [](Package&) {},
        {"the input 'x' has another size", "RGB image 8x6", "[1, 3, 8, 6]"}},
-      {"grey image", [] { return image(6, 8, 10); }, [](Package&) {}, {"grey image 6x8"}},
+      {"grey image", [] { return image(6, 8, 10); }, [](Package&) {}, {"gray image 6x8"}},
   };
   for (const Case& c : cases) {
     CAPTURE(c.what);

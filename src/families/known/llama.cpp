@@ -31,7 +31,7 @@ Model build(const Checkpoint& c) {
   traits.default_context = is_mistral(hp) ? 131072 : 2048;
   Model m = build_decoder(c, traits);
   if (hp.find_flag({"rope_interleaved", ""}).value_or(false))
-    throw Error("rotation of neighbouring dimensions is not supported")
+    throw Error("rotation of neighboring dimensions is not supported")
         .at(hp.file())
         .found("'rope_interleaved'");
   set_windows(m, window(hp), std::vector<bool>(m.layers.size(), true));

@@ -15,7 +15,7 @@ Types infer(const OpCall& c) {
   const Type wanted = Type::tensor(x.dtype, normalised);
   for (const std::string_view param : {"gamma", "beta"})
     if (c.has(param) && !compatible(Type::tensor(x.dtype, c.type(param).shape), wanted))
-      throw errorf("'{}' does not have the shape of the axes that are normalised", param)
+      throw errorf("'{}' does not have the shape of the axes that are normalized", param)
           .found(shape_text(c.type(param).shape))
           .expected(shape_text(normalised));
   return {Type::tensor(x.dtype, x.shape)};

@@ -154,7 +154,7 @@ std::vector<Param> params(bool threshold) {
 const Op kOps[] = {{
     "non_maximum_suppression",
     {{Opset::ios15, params(true)}, {Opset::ios17, params(false)}},
-    "the best boxes (x, y of the centre, width, height), without those that overlap a better one",
+    "the best boxes (x, y of the center, width, height), without those that overlap a better one",
     infer,
     run,
 }};

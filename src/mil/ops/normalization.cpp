@@ -187,7 +187,7 @@ const Op kOps[] = {
                {"alpha", kFloat, 0, kMaybe, 1e-4},
                {"beta", kFloat, 0, kMaybe, 0.75},
                {"k", kFloat, 0, kMaybe, 1.0}}),
-     "x / (k + alpha / size * sum of x^2 over `size` neighbouring channels)^beta", infer_local_response,
+     "x / (k + alpha / size * sum of x^2 over `size` neighboring channels)^beta", infer_local_response,
      run_local_response},
 };
 

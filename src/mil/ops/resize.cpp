@@ -259,7 +259,7 @@ const Op kOps[] = {
        {{"x", kFloat, 'T'},
         {"target_size_height", kInt32, 0, kConst},
         {"target_size_width", kInt32, 0, kConst}}}},
-     "the last two dimensions resized, the pixel under the centre of the new one",
+     "the last two dimensions resized, the pixel under the center of the new one",
      infer_target,
      [](const OpCall& c) {
        const auto taps = [](int64_t in, int64_t out) { return nearest_taps(Sampling::standard, in, out); };

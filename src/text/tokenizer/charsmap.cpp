@@ -18,10 +18,10 @@ uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >
 
 Charsmap::Charsmap(std::string_view bytes) {
   if (bytes.empty()) return;
-  if (bytes.size() < 4) throw errorf("normalisation table of {} bytes has no header", bytes.size());
+  if (bytes.size() < 4) throw errorf("normalization table of {} bytes has no header", bytes.size());
   const uint32_t size = read_u32(bytes.data());
   if (size % 4 != 0 || size > bytes.size() - 4) {
-    throw errorf("normalisation table: bad trie size")
+    throw errorf("normalization table: bad trie size")
         .found(std::to_string(size))
         .expected("a multiple of 4, at most " + std::to_string(bytes.size() - 4));
   }
