@@ -335,8 +335,8 @@ extern const Command kConvert{
           .also("--outfile")
           .writes();
       o.text("--context", "N[,N…]", args->context,
-             "compiled length; several make tiers sharing one weight file (2048, or what the model was made "
-             "for)")
+             "compiled length; several make tiers sharing one weight file (2048, or the model's "
+             "maximum)")
           .also("--max-seq-len,-c,--ctx-size");
       o.text("--tokens", "SPEC", args->tokens,
              "tokens at once: 1, a range 1-4, or several functions 1,64 (default; 1 for palettes); for "

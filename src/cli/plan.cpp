@@ -313,7 +313,7 @@ int run_plan(const Args& args, const Common& common) {
     print_fit(plan);
   }
   if (o.context > planner.model().context)
-    fmt::print("note: the model was made for {} positions at most\n", planner.model().context);
+    fmt::print("note: the model's maximum is {} positions\n", planner.model().context);
   print_honesty(plan);
   if (!args.html.empty()) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
   return 0;
@@ -336,7 +336,7 @@ extern const Command kPlan{
              "m1 … m6, a14 … a19-pro, phone, ipad, mac, ios18, or a device: \"iPhone 15 Pro\" (m4)");
       o.text("--precision", "P[,P…]", args->precision,
              "fp16, int8, lut8, lut6, lut4, lut2, lut4-g16 …; the first is looked at closely (int8)");
-      o.integer("--context", "N", args->context, "compiled length (2048, or what the model was made for)")
+      o.integer("--context", "N", args->context, "compiled length (2048, or the model's maximum)")
           .also("-c,--ctx-size,--max-seq-len");
       o.flag("--matrix", args->matrix, "all chips and precisions in one table");
       o.text("--html", "FILE", args->html, "also write a page with sliders, for any browser").writes();

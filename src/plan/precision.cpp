@@ -76,7 +76,7 @@ constexpr OtherName kOtherNames[] = {
     {"fp16 f16 float16 half fp32 f32 float32 bf16 bfloat16", "fp16: weights of 16 bits"},
     {"q8 int8 8bit w8 linear8", "int8"},
     {"q6 q5 iq6 iq5", "lut6"},
-    {"int4 w4 linear4", "lut4-g16; or, for integers, --quantize int4 --block 32 instead of --precision"},
+    {"int4 w4 linear4", "lut4-g16; or, for integers, --quantize int4 instead of --precision"},
     {"q4 iq4 nf4 fp4 mxfp4 4bit", "lut4-g16"},
     {"q3 iq3", "lut3: expect a loss; --search finds the bits for each matrix"},
     {"q2 iq2 iq1 tq", "lut2: expect a large loss; --search finds the bits for each matrix"},

@@ -313,7 +313,7 @@ TEST_CASE("overwriting replaces bundles only, and never the model") {
   const char* kModel = "the output would overwrite the input";
   CHECK_THROWS_WITH_AS(to(source.path()), doctest::Contains(kModel), Error);
   CHECK_THROWS_WITH_AS(to(folder / "x/../tiny.gguf"), doctest::Contains(kModel), Error);
-  CHECK_THROWS_WITH_AS(to(folder.path()), doctest::Contains("a folder that holds what it is made from"),
+  CHECK_THROWS_WITH_AS(to(folder.path()), doctest::Contains("a folder that holds the input"),
                        Error);  // it holds the model
   CHECK_THROWS_WITH_AS(to(""), doctest::Contains("no name"), Error);
   fs::create_directory(folder.path() / "photos");
