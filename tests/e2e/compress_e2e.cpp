@@ -65,7 +65,7 @@ TEST_CASE("convert with a palette is convert and compress") {
   // Nothing but a package or a bundle is replaced, and never the input or what holds it.
   for (const std::string& place : {after, folder.path().string()})
     check_refused(anemone_command({"compress", after, "-o", place, "--quantize", "int8", "--overwrite"}),
-                  {"overwrite the input"});
+                  {"would overwrite"});
   std::filesystem::create_directories(folder / "mine");
   spill(folder / "mine" / "letter.txt", "precious");
   check_refused(anemone_command({"compress", after, "-o", (folder / "mine").string(), "--quantize", "int8",
