@@ -229,6 +229,8 @@ int32_t Tokenizer::find(std::string_view piece) const {
   return added != parts_->added_by_text.end() ? added->second : spec().vocabulary.find(piece);
 }
 
+bool Tokenizer::is_added(int32_t id) const { return parts_->added_by_id.contains(id); }
+
 bool Tokenizer::is_special(int32_t id) const {
   const auto added = parts_->added_by_id.find(id);
   return added != parts_->added_by_id.end() && spec().added[added->second].special;

@@ -44,6 +44,7 @@ class Tokenizer : public std::enable_shared_from_this<Tokenizer> {
   // The id of a token, added ones included; kNoToken when there is none.
   int32_t find(std::string_view piece) const;
   bool is_special(int32_t id) const;
+  bool is_added(int32_t id) const;  // it is found in a text before anything else
 
   int32_t bos() const { return spec().bos; }
   int32_t eos() const { return spec().eos; }
