@@ -149,7 +149,7 @@ void TensorView::expect(DType wanted) const {
         .found(std::string(dtype_name(dtype)))
         .expected(std::string(dtype_name(wanted)));
   if (!dense())
-    throw Error("the elements of a tensor do not lie one behind the other")
+    throw Error("the elements of a tensor are not contiguous")
         .found(fmt::format("{} with strides {}", shape_text(shape), shape_text(strides)));
 }
 

@@ -42,7 +42,7 @@ void Error::compose() {
   if (!found_.empty()) line_ += "; found " + found_;
   if (!expected_.empty()) line_ += (found_.empty() ? "; expected " : ", expected ") + expected_;
   if (!hint_.empty()) line_ += "; " + hint_;
-  // Names come from files and may hold anything: one line stays one line, and a terminal what it is.
+  // Names come from files and may hold anything. An error stays one line and sends no control codes to a terminal.
   for (char& c : line_)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
 }

@@ -1,6 +1,6 @@
 // Half and bfloat16 as 16-bit patterns, with scalar conversions that are exact or round to nearest even.
 //     uint16_t h = half_from_float(0.1f);   float back = half_to_float(h);
-// Bulk conversions with SIMD are in kernels/convert.h; tests hold the two equal for every pattern.
+// Bulk conversions with SIMD are in kernels/convert.h; tests compare the two for every pattern.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// json_text: JSON as text. Names come from files and prompts from people, so bytes that are no UTF-8 are replaced, and
+// json_text: JSON as text. Names come from files and prompts from people, so bytes that are not UTF-8 are replaced, and
 // nothing is thrown.
 //     print(json_text(report, 2));
 #pragma once

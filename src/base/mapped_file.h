@@ -1,4 +1,4 @@
-// MappedFile: a file's bytes, mapped read-only and shared by whoever holds a view of them.
+// MappedFile: the bytes of a file, mapped read-only and shared by all views of them.
 //     auto file = MappedFile::open("weight.bin");
 //     std::span<const std::byte> head = file->slice(0, 64, "header");
 #pragma once
@@ -15,7 +15,7 @@ namespace anemone {
 
 class MappedFile {
  public:
-  // Throws Error when the path is no readable regular file.
+  // Throws Error when the path is not a readable regular file.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
   // Bytes that live in memory, under a name for messages; for tests and fuzzers.
   static std::shared_ptr<const MappedFile> from_bytes(std::string name, std::string bytes);
@@ -29,7 +29,7 @@ class MappedFile {
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   // The bytes [offset, offset + size); throws Error naming `what` when they are not all inside the file.
   std::span<const std::byte> slice(uint64_t offset, uint64_t size, std::string_view what) const;
-  // Gives the pages that lie wholly inside the range back to the system; reading them again maps them again.
+  // Returns the pages that are completely inside the range to the system; reading them again maps them again.
   void release(uint64_t offset, uint64_t size) const noexcept;
 
  private:

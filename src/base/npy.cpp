@@ -59,14 +59,14 @@ class HeaderParser {
       else if (key == "shape" && !shape)
         shape = true, out.shape = tuple();
       else
-        throw errorf("the header has the key '{}' twice or does not know it", key);
+        throw errorf("the header has an unknown or repeated key '{}'", key);
       if (!accept(',')) {
         expect('}');
         break;
       }
     }
     skip();
-    if (at_ != text_.size()) throw Error("the header goes on after its dictionary");
+    if (at_ != text_.size()) throw Error("the header has more text after its dictionary");
     if (!descr || !order || !shape) throw Error("the header lacks one of 'descr', 'fortran_order', 'shape'");
     return out;
   }
@@ -321,7 +321,7 @@ NamedArrays parse_npz(std::span<const std::byte> bytes, const std::string& name)
     const std::string place = fmt::format("{}: member '{}'", name, entry.name);
     if (!entry.name.ends_with(".npy"))
       throw Error("is not an array").at(place).expected("a name that ends in .npy");
-    if (!seen.insert(entry.name).second) throw Error("is there twice").at(place);
+    if (!seen.insert(entry.name).second) throw Error("occurs twice").at(place);
     out.emplace_back(entry.name.substr(0, entry.name.size() - 4),
                      named(place, [&] { return read_member(zip, entry); }));
   }

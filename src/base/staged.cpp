@@ -80,7 +80,7 @@ StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(
   if (!fs::is_directory(folder, why))
     throw Error("cannot be written: its folder is not there").at(target.string());
   if (!overwrite && fs::exists(fs::symlink_status(target_, why)))
-    throw Error("is there already").at(target.string()).hint("remove it, or overwrite it with --overwrite");
+    throw Error("already exists").at(target.string()).hint("remove it, or overwrite it with --overwrite");
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   staging_ = folder / fmt::format(".{}.partial-{}-{}", target_.filename().string(), ::getpid(), all.next++);
@@ -109,15 +109,13 @@ void StagedOutput::commit() {
   std::lock_guard lock(all.mutex);
   if (all.stopped) throw Error("was interrupted").at(target_.string());
   const auto fail = [&](int why) {
-    return errorf("cannot be put in place: {}", std::strerror(why)).at(target_.string());
+    return errorf("cannot be moved to its final place: {}", std::strerror(why)).at(target_.string());
   };
   std::error_code ignored;
   if (rename_new(staging_, target_) != 0) {
     const int why = errno;
     if (why == EEXIST && !overwrite_)
-      throw Error("is there already")
-          .at(target_.string())
-          .hint("remove it, or overwrite it with --overwrite");
+      throw Error("already exists").at(target_.string()).hint("remove it, or overwrite it with --overwrite");
     if (why != EEXIST && why != ENOTEMPTY) throw fail(why);
     if (rename_swap(staging_, target_)) {
       fs::remove_all(staging_, ignored);  // the old one
@@ -149,7 +147,7 @@ void check_output(const fs::path& source, const fs::path& target, bool overwrite
     if (fs::exists(place / mark, ignored)) return;
     missing += fmt::format("{}{}", missing.empty() ? "" : " or ", mark);
   }
-  throw Error("is there already, and is nothing of the kind that would replace it")
+  throw Error("already exists, and is not an output of this kind")
       .at(target.string())
       .found("no " + missing + " in it")
       .hint("remove it, or give another name");

@@ -45,7 +45,7 @@ struct ThreadPool::Shared {
   std::atomic<int64_t> next{0};
   std::exception_ptr failure;
 
-  // A worker that comes late finds the gate closed: nobody waits for one that has not begun.
+  // A late worker finds the gate closed: nobody waits for a worker that has not started.
   std::atomic<uint64_t> gate{0};
   std::atomic<int> sleeping{0};
   std::atomic<bool> stop{false};

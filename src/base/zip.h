@@ -1,8 +1,8 @@
 // Zip archives, as far as .npz needs them: stored and deflated members, zip64, no encryption.
 //     ZipReader zip(bytes, "a.npz");
 //     for (const ZipEntry& entry : zip.entries()) zip.extract(entry, 0, out);
-// A reader trusts nothing: members lie inside the archive and do not overlap, a declared size is one that the
-// packed bytes can give, and checksums are compared.
+// A reader trusts nothing. It checks that members are inside the archive and do not overlap, that a declared size is
+// possible for the packed bytes, and that checksums match.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Artifact: a program before it is written in some format, with what its functions take and give and what is said of
-// it. It knows nothing of bundles: any graph can be one.
+// Artifact: a program before it is written in some format, with its interfaces and metadata. It does not know bundles:
+// any graph can be one.
 //     Artifact a{.name = "layers_00", .program = std::move(program)};
 //     mlpackage_writer().file_name(a.name);                    // "layers_00.mlpackage"
 //     mlpackage_writer().write(std::move(a), folder, pool);

@@ -140,7 +140,7 @@ Json to_json(const Stage& s) {
   return out;
 }
 
-// Whoever does not know a kind cannot run the bundle: leaving the stage out would give wrong numbers.
+// A host that does not know a kind cannot run the bundle: without the stage the numbers would be wrong.
 StageKind stage_kind(const std::string& text, const std::string& package) {
   try {
     return value_in(kStageKinds, text, "kind of stage");
@@ -225,7 +225,7 @@ void read_result(const Json& j, BundleInfo& b) {
   b.normalize = j.value("normalize", false);
   if (j.contains("labels")) b.labels = j.at("labels").get<std::vector<std::string>>();
   if (j.contains("scores"))
-    b.scores = value_in(kScores, j.at("scores").get<std::string>(), "way of scores");
+    b.scores = value_in(kScores, j.at("scores").get<std::string>(), "kind of scores");
   else if (b.labels.size() == 1)  // of bundles that do not say it
     b.scores = ClassScores::sigmoid;
 }
@@ -409,7 +409,7 @@ void expect_kind(const BundleInfo& info, const std::filesystem::path& path,
   std::string wanted;
   for (const BundleKind kind : kinds)
     wanted += fmt::format("{}'{}'", wanted.empty() ? "" : " or ", kind_name(kind));
-  throw errorf("this bundle {}: the command is not made for it", what)
+  throw errorf("this bundle {}: the command does not support that", what)
       .at(path.string())
       .found(fmt::format("kind '{}'", kind_name(info.kind)))
       .expected("kind " + wanted)

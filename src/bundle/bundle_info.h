@@ -22,7 +22,7 @@ inline constexpr const char* kBundleFile = "bundle.json";
 
 // What a bundle is for.
 enum class BundleKind {
-  generate,  // text goes on: logits of the next token
+  generate,  // generates text: logits of the next token
   embed,     // a vector for a text
   classify,  // classes of a text or of each of its tokens
 };
@@ -61,7 +61,7 @@ struct Stage {
   std::vector<Tap> taps;                    // values inside that goldens know; the same in all functions
 
   bool has_layers() const { return last_layer > first_layer; }
-  // It gives more than the stream.
+  // It has outputs other than the stream.
   bool has_head() const;
 };
 
@@ -122,7 +122,7 @@ struct BundleInfo {
   std::vector<int64_t> tiers() const;
   // The folders of its stages, in their order, each once.
   std::vector<std::string> packages() const;
-  // True where some layer remembers more than rows of the cache.
+  // True if some layer has a recurrent state.
   bool recurrent() const;
 
   static BundleInfo read(const std::filesystem::path& bundle);

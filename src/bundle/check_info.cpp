@@ -21,7 +21,7 @@ void expect_between(const char* what, int64_t value, int64_t least, int64_t most
 }
 
 void expect_finite(const char* what, double value) {
-  if (!std::isfinite(value)) throw errorf("the {} is no number", what).found(fmt::format("{}", value));
+  if (!std::isfinite(value)) throw errorf("the {} is not a number", what).found(fmt::format("{}", value));
 }
 
 void check_table(const EmbeddingTable& table, const char* what) {
@@ -94,11 +94,11 @@ class FunctionCheck {
     for (auto port = ports.begin(); port != ports.end(); ++port) {
       try {
         if (port->name.empty()) throw errorf("has no name");
-        if (!names.insert(port->name).second) throw errorf("is there twice");
-        if (!belongs(port->role.kind, side)) throw errorf("stands where its role cannot");
+        if (!names.insert(port->name).second) throw errorf("occurs twice");
+        if (!belongs(port->role.kind, side)) throw errorf("is in a list where its role is not allowed");
         check_role(port->role);
         if (std::any_of(ports.begin(), port, [&](const Port& p) { return p.role == port->role; }))
-          throw errorf("has a role that another one has already");
+          throw errorf("has the same role as another one");
       } catch (const Error& e) {
         throw errorf("the {} '{}' of the role '{}' {}", side_name(side), port->name,
                      role_name(port->role.kind), e.what());
@@ -119,7 +119,7 @@ class FunctionCheck {
                            role.kind == Kind::new_keys || role.kind == Kind::new_values ||
                            role.kind == Kind::new_recurrent;
     if (of_layers == role.layers.empty())
-      throw Error(of_layers ? "does not say which layers it is for" : "is for no layer, but names some");
+      throw Error(of_layers ? "does not name its layers" : "names layers, but its role has none");
     if (role.kind == Kind::recurrent || role.kind == Kind::new_recurrent) {
       if (role.layers.size() > 1) throw errorf("is for {} layers, not for one", role.layers.size());
       if (role.index >= kMostSlots)
@@ -137,7 +137,7 @@ class FunctionCheck {
       throw errorf("is for rows {} to {} of a vocabulary of {}", role.first, role.last, info_.vocab);
   }
 
-  // What a function keeps, or lets the host keep, and what it must be told for that.
+  // The states and caches of a function, and the inputs that they need.
   void check_memory() const {
     for (const auto& [kept, fresh] :
          {std::pair{Kind::keys, Kind::new_keys}, std::pair{Kind::values, Kind::new_values},
@@ -149,13 +149,13 @@ class FunctionCheck {
       throw errorf("keeps keys without values, or values without keys");
     if (keeps(Kind::keys)) {
       need_input(Kind::mask, "what a token sees of the cache");
-      if (f_.context < 1) throw errorf("has a cache and says no context");
+      if (f_.context < 1) throw errorf("has a cache but no context");
       if (!f_.find_input(Kind::write) && !f_.find_input(Kind::position))
         throw errorf("no input has the role 'write' or 'position'")
-            .hint("a cache must be told where new rows go");
+            .hint("a cache needs an input that says where new rows go");
     }
     if (keeps(Kind::recurrent) && f_.most_tokens > 1)
-      need_input(Kind::advance, "a recurrent state must be told how many tokens are real");
+      need_input(Kind::advance, "a recurrent state needs an input that says how many tokens are real");
   }
 
   // Every port of one role has a port of the other for the same layers and slot.
@@ -171,7 +171,7 @@ class FunctionCheck {
     const std::vector<Port>& outputs = f_.interface.outputs;
     if (outputs.empty()) throw errorf("no output has a role");
     if (stage_.has_layers() && !stage_.has_head() && !find_port(outputs, Kind::stream))
-      throw errorf("no output has the role 'stream'").hint("the next stage goes on from it");
+      throw errorf("no output has the role 'stream'").hint("it is the input of the next stage");
     for (const Port& port : outputs)
       if (port.role.kind == Kind::best)
         for (const Kind part : {Kind::best_high, Kind::best_low})
@@ -224,7 +224,7 @@ void check_rows(const BundleInfo& info) {
         .expected(fmt::format("outputs of the role '{}' for all of them", role_name(kind)));
 }
 
-// A bundle that sees a text whole gives the stream and its result in the last stage, and remembers nothing.
+// The bundle of an encoder returns the stream and its result in the last stage, and has no states.
 void check_text(const BundleInfo& info) {
   const bool classifies = info.kind == BundleKind::classify;
   if (classifies && info.labels.empty())
@@ -236,7 +236,8 @@ void check_text(const BundleInfo& info) {
         for (const Port& port : *ports)
           if (is_cache(port.role.kind) || port.role.kind == Kind::recurrent)
             throw errorf(
-                "'{}' of function '{}' has the role '{}', and a bundle of the kind '{}' has no memory",
+                "'{}' of function '{}' has the role '{}', and a bundle of the kind '{}' has no cache and no "
+                "state",
                 port.name, f.name, role_name(port.role.kind), kind_name(info.kind));
   const Stage& last = info.stages.back();
   for (const StageFunction& f : last.functions)
@@ -275,7 +276,7 @@ void check_info(const BundleInfo& info) {
   expect_finite("residual scale", info.residual_scale);
   if (info.residual_scale <= 0) throw errorf("the residual scale is {}", info.residual_scale);
   check_table(info.tokens, "embedding of tokens");
-  if (!info.tokens && info.embedding_parts.empty()) throw errorf("the embedding of tokens is nowhere");
+  if (!info.tokens && info.embedding_parts.empty()) throw errorf("the token embedding is missing");
   if (info.tokens.rows != info.vocab)
     throw errorf("the embedding has {} rows for a vocabulary of {}", info.tokens.rows, info.vocab);
   if (info.positions) check_table(info.positions, "embedding of positions");

@@ -112,9 +112,9 @@ void PortCheck::side(const StageFunction& f, const std::vector<TensorInfo>& decl
     expect_range(*info, f);
     remember(port, info->shape);
   }
-  // Outputs that nobody needs are no harm.
+  // Outputs that nobody uses do no harm.
   if (!left.empty() && std::string_view(what) != "output")
-    throw errorf("nothing says what the {} '{}' of the package is", what, *left.begin());
+    throw errorf("bundle.json has no role for the {} '{}' of the package", what, *left.begin());
 }
 
 void PortCheck::remember(const Port& port, std::vector<int64_t> shape) {

@@ -1,4 +1,4 @@
-// Holds the packages of a bundle to what bundle.json says of them: nothing is read or written beside a port.
+// Checks that the packages of a bundle match bundle.json: so nothing is read or written outside a port.
 //     PortCheck check(info);
 //     for (const Stage& stage : info.stages) check.stage(stage, signatures(package));
 #pragma once
@@ -17,8 +17,8 @@ class PortCheck {
  public:
   explicit PortCheck(const BundleInfo& info) : info_(info) {}
 
-  // Every port is there with the size that its role asks for, and the package has no others. What a layer remembers
-  // has one size in all functions. Error that names function and port.
+  // Every port exists with the size that its role requires, and the package has no others. A state of a layer has one
+  // size in all functions. Error that names function and port.
   void stage(const Stage& stage, const std::vector<Signature>& package);
 
  private:
@@ -32,8 +32,8 @@ class PortCheck {
   std::map<Memory, std::vector<int64_t>> memories_;  // of one layer, without the rows of a cache
 };
 
-// Error unless an output of a call of `width` columns has the size that bundle.json says. Of what the host keeps
-// (new_keys …), whoever keeps it looks.
+// Error unless an output of a call of `width` columns has the size that bundle.json says. The code that
+// keeps a cache on the host checks new_keys and its like.
 void check_output(const std::vector<int64_t>& shape, const Port& port, const BundleInfo& info, int64_t width);
 
 }  // namespace anemone

@@ -51,14 +51,14 @@ EmbeddingReader::Table EmbeddingReader::open(const EmbeddingTable& table) const 
   return out;
 }
 
-// The records in front of the rows tell whether they are still what bundle.json says.
+// The records in front of the rows show whether they still match bundle.json.
 void EmbeddingReader::open_parts(const BundleInfo& info) {
   int8_parts_ = info.tokens.dtype == "int8";
   int64_t next = 0;
   for (const EmbeddingPart& p : info.embedding_parts) {
     try {
       if (p.first_row != next || p.rows < 1 || p.rows > vocab_ - next)
-        throw errorf("rows {} to {} stand where row {} is next", p.first_row, p.first_row + p.rows - 1, next);
+        throw errorf("found rows {} to {}, but row {} is next", p.first_row, p.first_row + p.rows - 1, next);
       next += p.rows;
       const BlobFile file(find_inside(path_, p.file));
       const Type rows = Type::tensor(int8_parts_ ? DType::int8 : DType::fp16, {p.rows, hidden_});
@@ -69,7 +69,7 @@ void EmbeddingReader::open_parts(const BundleInfo& info) {
     } catch (Error& e) {
       throw errorf("the embedding is not where bundle.json says: {}", e.what())
           .at(path_.string())
-          .hint("a head that was changed no longer holds it: convert with --embedding fp16");
+          .hint("a head that was changed no longer holds the embedding: convert with --embedding fp16");
     }
   }
   if (next != vocab_) throw errorf("the embedding has {} of {} rows", next, vocab_).at(path_.string());

@@ -56,7 +56,7 @@ std::string write_tokenizer(const Checkpoint& checkpoint, const fs::path& folder
     }
     std::error_code why;
     if (!fs::is_regular_file(file.from, why))
-      throw Error("is no file").at(file.from.string()).hint("the bundle needs what a tokenizer is made of");
+      throw Error("is no file").at(file.from.string()).hint("the bundle needs the files of its tokenizer");
     if (!fs::copy_file(file.from, folder / file.name, why))
       throw errorf("cannot be copied: {}", why.message()).at(file.from.string());
   }

@@ -9,7 +9,7 @@
 
 namespace anemone {
 
-// `folder`: the bundle, whose packages tell what each function takes.
+// `folder`: the bundle; its packages define the inputs of each function.
 BundleInfo read_version1(const nlohmann::ordered_json& json, const std::filesystem::path& folder);
 
 // The keys that mean the same in all versions.

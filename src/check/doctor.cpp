@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/words.h"
 #include "check/check.h"
 
 namespace anemone {
@@ -170,8 +171,6 @@ std::string plain_minus(std::string text) {
   return text;
 }
 
-double gb(uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
-
 uint64_t folder_bytes(const fs::path& folder) {
   uint64_t bytes = 0;
   std::error_code error;
@@ -198,7 +197,8 @@ std::optional<Health> caches(const fs::path& home) {
     bytes += folder_bytes(cache);
   }
   if (programs == 0) return std::nullopt;
-  Health h{"compiled copies", fmt::format("{:.1f} GB for {} programs", gb(bytes), programs), true, ""};
+  Health h{"compiled copies", fmt::format("{} for {}", size_text(bytes), counted(programs, "program")), true,
+           ""};
   if (bytes > 20'000'000'000) {
     h.good = false;
     h.advice =
@@ -213,10 +213,10 @@ Health disk(const fs::path& where, uint64_t bundle_bytes) {
   const fs::space_info space = fs::space(where, error);
   if (error) return {"disk", "cannot be asked: " + error.message(), true, ""};
   const uint64_t wanted = std::max<uint64_t>(5'000'000'000, 3 * bundle_bytes);
-  Health h{"disk", fmt::format("{:.1f} GB free", gb(space.available)), space.available >= wanted, ""};
+  Health h{"disk", size_text(space.available) + " free", space.available >= wanted, ""};
   if (!h.good)
     h.advice =
-        fmt::format("Core ML keeps compiled copies of every package: have {:.0f} GB free (Z08).", gb(wanted));
+        fmt::format("Core ML keeps compiled copies of every package: have {} free (Z08).", size_text(wanted));
   return h;
 }
 
@@ -249,7 +249,7 @@ uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, std::vect
     bytes += file.bytes;
   }
   out.push_back({"files",
-                 bad.empty() ? fmt::format("all {} there, {:.2f} GB", info.files.size(), gb(bytes)) : bad,
+                 bad.empty() ? fmt::format("all {} there, {}", info.files.size(), size_text(bytes)) : bad,
                  bad.empty(), bad.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
   return bytes;
 }
@@ -261,8 +261,8 @@ void look_at_packages(const fs::path& path, std::vector<Health>& out) {
     if (f.level != Level::hint && ids.find(f.rule->id) == std::string::npos)
       ids += (ids.empty() ? "" : ", ") + std::string(f.rule->id);
   out.push_back({"check",
-                 fmt::format("{} errors, {} warnings for {}", report.count(Level::error),
-                             report.count(Level::warning), report.target_text),
+                 fmt::format("{}, {} for {}", counted(report.count(Level::error), "error"),
+                             counted(report.count(Level::warning), "warning"), report.target_text),
                  !report.failed(false),
                  report.failed(false) ? fmt::format("anemone check tells more: {}", ids) : ""});
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/shape.h"
+#include "base/words.h"
 #include "check/rule.h"
 
 namespace anemone {
@@ -107,9 +108,10 @@ void rewrites(const FunctionSubject& s, Findings& out) {
     bytes += x->bytes() + view.results()[0].bytes();
   }
   if (count > 0)
-    out.add(Level::hint,
-            fmt::format("{} reshapes and transposes change the last axis and move {:.1f} kB a call", count,
-                        bytes / 1e3));
+    out.add(Level::hint, fmt::format("{} the last axis, {} a call",
+                                     count == 1 ? "1 reshape or transpose changes"
+                                                : fmt::format("{} reshapes and transposes change", count),
+                                     size_text(static_cast<uint64_t>(bytes)) + " moved"));
 }
 
 void square_prefill(const FunctionSubject& s, Findings& out) {

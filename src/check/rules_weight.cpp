@@ -61,7 +61,8 @@ void int8_without_gain(const PackageSubject& s, Findings& out) {
   for (const WeightSubject& w : s.weights) count += is_weight_of(w, Kind::integer);
   if (count > 0)
     out.add(Level::hint,
-            fmt::format("{} integer weights are unfolded to fp16 on {}: smaller files, no more speed", count,
+            fmt::format("{} unfolded to fp16 on {}: smaller files, no more speed",
+                        count == 1 ? "1 integer weight is" : fmt::format("{} integer weights are", count),
                         s.bundle.target.chip->name));
 }
 

@@ -48,7 +48,7 @@ const TensorReader& Checkpoint::tensor(std::string_view name) const {
     throw errorf("there is no tensor '{}'", printable(name))
         .at(path().string())
         .found(fmt::format("{} others", tensors().size()))
-        .hint("is it another kind of model than it says?");
+        .hint("is this really the kind of model that the file names?");
   return *found;
 }
 

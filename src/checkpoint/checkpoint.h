@@ -1,10 +1,10 @@
-// Checkpoint: what comes in, whatever the file format: hyperparameters by key, tensors by name, what the publisher
-// says, and where the tokenizer is.
+// Checkpoint: the input of a conversion, in any file format: hyperparameters by key, tensors by name, the publisher's
+// metadata, and the place of the tokenizer.
 //     Checkpoint c = Checkpoint::open("model.gguf");                     // or a folder with safetensors
 //     const TensorReader& w = c.tensor("blk.0.attn_q.weight");
 //     w.read_rows(0, 64, std::span<float>(tile));                        // rows [0, 64), as floats
 // A handle: copies share one reader of a format (file_format.h), which is immutable, so any number of threads may read.
-// Nothing is decoded before it is asked for, and no more of a file stays in memory than its readers keep.
+// Tensors are decoded on demand, and no more of a file stays in memory than its readers keep.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Checkpoint {
   static Checkpoint open(const std::filesystem::path& path);
   // Whether one of the formats claims the path: false for a folder with config.json but no weights.
   static bool recognises(const std::filesystem::path& path);
-  // The metadata alone, as if the tensors were there: a config.json, or a folder with one. For those who plan.
+  // Only the metadata, without tensors: a config.json, or a folder with one. For plans.
   static Checkpoint open_config(const std::filesystem::path& path);
   static Checkpoint from_config(nlohmann::ordered_json config, std::string name);
   explicit Checkpoint(std::shared_ptr<const CheckpointReader> reader) : reader_(std::move(reader)) {}
@@ -47,7 +47,7 @@ class Checkpoint {
   const std::string& architecture() const { return reader_->facts().architecture; }
   // The architecture and then broader names of it ("llama" of "model_type"); those that are said.
   std::vector<std::string> names() const;
-  // What the publisher says, where it does: empty otherwise.
+  // The publisher's metadata; empty where it is absent.
   const std::string& source_name() const { return reader_->facts().name; }
   const std::string& author() const { return reader_->facts().author; }
   const std::string& license() const { return reader_->facts().license; }

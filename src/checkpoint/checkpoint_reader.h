@@ -20,7 +20,7 @@
 
 namespace anemone {
 
-// A file that a bundle needs for its words: a copy of another, or made from what the checkpoint holds.
+// A file that a bundle needs for its tokenizer: a copy of another file, or made from the contents of the checkpoint.
 struct TokenizerFile {
   std::string name;            // in the bundle
   std::filesystem::path from;  // to be copied; empty: `made` is the content
@@ -28,22 +28,22 @@ struct TokenizerFile {
   uint64_t bytes = 0;  // of either
 };
 
-// Where the words of a checkpoint come from.
+// Where the tokenizer of a checkpoint comes from.
 struct TokenizerSource {
   std::filesystem::path load;  // the file that it is read from
   std::string main;  // the one of `files` that a bundle opens; empty: the checkpoint has no tokenizer
   std::vector<TokenizerFile> files;  // all that belongs to it
 };
 
-// What a checkpoint says of itself.
+// The metadata of a checkpoint.
 struct CheckpointFacts {
   std::filesystem::path path;         // the file or folder that was opened
   std::filesystem::path folder;       // where its files lie
   std::string metadata_file;          // which the keys are in, for messages
   std::string architecture;           // "llama", "LlamaForCausalLM"; empty where not said
   std::string model_type;             // a broader name, where the format has one
-  std::string name, author, license;  // what the publisher says, where it does
-  bool config_only = false;           // there are no tensors and no files beside: for those who plan
+  std::string name, author, license;  // the publisher's metadata, if any
+  bool config_only = false;           // there are no tensors and no other files: for plans
 };
 
 class CheckpointReader {

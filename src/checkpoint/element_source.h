@@ -37,9 +37,9 @@ class ElementSource {
   virtual void read(int64_t begin, int64_t count, float* out) const = 0;
   // The same floats rounded to nearest even, for sources that have a faster way than that.
   virtual void read_halves(int64_t begin, int64_t count, uint16_t* out) const;
-  // Says that elements [begin, end) are not needed soon. A hint.
+  // A hint that elements [begin, end) are not needed soon.
   virtual void release(int64_t /*begin*/, int64_t /*end*/) const noexcept {}
-  // The bytes as stored, for those who understand them; nothing where they are no such range.
+  // The bytes as stored, for callers that know the block type; nothing if they are not one range.
   virtual std::optional<StoredBlocks> blocks() const { return std::nullopt; }
 };
 

@@ -121,7 +121,7 @@ GgufValue read_value(ByteReader& in, const MappedFile& file) {
   if (value.type == GgufType::boolean)
     for (const std::byte b : value.bytes)
       if (b > std::byte{1})
-        throw errorf("metadata value '{}' is no boolean", printable(value.key))
+        throw errorf("metadata value '{}' is not a boolean", printable(value.key))
             .found(std::to_string(std::to_integer<int>(b)))
             .expected("0 or 1");
   return value;
@@ -166,7 +166,7 @@ GgufTensor read_tensor(ByteReader& in) {
     throw;
   }
   if (tensor.shape.back() % info->elements != 0)
-    throw errorf("tensor '{}' has rows that are no whole number of {} blocks", name, info->name)
+    throw errorf("tensor '{}' has rows that are not a whole number of {} blocks", name, info->name)
         .found(shape_text(tensor.shape))
         .expected(fmt::format("rows of a multiple of {}", info->elements));
   if (elements / info->elements > INT64_MAX / info->bytes)
@@ -201,7 +201,7 @@ void check_apart(const std::vector<GgufTensor>& tensors) {
   }
 }
 
-// Makes the offsets absolute, after checking that every tensor is inside the file, aligned and by itself.
+// Makes the offsets absolute, after checking that every tensor is inside the file, aligned, and overlaps no other.
 void place_tensors(Part& part, const MappedFile& file, uint64_t end_of_table) {
   const uint64_t alignment = read_alignment(part);
   const uint64_t data = (end_of_table + alignment - 1) / alignment * alignment;
@@ -213,7 +213,7 @@ void place_tensors(Part& part, const MappedFile& file, uint64_t end_of_table) {
           .expected(fmt::format("a multiple of {}", alignment));
     if (data > file.size() || tensor.offset > file.size() - data ||
         tensor.bytes > file.size() - data - tensor.offset)
-      throw errorf("tensor '{}' does not lie inside the file", name)
+      throw errorf("tensor '{}' is not inside the file", name)
           .found(fmt::format("{} bytes at {} + {} in a file of {}", tensor.bytes, data, tensor.offset,
                              file.size()))
           .hint("was the download cut short?");
@@ -258,7 +258,7 @@ std::vector<size_t> sorted_index(const std::vector<Entry>& entries, Name name, s
             [&](size_t a, size_t b) { return name(entries[a]) < name(entries[b]); });
   for (size_t i = 1; i < order.size(); ++i)
     if (name(entries[order[i - 1]]) == name(entries[order[i]]))
-      throw errorf("{} '{}' comes twice", what, printable(name(entries[order[i]]))).at(path);
+      throw errorf("{} '{}' occurs twice", what, printable(name(entries[order[i]]))).at(path);
   return order;
 }
 
@@ -325,7 +325,7 @@ GgufFile GgufFile::open(const std::filesystem::path& path) {
     if (!std::filesystem::exists(part, ignored))
       throw errorf("part {} of {} is missing", number, count)
           .at(part.string())
-          .hint("all parts must lie in one folder");
+          .hint("all parts must be in one folder");
     parts.push_back(MappedFile::open(part));
   }
   return from_parts(std::move(parts));

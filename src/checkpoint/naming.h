@@ -1,9 +1,9 @@
-// Naming: how the keys and the tensors of a checkpoint are called. ByNaming holds one thing for each of them, such as
-// the spelling of a key or a table of tensor names.
+// Naming: a convention for the names of keys and tensors of a checkpoint. ByNaming holds one value for each convention,
+// such as the spelling of a key or a table of tensor names.
 //     constexpr ByNaming<const char*> kHead{"lm_head", "output"};            // Hugging Face, GGUF
 //     const char* name = kHead[hparams.naming()];
 // The choice is made here and nowhere else, and a table must have an entry for every naming. A new Naming is therefore
-// a compile error, first here and then at each table, and it is never taken for an old one.
+// a compile error, first here and then at each table, and it is never mistaken for an old one.
 #pragma once
 
 #include <utility>

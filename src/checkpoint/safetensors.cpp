@@ -41,7 +41,7 @@ SafeTensor make_tensor(SafetensorsHeader::Entry& entry, uint64_t data, size_t pa
     throw;
   }
   if (begin > end || end - begin != size)
-    throw errorf("tensor '{}' has another size than its shape and dtype say", printable(entry.name))
+    throw errorf("tensor '{}' does not have the size of its shape and dtype", printable(entry.name))
         .found(fmt::format("bytes {} to {}", begin, end))
         .expected(fmt::format("{} bytes for {} of {}", size, shape_text(entry.shape), info.name));
   return {std::move(entry.name), info.type, std::move(entry.shape), part, data + begin, size};
@@ -53,7 +53,7 @@ void check_tiling(const std::vector<SafeTensor>& tensors, uint64_t data, uint64_
   for (const SafeTensor& tensor : tensors) {
     if (tensor.offset != at)
       throw errorf("tensor '{}' {}", printable(tensor.name),
-                   tensor.offset < at ? "overlaps the one before it" : "leaves a hole before it")
+                   tensor.offset < at ? "overlaps the one before it" : "leaves a gap before it")
           .found(fmt::format("offset {}", tensor.offset - data))
           .expected(fmt::format("offset {}", at - data));
     at += tensor.bytes;
@@ -70,7 +70,7 @@ std::vector<SafeTensor> read_tensors(const MappedFile& file, size_t part,
   ByteReader in(file, 0);
   const auto header_bytes = in.read<uint64_t>("header length");
   if (header_bytes > kMaxHeaderBytes || header_bytes > in.left())
-    throw Error("the header does not fit, so this is no whole safetensors file")
+    throw Error("the header does not fit into the file, so this is not a complete safetensors file")
         .found(fmt::format("a header of {} bytes in a file of {}", header_bytes, file.size()))
         .expected(fmt::format("at most {}", std::min(kMaxHeaderBytes, in.left())))
         .hint("was the download cut short?");
@@ -80,7 +80,7 @@ std::vector<SafeTensor> read_tensors(const MappedFile& file, size_t part,
   std::vector<SafeTensor> tensors;
   for (auto& entry : header.entries) {
     if (entry.data_offsets[1] > file.size() - data)
-      throw errorf("tensor '{}' does not lie inside the file", printable(entry.name))
+      throw errorf("tensor '{}' is not inside the file", printable(entry.name))
           .found(fmt::format("data up to byte {} of {}", entry.data_offsets[1], file.size() - data))
           .hint("was the download cut short?");
     tensors.push_back(make_tensor(entry, data, part));
@@ -125,7 +125,7 @@ std::map<std::string, std::string> read_weight_map(const std::filesystem::path& 
   if (map == index.end() || !map->is_object()) throw no_index("no \"weight_map\"");
   for (const auto& [tensor, name] : map->get_ref<const Object&>()) {
     if (!name.is_string())
-      throw no_index(fmt::format("tensor '{}' in a file that is no text", printable(tensor)));
+      throw no_index(fmt::format("tensor '{}' in a file whose name is not a text", printable(tensor)));
     files[tensor] = name.get<std::string>();
   }
   if (files.empty()) throw Error("names no tensor").at(file->path());
@@ -150,7 +150,7 @@ void SafetensorsFile::index_names() {
   for (size_t i = 1; i < by_name_.size(); ++i) {
     const SafeTensor &tensor = tensors_[by_name_[i]], &other = tensors_[by_name_[i - 1]];
     if (other.name == tensor.name)
-      throw errorf("tensor '{}' comes twice", printable(tensor.name))
+      throw errorf("tensor '{}' occurs twice", printable(tensor.name))
           .at(parts_[tensor.part]->path())
           .found(other.part == tensor.part ? "" : "it in " + parts_[other.part]->path() + " as well");
   }
@@ -171,13 +171,13 @@ SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
     if (parts.count(name)) continue;
     using namespace std::string_view_literals;
     if (name.empty() || name == "." || name == ".." || name.find_first_of("/\\\0"sv) != std::string::npos)
-      throw errorf("tensor '{}' is said to be in a file outside the folder", printable(tensor))
+      throw errorf("the index places tensor '{}' in a file outside the folder", printable(tensor))
           .at(path.string())
           .found("'" + printable(name) + "'")
           .expected("a plain file name");
     const auto part = path.parent_path() / name;
     if (name.size() > 255)
-      throw errorf("tensor '{}' is said to be in a file whose name is too long", printable(tensor))
+      throw errorf("the index places tensor '{}' in a file whose name is too long", printable(tensor))
           .at(path.string())
           .found("'" + printable(name) + "'");
     std::error_code ignored;
@@ -188,7 +188,7 @@ SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
     parts[name] = whole.parts_.size();
     whole.add_part(MappedFile::open(part));
   }
-  // A tensor that the index does not name is a part of the checkpoint all the same: whoever loads the files sees it.
+  // A tensor that the index does not name is still a part of the checkpoint: other programs that load the files see it.
   whole.index_names();
   for (const auto& [tensor, name] : files)
     if (const SafeTensor* found = whole.tensor(tensor); !found || found->part != parts.at(name))
@@ -200,7 +200,7 @@ SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  std::error_code ignored;  // what cannot be looked at is not there; opening it says why
+  std::error_code ignored;  // a file that cannot be examined counts as missing; opening it reports the reason
   if (!fs::is_directory(path, ignored)) {
     if (path.extension() == ".json") return open_index(path);
     return from_file(MappedFile::open(path));
@@ -212,7 +212,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   for (const auto& entry : fs::directory_iterator(path, ignored))
     if (entry.path().extension() == ".safetensors") found.push_back(entry.path());
   if (found.size() != 1)
-    throw Error("the folder has no checkpoint that can be told")
+    throw Error("the folder does not hold exactly one checkpoint")
         .at(path.string())
         .found(fmt::format("{} .safetensors files", found.size()))
         .expected(fmt::format("model.safetensors or {}", kIndexName));

@@ -2,7 +2,7 @@
 //     const TensorReader& w = checkpoint.tensor("blk.0.attn_q.weight");
 //     w.read_rows(0, 64, std::span<float>(tile));                 // rows [0, 64), as floats
 //     w.read_elements(100, 107, std::span<float>(few));           // elements 100 to 106, wherever rows begin
-// Immutable: any number of threads may read. Nothing is decoded before it is asked for.
+// Immutable: any number of threads may read. Elements are decoded on demand.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ class TensorReader {
   // rows; Error when the rows do not exist or the type is no floating-point one.
   void read_rows(int64_t begin, int64_t end, std::span<float> out) const;
   void read_rows(int64_t begin, int64_t end, std::span<uint16_t> out) const;
-  // Elements [begin, end) of the row-major tensor as floats. Any range will do: of a block that it cuts, all is
-  // decoded and the rest dropped.
+  // Elements [begin, end) of the row-major tensor as floats. Any range is possible: a block at its edge is decoded
+  // completely and the rest dropped.
   void read_elements(int64_t begin, int64_t end, std::span<float> out) const;
   // All of it, on all cores, giving the pages of the file back on the way.
   void read_all(ThreadPool& pool, std::span<float> out) const;
@@ -50,10 +50,9 @@ class TensorReader {
   std::vector<float> read_floats(ThreadPool& pool) const;
 
   uint64_t stored_bytes() const { return source_->stored_bytes(); }
-  // The bytes as stored, for those who understand them; nothing where the tensor is made of several.
+  // The bytes as stored, for callers that know the block type; nothing if the tensor has several parts.
   std::optional<StoredBlocks> blocks() const { return source_->blocks(); }
-  // Says that these are not needed soon: their pages go back to the system. A hint; ranges that do not exist are
-  // passed over.
+  // A hint that these are not needed soon: their pages go back to the system. Ranges that do not exist are ignored.
   void release_rows(int64_t begin, int64_t end) const noexcept;
   void release_elements(int64_t begin, int64_t end) const noexcept;
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/encoding.h"
 #include "cli/format.h"
@@ -109,7 +110,7 @@ void print_text(const EncodingInput& input, size_t text, const EncodedText& e, c
   const Scores scores = score(e.classes, info);
   if (!json) {
     fmt::print("{}  {}\n", scores_line(scores, info),
-               input.texts.empty() ? fmt::format("{} tokens", e.tokens) : one_line(input.texts[text], 70));
+               input.texts.empty() ? counted(e.tokens, "token") : one_line(input.texts[text], 70));
     return;
   }
   Json out;

@@ -51,8 +51,9 @@ void check_output_place(const Item& item, const std::string& path) {
   if (path == "-")
     throw errorf("{} takes the name of a file: standard output is for the answer", item.main_name());
   std::error_code ignored;
-  const std::filesystem::path folder =
-      std::filesystem::absolute(path, ignored).lexically_normal().parent_path();
+  std::filesystem::path named = std::filesystem::absolute(path, ignored).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();  // "bundle/" is "bundle"
+  const std::filesystem::path folder = named.parent_path();
   if (!std::filesystem::is_directory(folder, ignored))
     throw Error("cannot be written: its folder is not there").at(path);
 }

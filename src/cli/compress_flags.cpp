@@ -13,6 +13,7 @@
 #include "base/json_text.h"
 #include "base/npy.h"
 #include "base/shape.h"
+#include "base/words.h"
 #include "bundle/bundle_info.h"
 #include "cli/backend.h"
 #include "cli/format.h"
@@ -344,7 +345,7 @@ CompressReport CompressFlags::run(const std::string& input, const std::string& o
 CompressReport CompressFlags::run_search(const std::string& input, const std::string& output,
                                          CompressBundleOptions& options, const Common& common) const {
   if (std::filesystem::exists(output) && !options.compress.overwrite)
-    throw Error("is there already").at(output).hint("give another name, or --overwrite");
+    throw Error("already exists").at(output).hint("give another name, or --overwrite");
   expect_perplexity(BundleInfo::read(input).kind, input);
   SearchOptions s;
   s.ids = options.calibration;
@@ -363,9 +364,9 @@ CompressReport CompressFlags::run_search(const std::string& input, const std::st
   options.calibration = found.calibration;
   CompressReport report = compress_bundle(input, output, options);
   if (!common.quiet && !common.json)
-    fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {} runs\n\n", found.perplexity_before,
+    fmt::print("perplexity {:.3f} → {:.3f} ({:+.2f}%) in {}\n\n", found.perplexity_before,
                found.perplexity_after, 100 * (found.perplexity_after / found.perplexity_before - 1),
-               found.runs);
+               counted(found.runs, "run"));
   return report;
 }
 

@@ -14,6 +14,8 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
+#include "check/wrap.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
 #include "cli/format.h"
@@ -30,7 +32,7 @@ namespace {
 
 struct Args {
   std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
-                                                                       layers, residual_scale = "1";
+                                                                       layers, residual_scale;
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
   int64_t head_rows = kNotSaid;
@@ -162,7 +164,11 @@ ConvertOptions options_of(const Args& args, const Common& common) {
     o.head_rows = args.head_rows;
   }
   if (!args.layers.empty()) set_layers(args.layers, o);
-  o.residual_scale = residual_scale_of(args.residual_scale);
+  o.advised = true;
+  // A part of the layers is for a quick trial.
+  o.glance = args.residual_scale.empty() && args.layers.empty();
+  if (o.glance || !args.residual_scale.empty())
+    o.residual_scale = residual_scale_of(o.glance ? "auto" : args.residual_scale);
   o.target = args.target;
   o.threads = common.threads;
   o.overwrite = args.overwrite;
@@ -179,6 +185,7 @@ void print_json(const Args& args, const ConvertReport& report, double seconds) {
   for (const auto& row : report.rows)
     out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
   if (report.compressed) out["compression"] = report_json(*report.compressed);
+  out["chosen"] = report.chosen;
   out["notes"] = report.notes;
   fmt::print("{}\n", json_text(out, 2));
 }
@@ -204,8 +211,8 @@ std::string functions_text(const BundleInfo& info) {
 
 void print_table(const Args& args, const ConvertReport& report, double seconds) {
   const BundleInfo& info = report.info;
-  fmt::print("{} ({}, {} layers, {} hidden, vocabulary {})\n\n", info.name.empty() ? info.source : info.name,
-             info.family, info.layers, info.hidden, info.vocab);
+  fmt::print("{} ({}, {}, {} hidden, vocabulary {})\n\n", info.name.empty() ? info.source : info.name,
+             info.family, counted(info.layers, "layer"), info.hidden, info.vocab);
   fmt::print("  {:<24} {:<20} {:>10}\n", "file", "holds", "weights");
   for (const auto& row : report.rows)
     fmt::print("  {:<24} {:<20} {:>10}\n", row.file, row.holds, size_text(row.bytes));
@@ -214,6 +221,8 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   fmt::print("{} written in {:.2f} s: {}{}, for {}\n", args.output, seconds, info.precision, cache,
              info.target);
   fmt::print("{}\n", functions_text(info));
+  for (size_t i = 0; i < report.chosen.size(); ++i)
+    fmt::print("{}", wrap(i ? "        " : "chosen  ", report.chosen[i], 100));
 }
 
 void print_notes(const ConvertReport& report, const Common& common) {
@@ -222,18 +231,19 @@ void print_notes(const ConvertReport& report, const Common& common) {
 }
 
 // What to do with a bundle once it is there, as the commands to type.
-void print_next(const Args& args, const ConvertReport& report) {
+void print_next(const Args& args, const ConvertReport& report, const Inks& inks) {
   const std::string bundle = shell_word(args.output);
-  const std::string use = report.info.kind == BundleKind::embed      ? "embed {} \"The tide comes in.\""
-                          : report.info.kind == BundleKind::classify ? "classify {} \"What a fine day.\""
-                                                                     : "run {} \"What is a tide pool?\"";
-  fmt::print("\nnext\n");
-  const auto line = [](const std::string& command, const char* what) {
-    fmt::print("  {:<56}  {}\n", "anemone " + command, what);
+  const auto line = [](const char* what, const std::string& command) {
+    fmt::print("  {:<32} anemone {}\n", what, command);
   };
-  if (!report.info.tokenizer.empty()) line(fmt::format(fmt::runtime(use), bundle), "try it here");
-  line(fmt::format("verify {} --source {}", bundle, shell_word(args.model)), "prove it against the model");
-  line(fmt::format("check {}", bundle), "what stays on the Neural Engine");
+  fmt::print("\n{}\n", inks(Ink::heading, "next"));
+  if (!report.info.tokenizer.empty())
+    line("try it here",
+         report.info.kind == BundleKind::embed      ? fmt::format("embed {} \"The tide comes in.\"", bundle)
+         : report.info.kind == BundleKind::classify ? fmt::format("classify {} \"What a fine day.\"", bundle)
+                                                    : fmt::format("run {} \"What is a tide pool?\"", bundle));
+  line("prove it against the model", fmt::format("verify {} --source {}", bundle, shell_word(args.model)));
+  line("see what stays on the engine", fmt::format("check {}", bundle));
 }
 
 void print_result(const Args& args, const ConvertReport& report, double seconds, const Common& common) {
@@ -242,7 +252,7 @@ void print_result(const Args& args, const ConvertReport& report, double seconds,
   if (common.quiet) return;
   if (report.compressed) fmt::print("\n");
   print_table(args, report, seconds);
-  print_next(args, report);
+  print_next(args, report, common.out);
 }
 
 // A folder of that name would be taken for a package, by us and by Xcode.
@@ -294,12 +304,13 @@ extern const Command kConvert{
           .takes(kCheckpoint);
       o.text("-o,--output", "FOLDER", args->output, "the bundle to write").also("--outfile").writes().must();
       o.text("--context", "N[,N…]", args->context,
-             "compiled length; several make tiers sharing one weight file (2048)")
+             "compiled length; several make tiers sharing one weight file (2048, or what the model was made "
+             "for)")
           .also("--max-seq-len,-c,--ctx-size");
       o.text("--tokens", "SPEC", args->tokens,
-             "tokens at once: 1 (default), a range 1-4, or several functions 1,64; for encoders the lengths "
-             "that "
-             "texts are padded to (64,256,512)");
+             "tokens at once: 1, a range 1-4, or several functions 1,64 (default; 1 for palettes); for "
+             "encoders the "
+             "lengths that texts are padded to (64,256,512)");
       o.text("--precision", "P", args->precision,
              "int8 (a scale per output channel, default), int8-tensor, fp16, or palettes as plan names them: "
              "lut4, lut4-g16 …");
@@ -319,7 +330,9 @@ extern const Command kConvert{
              "fp16 (default), int8 (a scale per row), or head: the head's own rows where they are the same")
           .one_of({"fp16", "int8", "head"});
       o.text("--residual-scale", "X", args->residual_scale,
-             "scales the residual stream, for models that leave fp16's range; auto measures it (1)");
+             "scales the residual stream, for models that leave the range of fp16; a few words are run to "
+             "see whether "
+             "that is needed, auto runs more of them, 1 leaves it as it is");
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);

@@ -1,25 +1,9 @@
 #include "cli/format.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 
 namespace anemone::cli {
-
-std::string size_text(uint64_t bytes) {
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes);
-  for (const char* unit : {"kB", "MB", "GB"}) {
-    value /= 1000;
-    if (value < 1000 || unit[0] == 'G') return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, unit);
-  }
-  return "";
-}
-
-std::string counted(int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 std::string shell_word(const std::string& text) {
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {

@@ -7,8 +7,6 @@
 
 namespace anemone::cli {
 
-std::string size_text(uint64_t bytes);                      // "29.9 MB"; decimal units
-std::string counted(int64_t count, std::string_view what);  // "1 token", "2 tokens"
 // As a shell reads it: in quotes where that is needed.
 std::string shell_word(const std::string& text);
 // Without line breaks and other control characters, cut at `most` characters.

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "cli/format.h"
+#include "base/words.h"
 #include "cli/input.h"
 #include "cli/output.h"
 #include "predict/arithmetic.h"

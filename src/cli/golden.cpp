@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
@@ -54,8 +55,8 @@ int run_golden(const Args& args, const Common& common) {
                                                         {"arrays", golden.inner.size() + (steps ? 3 : 2)}},
                                  2));
   else if (!common.quiet)
-    fmt::print("{}: {} tokens of prompt, {} greedy; vocabulary {}, {} arrays\n", args.output, golden.prompt,
-               steps, golden.vocab, golden.inner.size() + (steps ? 3 : 2));
+    fmt::print("{}: {} of prompt, {} greedy; vocabulary {}, {} arrays\n", args.output,
+               counted(golden.prompt, "token"), steps, golden.vocab, golden.inner.size() + (steps ? 3 : 2));
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/shape.h"
+#include "base/words.h"
 #include "bundle/bundle_info.h"
 #include "check/wrap.h"
 #include "cli/command.h"

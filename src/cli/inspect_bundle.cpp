@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "bundle/bundle_info.h"
 #include "check/wrap.h"
 #include "cli/format.h"
@@ -127,9 +128,9 @@ int inspect_bundle(const std::string& path, const Common& common) {
     return 0;
   }
   fmt::print("{}\n  a bundle of kind {}: {}\n", path, kind_name(info.kind), purpose(info.kind));
-  fmt::print("  {} ({}), from {}, {} layers, hidden {}, vocabulary {}\n",
-             info.name.empty() ? info.source : info.name, info.family, info.source, info.layers, info.hidden,
-             info.vocab);
+  fmt::print("  {} ({}), from {}, {}, hidden {}, vocabulary {}\n",
+             info.name.empty() ? info.source : info.name, info.family, info.source,
+             counted(info.layers, "layer"), info.hidden, info.vocab);
   fmt::print("  {} weights for {}, {} in all\n", info.precision, info.target, size_text(bytes_of(info)));
   if (const std::string result = result_text(info); !result.empty())
     fmt::print("{}", wrap("  ", result, kColumns));

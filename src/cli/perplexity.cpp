@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
@@ -66,8 +67,8 @@ int run_perplexity(const Args& args, const Common& common) {
   print_fault(p.fault, common);
   fmt::print("perplexity {:.4f}  ({:.5f} ± {:.5f} nats per token)\n", p.value(), p.nats, p.error);
   if (!common.quiet)
-    fmt::print("{} of {} tokens scored in {} window{} of {}, stride {}; {}\n", p.scored, p.tokens, p.windows,
-               p.windows == 1 ? "" : "s", p.context, p.stride, args.backend.arith);
+    fmt::print("{} of {} scored in {} of {}, stride {}; {}\n", p.scored, counted(p.tokens, "token"),
+               counted(p.windows, "window"), p.context, p.stride, args.backend.arith);
   return 0;
 }
 

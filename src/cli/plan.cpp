@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
-#include "cli/format.h"
 #include "cli/source.h"
 #include "plan/page.h"
 #include "plan/planner.h"
@@ -20,7 +20,7 @@ namespace {
 
 struct Args {
   std::string model, chip = "m4", precision, kv_write = "mask", html;
-  int64_t context = 2048, head_rows = 16384;
+  int64_t context = kNotSaid, head_rows = 16384;
   double shard_mb = 250;
   bool matrix = false;
 };
@@ -35,9 +35,11 @@ std::vector<StorageForm> precisions_of(const std::string& text) {
 ModelPlanOptions options_of(const Args& args) {
   ModelPlanOptions o;
   o.target = find_target(args.chip);
-  if (args.context < 2 || args.context > 1 << 24)
-    throw errorf("--context must be 2 to {}", 1 << 24).found(fmt::format("{}", args.context));
-  o.context = args.context;
+  if (args.context != kNotSaid) {
+    if (args.context < 2 || args.context > 1 << 24)
+      throw errorf("--context must be 2 to {}", 1 << 24).found(fmt::format("{}", args.context));
+    o.context = args.context;
+  }
   o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
   if (!(args.shard_mb > 0 && args.shard_mb < 1e9)) throw errorf("--shard-mb must be above zero");
   o.limits.bytes = static_cast<uint64_t>(args.shard_mb * 1e6);
@@ -60,9 +62,10 @@ void print_model(const PlanSource& source, const Planner& planner) {
   fmt::print("{} ({}, from {}): {} parameters\n", m.name.empty() ? m.family : m.name, m.family, source.origin,
              parameters_text(planner.parameters()));
   const ModelSizes sizes = sizes_of(m);
-  fmt::print("{} layers, hidden {}, {} heads and {} of keys of {}, MLP {}, vocabulary {}{}\n\n",
-             m.layers.size(), m.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.intermediate,
-             m.vocab, m.generates() && m.vocabulary_head().tied ? " (tied)" : "");
+  fmt::print("{}, hidden {}, {}, {}, head size {}, MLP {}, vocabulary {}{}\n\n",
+             counted(static_cast<int64_t>(m.layers.size()), "layer"), m.hidden,
+             counted(sizes.heads, "query head"), counted(sizes.kv_heads, "KV head"), sizes.head_dim,
+             sizes.intermediate, m.vocab, m.generates() && m.vocabulary_head().tied ? " (tied)" : "");
 }
 
 void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<StorageForm>& precisions) {
@@ -133,8 +136,8 @@ void print_shards(const Planner& planner, ModelPlanOptions o) {
     uint64_t largest = 0;
     for (const auto* list : {&p.shards.layers, &p.shards.heads})
       for (const Shard& s : *list) largest = std::max(largest, s.bytes);
-    fmt::print("  --shard-mb {:<5} {:>3} calls, largest {:>8}, {} tok/s{}\n", limit / 1'000'000, p.calls(),
-               size_text(largest), range_text(p),
+    fmt::print("  --shard-mb {:<5} {:>3} {:<6} largest {:>8}, {} tok/s{}\n", limit / 1'000'000, p.calls(),
+               p.calls() == 1 ? "call," : "calls,", size_text(largest), range_text(p),
                largest > kSafeShardBytes ? "  (some devices refuse packages above 250 MB)" : "");
   }
   fmt::print("\n");
@@ -220,7 +223,7 @@ void expect_sizes_alone(const Args& args, const Model& model) {
   };
   refuse(args.matrix, "--matrix");
   refuse(!args.html.empty(), "--html");
-  refuse(args.context != 2048 || args.kv_write != "mask", "--context or --kv-write");
+  refuse(args.context != kNotSaid || args.kv_write != "mask", "--context or --kv-write");
 }
 
 // What a model that sees a text whole weighs.
@@ -277,6 +280,9 @@ int run_plan(const Args& args, const Common& common) {
   const PlanSource source = open_plan_source(args.model);
   if (!source.model.generates()) expect_sizes_alone(args, source.model);
   const Planner planner(source.model, source.tokenizer_bytes);
+  // As convert chooses it.
+  if (args.context == kNotSaid && source.model.context > 0)
+    o.context = std::min(o.context, source.model.context);
   if (!source.model.generates()) o.context = text_lengths(source.model).back();
   if (!args.html.empty()) write_plan_page(args.html, &planner, o);
   if (common.json) {
@@ -326,7 +332,7 @@ extern const Command kPlan{
           .also("--target");
       o.text("--precision", "P[,P…]", args->precision,
              "fp16, int8, lut8, lut6, lut4, lut2, lut4-g16 …; the first is looked at closely (int8)");
-      o.integer("--context", "N", args->context, "compiled length (2048)")
+      o.integer("--context", "N", args->context, "compiled length (2048, or what the model was made for)")
           .also("-c,--ctx-size,--max-seq-len");
       o.flag("--matrix", args->matrix, "all chips and precisions in one table");
       o.text("--html", "FILE", args->html, "also write a page with sliders, for any browser").writes();

@@ -15,13 +15,14 @@ std::vector<Advice> advice_for(const StorageForm& form, const Weight& weight) {
                      "tables along another axis than the first leave the Neural Engine; use one table for "
                      "these weights"});
     if (p.vector > 1)
-      out.push_back({"Q06", "tables of vectors run on no Neural Engine that was tried; use single values"});
+      out.push_back({"Q06", "tables of vectors ran on no Neural Engine that was tested; use single values"});
     if (p.int8_table) out.push_back({"Q07", "int8 tables leave the Neural Engine; leave out --int8-lut"});
     if (p.channel_scale)
       out.push_back({"Q09", "palettes with channel scales fail to load on macOS 26; use --group instead"});
     if (p.bits <= 3 && p.mode != PaletteForm::Mode::unique)
       out.push_back(
-          {"Q14", "palettes of 3 bits and less rarely keep a language model usable; compare its perplexity"});
+          {"Q14",
+           "language models are rarely usable with palettes of 3 bits or fewer; compare the perplexity"});
   }
   return out;
 }

@@ -1,5 +1,5 @@
 // Error-compensated rounding (Frantar et al. 2022, "GPTQ"): the columns of a matrix are rounded one after the
-// other, and what one loses is made up for by those that are still to come, as far as the inputs go together.
+// other, and later columns compensate for the error of earlier ones, as far as their inputs are correlated.
 #include <algorithm>
 #include <numeric>
 

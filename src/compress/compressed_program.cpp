@@ -36,7 +36,7 @@ CompressReport::Row row_of(const FoundWeight& before, const FoundWeight& after, 
   return row;
 }
 
-// Values are rounded one by one, so activations can tell which way.
+// Values are rounded one by one, so activations can decide the direction.
 bool rounds_values(const StorageForm& form) {
   return form.integers || (form.palette && form.palette->vector == 1);
 }

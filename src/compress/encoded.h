@@ -58,7 +58,7 @@ struct Encoded {
 // not fit the weight's shape. Empty when a palette of mode unique has too few entries for the weight.
 // With the squares of a matrix's inputs, `hessian` (factored), tables are fitted to what the outputs lose, and
 // codes are chosen so that later ones make up for the errors of earlier ones; of this, the fitted tables alone,
-// and what would be done without, that is kept which loses least on the tokens that the Hessian kept aside.
+// and the plain form, the one with the least error on the tokens that the Hessian held out is kept.
 std::shared_ptr<const Encoded> encode(const Weight& weight, const StorageForm& form, ThreadPool& pool,
                                       const Hessian* hessian = nullptr);
 
@@ -69,7 +69,7 @@ std::shared_ptr<const Mask> mask_of(const Weight& weight, ThreadPool& pool);
 // importance: of each column's errors; empty: all alike.
 bool encode_palette(Encoded& e, const Weight& weight, const PaletteForm& form, ThreadPool& pool,
                     std::span<const float> importance);
-// What the outputs lose on the tokens that the Hessian kept aside; of a large matrix, some rows speak for all.
+// The error of the outputs on the tokens that the Hessian held out; in a large matrix, some rows stand for all.
 double cost_of(const Encoded& e, const Weight& weight, const Hessian& hessian, ThreadPool& pool);
 // Replaces the codes by error-compensated ones.
 void compensate(Encoded& e, const Weight& weight, const Hessian& hessian, ThreadPool& pool);

@@ -19,7 +19,7 @@ void check_palette(const PaletteForm& p) {
     if (p.mode == PaletteForm::Mode::unique)
       throw errorf("unique tables of vectors are not supported").hint("use mode kmeans, or vector 1");
     if (p.channel_scale)
-      throw errorf("a scale per channel does not go together with vectors across channels")
+      throw errorf("a scale per channel cannot be combined with vectors across channels")
           .hint("use one of --per-channel-scale and --vector");
     if (p.int8_table)
       throw errorf("int8 tables of vectors are not supported").hint("leave out --int8-lut, or use vector 1");
@@ -102,18 +102,18 @@ std::string StorageForm::text() const {
 void check_form(const StorageForm& form) {
   if (form.keep || form.dense) {
     if (form.palette || form.integers || form.prune)
-      throw errorf("a weight cannot be left dense and be compressed")
+      throw errorf("a weight cannot be both dense and compressed")
           .hint("leave out --decompress, or use it alone");
     return;
   }
   if (form.palette && form.integers)
-    throw errorf("a palette and integers do not go together")
+    throw errorf("a palette and integers cannot be combined")
         .hint("use --int8-lut for a palette whose table is quantized");
   if (!form.palette && !form.integers && !form.prune)
     throw errorf("there is nothing to do")
         .hint("give one of --palettize, --quantize, --prune, --decompress, --search, --recipe");
   if (form.palette && form.palette->vector > 1 && form.prune)
-    throw errorf("a palette of vectors has no sparse form: a vector would be kept or dropped whole")
+    throw errorf("a palette of vectors has no sparse form: a vector could only be kept or dropped as a whole")
         .hint("use --prune with --palettize and no --vector, or --vector alone");
   if (form.palette) check_palette(*form.palette);
   if (form.integers) check_integers(*form.integers);

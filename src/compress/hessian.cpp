@@ -10,7 +10,8 @@
 namespace anemone {
 namespace {
 
-constexpr double kDamping = 0.01;  // of the mean diagonal, added to it: few tokens leave directions unseen
+constexpr double kDamping =
+    0.01;  // of the mean diagonal, added to it: with few tokens some directions have no data
 constexpr int64_t kBlock =
     16;  // tokens in a row that are averaged or kept aside together: neighbours are alike
 constexpr int64_t kAsideEvery = 4;

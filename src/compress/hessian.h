@@ -3,10 +3,10 @@
 //     Hessian h(channels);
 //     h.add(x, positions, pool);                       // x: [channels, positions]
 //     h.factor();                                      // once, when all is there
-// Every token counts alike: its inputs are divided by their length first. A few tokens (a text's first, often)
-// have inputs many times as large as the others', in layers whose results are normalized afterwards, and would
-// otherwise be all that counts. One block of tokens in four is not averaged but kept aside, so that what was
-// fitted to the others can be judged on tokens it has not seen.
+// Every token has the same weight: its inputs are divided by their length first. A few tokens (often the first of a
+// text) have inputs many times larger than the others, in layers whose results are normalized afterwards, and would
+// otherwise dominate. One block of tokens in four is not averaged but held out, so that a fit to the others can be
+// tested on tokens that it has not seen.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class Hessian {
   // What errors of `rows` rows, [rows, channels], cost on the tokens kept aside: the sum over rows and tokens.
   double cost(const float* errors, int64_t rows) const;
 
-  // Of pairs: how far they are drawn to zero, because so few tokens tell little of so many pairs: 0 to 1
+  // How far the correlations of pairs are shrunk toward zero, because they are estimated from few tokens: 0 to 1
   // (Schaefer and Strimmer 2005; the estimate of Ledoit and Wolf with the diagonal as its target).
   double shrinkage() const;
   // Orders the channels, the largest first, and factors the inverse: U with inverse = U^T U, U upper
@@ -55,7 +55,7 @@ class Hessian {
 
 // By the name of the input.
 using Hessians = std::map<std::string, std::shared_ptr<Hessian>>;
-// Gives the Hessians, with all pairs, of inputs with so many channels. Whoever can run the model makes these
+// Returns the Hessians, with all pairs, of inputs with these numbers of channels. Code that runs the model makes them
 // (convert/activations.h).
 using Statistics = std::function<Hessians(const std::map<std::string, int64_t>& inputs)>;
 

@@ -181,8 +181,8 @@ class IntegerFit {
     out.push_back(made);
   }
 
-  // With 16 levels, cutting the largest values off pays: their loss is less than what finer steps give all
-  // others.
+  // With 16 levels it helps to clip the largest values: their error is smaller than the gain of finer steps
+  // for all others.
   bool searches() const { return dtype_bits(form_.dtype) == 4; }
 
   const Quantum& step_at(int64_t row, int64_t column) const {
@@ -247,7 +247,7 @@ class IntegerFit {
       }
       values_.release(begin * row_, end * row_);
     };
-    // Sums that cross rows are made in one order, so that the threads have no say in them.
+    // Sums over several rows are made in one order, so that they do not depend on the threads.
     if (any && rows_apart) pool.parallel_for(dims_[0], 8, rows);
     if (any && !rows_apart) rows(0, dims_[0]);
     std::vector<Quantum> out;

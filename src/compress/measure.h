@@ -1,4 +1,4 @@
-// What a form costs: the written weight against the one that it was made from, both decoded as any reader would.
+// The error of a form: the written weight compared with the original, both decoded as any reader would.
 //     const Measured m = measure(before, after, pool);
 //     decibels(m.signal, m.noise);                                    // 40: about 7 good bits
 #pragma once

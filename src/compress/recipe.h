@@ -24,7 +24,7 @@
 
 namespace anemone {
 
-// Weights of fewer elements are kept, where nobody says another number: they are small, and lose much.
+// The default: weights of fewer elements are kept, because they are small and lose much.
 inline constexpr int64_t kLeastCompressed = 2048;
 
 struct RecipeRule {

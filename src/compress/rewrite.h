@@ -15,7 +15,7 @@ namespace anemone {
 // By function and name of the value.
 using Replacements = std::map<std::pair<std::string, std::string>, std::shared_ptr<Sources>>;
 
-// A weight keeps its name; operations that nobody needs any more are gone.
+// A weight keeps its name; operations that are no longer used are removed.
 Program rewrite(const Program& program, const Replacements& replacements);
 
 }  // namespace anemone

@@ -120,7 +120,7 @@ double step(const Points& p, std::vector<float>& centres, int k, ThreadPool& poo
       for (int64_t v = 0; v < p.width; ++v) centre[v] = static_cast<float>(sum[v] / sum[p.width]);
     else if (spare < farthest.size() && farthest[spare].first > 0)
       copy_point(p, farthest[spare++].second,
-                 centre);  // nobody is near it: it moves to a point that is far off
+                 centre);  // no point is near it: it moves to a distant point
   }
   return error;
 }

@@ -66,7 +66,7 @@ Activations::Activations(std::filesystem::path bundle, std::vector<int32_t> ids,
   ANEMONE_CHECK(backend_);
   const int64_t count = std::min(static_cast<int64_t>(ids_.size()), most_tokens);
   if (count < 64)
-    throw errorf("calibration on {} tokens tells too little", std::max<int64_t>(0, count))
+    throw errorf("{} tokens are too few for calibration", std::max<int64_t>(0, count))
         .expected("a text of at least 64; a few thousand are good");
   ids_.resize(static_cast<size_t>(count));
 }

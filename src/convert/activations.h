@@ -1,5 +1,5 @@
-// Activations: runs a bundle on a text and gathers what compress/ wants to know of it: the squares of what each
-// matrix is multiplied with.
+// Activations: runs a bundle on a text and collects the statistics that compress/ needs: the squares of the inputs of
+// each matrix.
 //     Activations activations("bundle", ids, cpu_backend);
 //     Hessians h = activations.collect("layers_00.mlpackage", {{"l0_attn_norm", 576}}, true, pool);
 #pragma once

@@ -8,7 +8,7 @@ namespace anemone {
 ConvertReport convert_calibrated(const std::filesystem::path& source, const std::filesystem::path& bundle,
                                  ConvertOptions options, const CompressPlain& compress) {
   if (std::filesystem::exists(bundle) && !options.overwrite)
-    throw Error("is there already").at(bundle.string()).hint("give another name, or --overwrite");
+    throw Error("already exists").at(bundle.string()).hint("give another name, or --overwrite");
   check_output(source, bundle, options.overwrite, {kBundleFile});
   options.shards_for = std::move(options.recipe);
   options.recipe.reset();

@@ -33,7 +33,7 @@ void compress_one(const fs::path& in, const std::string& name, const std::option
 CompressReport compress_to(const fs::path& in, const fs::path& out, const CompressBundleOptions& options) {
   BundleInfo info = BundleInfo::read(in);
   if (!info.embedding_parts.empty())
-    throw errorf("the bundle's embedding is its head, whose rows must stay as they are")
+    throw errorf("the bundle reads its embedding from the head, so the head cannot be compressed")
         .at(in.string())
         .hint("convert without --embedding head");
   std::optional<Activations> activations;

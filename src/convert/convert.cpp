@@ -36,7 +36,7 @@ class Converter {
         model_(describe(checkpoint_)),
         pool_(options.threads),
         weights_(checkpoint_, options.precision) {
-    // Weights that get other forms are read several times: then what is read says nothing of what is done.
+    // Weights that get other forms are read several times: then the bytes read do not measure the progress.
     if (options.progress) weights_.on_part = [this](uint64_t bytes) { advance(options_.recipe ? 0 : bytes); };
   }
 
@@ -48,6 +48,7 @@ class Converter {
     check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
     request_ = make_request(model_, options_);
     report_.notes = request_.notes;
+    report_.chosen = request_.chosen;
     stages_ = plan_stages(model_, request_, options_);
     plan_tables();
     sum_up();
@@ -77,7 +78,7 @@ class Converter {
     uint64_t bytes = 0;
   };
 
-  // A bundle without words is still of use, so these are notes.
+  // A bundle without a tokenizer is still useful, so these are notes.
   void check_tokenizer() {
     if (report_.info.tokenizer.empty()) {
       report_.notes.push_back("the checkpoint has no tokenizer: the bundle takes token ids, not text");
@@ -87,7 +88,7 @@ class Converter {
       const int32_t tokens = Tokenizer::load(checkpoint_.tokenizer().load)->vocabulary_size();
       if (tokens > model_.vocab)
         report_.notes.push_back(fmt::format(
-            "the tokenizer has {} tokens and the model knows {}: text that needs the others cannot be read",
+            "the tokenizer has {} tokens, but the model only {}: text that needs the others cannot be used",
             tokens, model_.vocab));
     } catch (const Error& e) {
       report_.notes.push_back(
@@ -126,14 +127,14 @@ class Converter {
       report_.notes.push_back(std::move(note));
   }
 
-  // Weights, the programs (a few MB at most), and room to breathe.
+  // Weights, the programs (a few MB at most), and a reserve.
   void check_disk(const fs::path& folder) const {
     struct statvfs info {};
     if (::statvfs(folder.c_str(), &info) != 0) return;
     const uint64_t free = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
     const uint64_t need = total_ + total_ / 100 + (4 << 20);
     if (free < need)
-      throw errorf("the disk has too little room for the bundle")
+      throw errorf("there is not enough disk space for the bundle")
           .at(folder.string())
           .found(fmt::format("{:.1f} MB free", static_cast<double>(free) / 1e6))
           .expected(fmt::format("{:.1f} MB", static_cast<double>(need) / 1e6));
@@ -154,11 +155,28 @@ class Converter {
       residual_scale_ = *options_.residual_scale;
       return;
     }
+    current_ = "how large values become";
+    if (!step_to(0)) throw errorf("cancelled");
+    if (options_.glance) return glance_at_scale();
     const ResidualChoice choice = anemone::choose_residual_scale(shared_, model_, options_.threads);
     residual_scale_ = choice.scale;
     report_.notes.push_back(
         fmt::format("the residual stream reaches {:.0f} (layer {}) on ordinary text: scale {}",
                     choice.largest, choice.layer, choice.scale));
+  }
+
+  // Nobody asked for it, so a model whose values are not finite is no error here: verify says what is wrong with it.
+  void glance_at_scale() {
+    try {
+      const ResidualChoice choice = glance_at_residual(shared_, model_, options_.threads);
+      residual_scale_ = choice.scale;
+      if (choice.scale != 1)
+        report_.chosen.push_back(
+            fmt::format("residual scale {}: the residual stream reaches {:.0f} (layer {}) on ordinary text",
+                        choice.scale, choice.largest, choice.layer));
+    } catch (const Error& e) {
+      report_.notes.push_back(fmt::format("the residual scale stays 1: {}", e.what()));
+    }
   }
 
   void fill_info() {

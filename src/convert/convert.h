@@ -1,4 +1,4 @@
-// Convert: the road from a checkpoint to a bundle.
+// Convert: from a checkpoint to a bundle.
 //     ConvertReport r = convert("model.gguf", "bundle", {.context = {2048}});
 // It calls the others in order (describe, lower, compress, write) and owns nothing else. Memory stays bounded: weights
 // flow from the mapped checkpoint through a few rows per core into the packages, also where a recipe gives them fewer
@@ -20,6 +20,9 @@
 namespace anemone {
 
 struct ConvertOptions {
+  // What is left empty below is chosen for the model and the target, so that check and verify have nothing to advise;
+  // the report says what and why. Without it the plainest is taken.
+  bool advised = false;
   std::vector<int64_t> context;           // several: tiers, as functions sharing weights; empty: 2048
   std::vector<lower::TokenCount> tokens;  // several: functions sharing weights; empty: 1, or lengths of texts
   std::optional<lower::KvKind> kv;        // empty: packed for iPhones and iPads, else state
@@ -37,7 +40,8 @@ struct ConvertOptions {
   std::optional<int64_t> head_rows;          // rows of one head convolution; empty: kHeadRows
   size_t first_layer = 0, last_layer = 0;    // 0, 0: all of them
   std::optional<double> residual_scale = 1;  // empty: measured on ordinary text
-  std::string target = "macos15";            // a chip, a device, a system: see target.h
+  bool glance = false;             // on a few words of it, and what cannot be measured is a note and no Error
+  std::string target = "macos15";  // a chip, a device, a system: see target.h
   int threads = 0;
   bool overwrite = false;
   std::string tool = "anemone";
@@ -56,8 +60,9 @@ struct ConvertReport {
   BundleInfo info;
   uint64_t bytes = 0;
   std::optional<CompressReport>
-      compressed;                  // with a recipe; `before` is what convert() would write without it
-  std::vector<std::string> notes;  // what the user should know, a sentence each
+      compressed;                   // with a recipe; `before` is what convert() would write without it
+  std::vector<std::string> chosen;  // what was chosen for the user, with the reason: "context 512: …"
+  std::vector<std::string> notes;   // what the user should know, a sentence each
 };
 
 ConvertReport convert(const std::filesystem::path& source, const std::filesystem::path& bundle,

@@ -13,13 +13,14 @@ using lower::KvKind;
 using lower::TokenCount;
 
 constexpr int64_t kMostContext = 1 << 20;  // far above what a cache on the device can hold
+constexpr int64_t kContext = 2048;         // where nobody says another one
+constexpr int64_t kPromptTokens = 64;      // at once, of a prompt (rule D11)
 
 class Request {
  public:
   Request(const Model& model, const ConvertOptions& options) : model_(model), o_(options) {
     r_.kind = kind_of(model);
     r_.target = parse_target(options.target);
-    // iPhones refuse more than two states.
     r_.kv = options.kv.value_or(r_.target.phone() ? KvKind::packed : KvKind::state);
   }
 
@@ -48,14 +49,17 @@ class Request {
 
   // A text that grows: a cache of each length, a function for each number of tokens.
   void choose_generation() {
-    r_.contexts = o_.context.empty() ? std::vector<int64_t>{2048} : o_.context;
-    r_.tokens = o_.tokens.empty() ? std::vector<TokenCount>{{1, 1}} : o_.tokens;
+    r_.contexts = o_.context.empty() ? std::vector<int64_t>{kContext} : o_.context;
     std::sort(r_.contexts.begin(), r_.contexts.end());
+    r_.tokens = o_.tokens.empty() ? std::vector<TokenCount>{{1, 1}} : o_.tokens;
+    if (o_.advised) choose_lengths();
+    if (o_.advised && !o_.kv && r_.target.phone())
+      r_.chosen.emplace_back("kv packed: iPhones and iPads refuse more than two states");
     check_head_rows();
     check_ranges();
     if (o_.embedding_in_head) check_tied();
     if (o_.embedding_in_head && o_.recipe)
-      throw errorf("the bundle's embedding is its head, whose rows must stay as they are")
+      throw errorf("the bundle reads its embedding from the head, so the head cannot be compressed")
           .hint("convert without --embedding head, or without compression");
     for (const int64_t context : r_.contexts) {
       if (context < 2 || context > kMostContext)
@@ -67,13 +71,39 @@ class Request {
     check_model_context();
   }
 
-  // A text that is seen whole: a function for each length that it is padded to.
+  // No longer than the model knows, and a second function for prompts.
+  void choose_lengths() {
+    int64_t longest = model_.context > 0 ? model_.context : kContext;
+    for (const Rope& rope : model_.ropes)
+      if (rope.scaling == RopeScaling::dynamic) longest = std::min(longest, rope.original_context);
+    if (o_.context.empty() && longest < kContext) {
+      r_.contexts = {longest};
+      r_.chosen.push_back(fmt::format("context {}: the model was made for no more", longest));
+    }
+    if (!o_.tokens.empty()) return;
+    const int64_t chunk = std::min<int64_t>(kPromptTokens, r_.contexts.front());
+    if (chunk < 2) return;
+    if (makes_palettes()) {
+      r_.chosen.push_back(
+          fmt::format("tokens 1: palettes are slow in a function of {} tokens (rule Q08)", kPromptTokens));
+      return;
+    }
+    r_.tokens.push_back({chunk, chunk});
+    r_.chosen.push_back(fmt::format("tokens 1,{0}: prompts go through {0} tokens at a time", chunk));
+  }
+
+  bool makes_palettes() const {
+    const std::optional<Recipe>& recipe = o_.recipe ? o_.recipe : o_.shards_for;
+    return recipe && std::any_of(recipe->rules.begin(), recipe->rules.end(),
+                                 [](const RecipeRule& rule) { return rule.form.palette.has_value(); });
+  }
+
+  // An encoder: one function for each length that texts are padded to.
   void choose_text() {
     if (model_.generates())
-      throw errorf(
-          "the model sees a text whole and gives logits of its vocabulary: no kind of bundle does that")
-          .hint("take a checkpoint with a pooled or a classification head");
-    refuse(!o_.context.empty(), "--context", "there is no cache: --tokens says how long a text may be");
+      throw errorf("the model is an encoder with logits of its vocabulary: no kind of bundle supports that")
+          .hint("use a checkpoint with a pooled or a classification head");
+    refuse(!o_.context.empty(), "--context", "there is no cache: --tokens gives the lengths of texts");
     refuse(o_.kv.has_value() || o_.kv_write.has_value(), "--kv and --kv-write", "there is no cache");
     refuse(o_.head_rows.has_value(), "--head-rows", "there is no head of the vocabulary");
     refuse(o_.argmax, "--argmax-output", "there is no next token to pick");
@@ -86,7 +116,7 @@ class Request {
               [](const TokenCount& a, const TokenCount& b) { return a.most < b.most; });
     for (const TokenCount& t : r_.tokens) {
       if (!t.fixed())
-        throw errorf("a text that is seen whole needs fixed lengths")
+        throw errorf("an encoder needs fixed lengths")
             .found(fmt::format("--tokens {}-{}", t.least, t.most))
             .hint("give the lengths that texts are padded to, such as --tokens 64,256");
       if (t.most > longest_text(model_))
@@ -96,7 +126,7 @@ class Request {
   }
 
   static void refuse(bool given, const char* flag, const char* why) {
-    if (given) throw errorf("a model that sees a text whole takes no {}", flag).hint(why);
+    if (given) throw errorf("an encoder does not take {}", flag).hint(why);
   }
 
   static void check_count(const TokenCount& t) {
@@ -110,13 +140,14 @@ class Request {
     for (const TokenCount& t : r_.tokens) {
       if (t.fixed()) continue;
       if (several)
-        throw errorf("a range of tokens does not go together with several functions in one package")
+        throw errorf("a range of tokens cannot be combined with several functions in one package")
             .hint(
                 "the ANE compiler refuses flexible sizes in multifunction programs: give fixed counts, such "
                 "as --tokens 1,64");
       if (is_recurrent())
         throw errorf(
-            "a range of tokens does not go with recurrent layers: a call must know how many tokens are real")
+            "a range of tokens cannot be combined with recurrent layers: a call must know how many tokens "
+            "are real")
             .hint("give fixed counts, such as --tokens 1,4");
       if (o_.kv_write == lower::KvWrite::slice)
         throw errorf("--kv-write slice needs a fixed number of tokens")
@@ -140,15 +171,15 @@ class Request {
       if (!a) continue;
       if (!first) first = a;
       if (a->kv_heads != first->kv_heads || lower::cache_width(*a) != lower::cache_width(*first))
-        throw errorf("packed states need layers with the same key heads")
+        throw errorf("packed states need the same KV heads in all layers")
             .found(fmt::format("{} of {} and {} of {}", first->kv_heads, first->head_dim, a->kv_heads,
                                a->head_dim))
             .hint("use --kv state");
     }
   }
 
-  // Beyond the length that a model was made for most only get worse; with a dynamic rope the keys in the cache
-  // would have to be rotated anew with every token.
+  // Beyond the length that a model was trained for, most models get worse. With a dynamic rope the cached keys
+  // would have to be rotated again with every token.
   void check_model_context() {
     const int64_t longest = r_.contexts.back();
     for (const Rope& rope : model_.ropes)
@@ -158,14 +189,14 @@ class Request {
             .found(fmt::format("a context of {}", longest))
             .hint(fmt::format("--context {} or less", rope.original_context));
     if (longest > model_.context)
-      r_.notes.push_back(fmt::format("the model was made for {} positions at most, and the context is {}",
+      r_.notes.push_back(fmt::format("the model was trained for at most {} positions, and the context is {}",
                                      model_.context, longest));
   }
 
   void check_head_rows() const {
     constexpr int64_t kMostPieces = 1024;  // each is an output, and a program of more takes minutes to write
     const int64_t rows = o_.head_rows.value_or(kHeadRows);
-    if (rows < 1) throw errorf("a convolution of the head has at least one row");
+    if (rows < 1) throw errorf("a convolution of the head needs at least one row");
     const int64_t pieces = (model_.vocab + rows - 1) / rows;
     if (pieces > kMostPieces)
       throw errorf("a head of {} rows in convolutions of {} would have {} of them", model_.vocab, rows,
@@ -178,14 +209,14 @@ class Request {
     const VocabularyHead& head = model_.vocabulary_head();
     if (!head.tied || head.weight.interleaved_head)
       throw errorf("--embedding head needs a model whose head is its embedding")
-          .hint("this one has a table of its own: --embedding fp16 or int8");
+          .hint("this model has a separate table: use --embedding fp16 or int8");
     if (head.scale != 1)
       throw errorf("--embedding head needs a head whose rows are those of the embedding")
           .found(
               fmt::format("rows of the head times {}, by which the model multiplies its logits", head.scale))
           .hint("--embedding fp16 or int8");
     if (o_.precision == Precision::int8_tensor)
-      throw errorf("--embedding head goes with --precision int8 and fp16")
+      throw errorf("--embedding head needs --precision int8 or fp16")
           .hint("one scale for a whole piece of the head is too coarse for an embedding");
   }
 

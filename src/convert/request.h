@@ -24,7 +24,8 @@ struct ConvertRequest {
   std::vector<lower::TokenCount> tokens;
   lower::KvKind kv = lower::KvKind::state;
   ConvertTarget target;
-  std::vector<std::string> notes;  // what the user should know, a sentence each
+  std::vector<std::string> chosen;  // what was chosen for the user, with the reason
+  std::vector<std::string> notes;   // what the user should know, a sentence each
 
   // "c256_t16": of the lengths and token counts that there are several of; "main" where there is one of each.
   std::string function_name(int64_t context, const lower::TokenCount& tokens) const;

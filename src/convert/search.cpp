@@ -31,7 +31,7 @@ struct Matrix {
   double loss[kWidths] = {};  // share of the output's energy
 };
 
-// What the outputs lose, by the squares of the inputs. Every fourth row speaks for the others.
+// The error of the outputs, weighted by the squares of the inputs. Every fourth row stands for the others.
 double loss_of(const Weight& w, const Encoded& e, const std::vector<float>& importance) {
   const int64_t rows = e.dims[0], columns = e.dims[1];
   const WeightValues values(w);
@@ -58,7 +58,7 @@ class Search {
     if (count < 64)
       throw errorf("the text for the search has {} tokens", count)
           .expected("at least 64; a few thousand are good");
-    // What perplexity is computed on is looked at for nothing else.
+    // The tokens for perplexity are used for nothing else.
     const size_t last = std::min(count / 2, static_cast<size_t>(options.perplexity_tokens));
     seen_.assign(options.ids.begin(), options.ids.end() - static_cast<int64_t>(last));
     unseen_.assign(options.ids.end() - static_cast<int64_t>(last), options.ids.end());
@@ -69,7 +69,7 @@ class Search {
     const double before = options_.perplexity(bundle_, unseen_);
     told(before, 0);
     rank();
-    if (matrices_.empty()) throw errorf("there is no matrix to choose bits for").at(bundle_.string());
+    if (matrices_.empty()) throw errorf("there is no matrix whose bits can be chosen").at(bundle_.string());
     double low = kLeast, high = kMost;
     double price = 1;
     while (runs_ < kMostRuns) {

@@ -21,12 +21,12 @@ struct SearchOptions {
   std::vector<int32_t> ids;          // a text: activations are looked at, and perplexity is computed
   double max_loss = 0.02;            // of perplexity: 0.02 is 2%
   int64_t perplexity_tokens = 1024;  // from the text's end, at most half of it; activations: on the rest
-  // How badly a bundle foresees a text: verify/perplexity.h, which stands above this folder.
+  // The perplexity of a bundle: verify/perplexity.h, which is above this folder.
   std::function<double(const std::filesystem::path& bundle, std::span<const int32_t> ids)> perplexity;
   // Gives the group, the mode and the like for the palettes, what is left out, threads, what runs `ids`; with a text in
   // `calibration` (whichever), what is tried is calibrated as well, on the beginning of `ids`.
   CompressBundleOptions compress;
-  // Told of every perplexity: the run's number, the value, bytes of the bundle.
+  // Called for every perplexity: the number of the run, the value, bytes of the bundle.
   std::function<void(int run, double perplexity, uint64_t bytes)> told;
 };
 

@@ -121,7 +121,7 @@ std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& req
                                    const ConvertOptions& options) {
   StoredForms forms(model, request, options);
   // Rules of a recipe may name packages, which there are only when the shards are cut: then they are cut again, until
-  // the names hold. A recipe whose rules chase each other gets the last cut.
+  // the names hold. A recipe that never becomes stable gets the last cut.
   constexpr int kMostCuts = 8;
   std::vector<StagePlan> stages;
   forms.place([&](int64_t, int64_t row) -> std::string {

@@ -32,7 +32,7 @@ std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& req
 
 Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& weights,
                      const ConvertRequest& request, const ConvertOptions& options, double residual_scale);
-// What bundle.json says of it.
+// Its entry in bundle.json.
 Stage stage_of(const StagePlan& plan, const ConvertRequest& request, const Artifact& artifact,
                const std::string& package);
 

@@ -39,7 +39,7 @@ void StoredForms::add_names(const Model& model, const ConvertRequest& request) {
     for (const NamedWeight& w : interface.weights)
       if (const FoundWeight* weight = found.find(function, w.value)) {
         Named named{weight->weight, w.layer, function == "head" ? w.ref.row_begin - first_row : -1, {}};
-        named.weight.stored = nullptr;  // its values are nobody's
+        named.weight.stored = nullptr;  // its values are never read
         named_.emplace(w.ref, std::move(named));
       }
 }

@@ -63,7 +63,7 @@ std::vector<std::string> target_notes(const ConvertTarget& target, uint64_t larg
   const uint64_t most = most_shard_bytes(t.device);
   if (largest_package > most)
     notes.push_back(
-        fmt::format("a package of {} MB: none above {} MB was seen to stay on the Neural Engine of {}; "
+        fmt::format("a package of {} MB: no package above {} MB is known to stay on the Neural Engine of {}; "
                     "leave out --whole, or lower --shard-mb",
                     largest_package / 1'000'000, most / 1'000'000, t.phone() ? "a phone" : "a Mac"));
   const AneLimits limits = t.chip->limits();

@@ -22,7 +22,7 @@ struct ConvertTarget {
 // that do not go together, and for systems that cannot run what we write.
 ConvertTarget parse_target(const std::string& text);
 
-// What speaks against packages of `largest_package` bytes of weights and caches of `context` rows on that target, a
+// Reasons against packages of `largest_package` bytes of weights and caches of `context` rows on that target, one
 // sentence each.
 std::vector<std::string> target_notes(const ConvertTarget& target, uint64_t largest_package, int64_t context);
 

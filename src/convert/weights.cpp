@@ -13,7 +13,7 @@
 namespace anemone {
 namespace {
 
-// Told of the bytes of each part that was made.
+// Called with the bytes of each part that was made.
 using OnPart = std::function<void(uint64_t)>;
 
 void part_done(const CheckpointRows& rows, int64_t begin, int64_t end, uint64_t bytes,

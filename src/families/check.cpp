@@ -113,7 +113,7 @@ class Checker {
           .expected(fmt::format("'{}' {}, for family {} with {}", printable(name), shape_text(shape),
                                 m_.family, layers_text()));
     if (!same_matrix(tensor->shape(), shape))
-      throw errorf("{}: the tensor's shape contradicts the sizes of the model", uses.front().role)
+      throw errorf("{}: the shape of the tensor contradicts the sizes of the model", uses.front().role)
           .at(c_.path().string())
           .found(fmt::format("'{}' {}", printable(name), shape_text(tensor->shape())))
           .expected(fmt::format("{}: {}", shape_text(shape), reasons(uses)));

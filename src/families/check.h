@@ -1,5 +1,5 @@
-// Holds a Model against the tensors: every weight is there with the shape that the sizes give, every element of every
-// tensor belongs to one weight, and no tensor is left over.
+// Compares a Model with the tensors: every weight exists with the shape that follows from the sizes, every element of
+// every tensor belongs to one weight, and no tensor is unused.
 //     check_model(checkpoint, model);        // Error that names both sides
 #pragma once
 

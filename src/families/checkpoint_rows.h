@@ -27,7 +27,7 @@ class CheckpointRows {
   int64_t rows() const { return ref_.rows(); }
   int64_t columns() const { return ref_.columns; }
 
-  // Error, naming the tensor, where a value is not finite or leaves the range of half: the device computes in that.
+  // Error, naming the tensor, if a value is not finite or outside the range of fp16, in which the device computes.
   void halves(int64_t begin, int64_t end, uint16_t* out) const;
   // Calls visit(row, values, largest magnitude) for each row. The same errors.
   template <class Visit>

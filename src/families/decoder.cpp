@@ -17,7 +17,7 @@ constexpr Key kMlpBias{"mlp_bias", ""};
 constexpr Key kTied{"tie_word_embeddings", ""};
 constexpr Key kValueDim{"", "attention.value_length"};
 
-// What a model that sees keeps beside its text part.
+// What a vision model has beside its text part.
 constexpr const char* kVisionParts[] = {"vision_tower.*", "multi_modal_projector.*", "model.vision_tower.*",
                                         "model.multi_modal_projector.*"};
 
@@ -44,7 +44,8 @@ class DecoderBuilder {
                                 .base = files_.default_rope_base})};
     if (files_.paired_rows && m_.ropes[0].dims != head_dim_)
       throw Error(
-          "a part of each head is rotated, but the rows of q and k are stored in pairs over all of it")
+          "only a part of each head is rotated, but the rows of q and k are stored in pairs over the whole "
+          "head")
           .at(hp_.file())
           .found(fmt::format("{} of {} dimensions", m_.ropes[0].dims, head_dim_));
     for (size_t i = 0; i < m_.layers.size(); ++i) m_.layers[i].steps = {attention_step(i), mlp_step(i)};
@@ -66,7 +67,7 @@ class DecoderBuilder {
         .found(method != at->end() && method->is_string() ? printable(method->get<std::string>())
                                                           : "'quantization_config'")
         .expected("weights of F32, F16 or BF16")
-        .hint("take the original checkpoint, or a GGUF file of it");
+        .hint("use the original checkpoint, or a GGUF file of it");
   }
 
   void read_sizes() {
@@ -79,10 +80,10 @@ class DecoderBuilder {
     kv_heads_ = traits_.kv_heads ? traits_.kv_heads
                                  : hp_.find_integer(keys::kKvHeads, 1, kMostHeads).value_or(kv_default);
     if (heads_ % kv_heads_ != 0)
-      throw Error("the query heads cannot be shared evenly among the key heads")
+      throw Error("the number of query heads is not a multiple of the number of KV heads")
           .at(hp_.file())
-          .found(fmt::format("{} heads ({}), {} key heads ({})", heads_, hp_.named(keys::kHeads), kv_heads_,
-                             hp_.named(keys::kKvHeads)));
+          .found(fmt::format("{} query heads ({}), {} KV heads ({})", heads_, hp_.named(keys::kHeads),
+                             kv_heads_, hp_.named(keys::kKvHeads)));
     head_dim_ = head_dim(kMostHeads);
     const int64_t layers = hp_.integer(keys::kLayers, 1, c_.config_only() ? 4096 : Hparams::kMost);
     if (!c_.config_only() && static_cast<size_t>(layers) > c_.tensors().size())
@@ -99,14 +100,14 @@ class DecoderBuilder {
     std::optional<int64_t> given = hp_.find_integer(keys::kHeadDim, 2, most);
     const std::optional<int64_t> of_value = hp_.find_integer(kValueDim, 2, most);
     if (given && of_value && *given != *of_value)
-      throw Error("heads of the key and of the value differ in size, which is not supported")
+      throw Error("the head sizes of keys and values differ, which is not supported")
           .at(hp_.file())
           .found(fmt::format("{} ({}) and {} ({})", *given, hp_.named(keys::kHeadDim), *of_value,
                              hp_.named(kValueDim)));
     if (given) return *given;
     if (hp_.has_defaults() && traits_.default_head_dim) return traits_.default_head_dim;
     if (m_.hidden % heads_ != 0)
-      throw Error("the size of a head is not said, and the heads do not divide the hidden size")
+      throw Error("the head size is not given, and the number of heads does not divide the hidden size")
           .at(hp_.file())
           .found(fmt::format("{} heads ({}), hidden size {} ({})", heads_, hp_.named(keys::kHeads), m_.hidden,
                              hp_.named(keys::kHidden)));
@@ -215,7 +216,7 @@ class DecoderBuilder {
     m_.final_norm = rms(name_(files_.final_norm) + ".weight", m_.hidden);
     const std::optional<std::string> own = find_head();
     VocabularyHead head;
-    // Where no key says it, a head that is left out does.
+    // Without a key, a missing head means that it is tied.
     head.tied = hp_.spells(kTied) ? hp_.find_flag(kTied).value_or(traits_.tied_by_default) : !own;
     head.weight = m_.embedding.tokens;
     if (!head.tied) head.weight.tensor = own.value_or(files_.heads.front() + std::string(".weight"));
@@ -229,7 +230,7 @@ class DecoderBuilder {
   }
 
   // Tables that are computed from the keys, rope factors (which the Model holds as numbers), a head that repeats the
-  // embedding, the other parts of a model that sees.
+  // embedding, the other parts of a vision model.
   void name_unused() {
     const auto tables = rope_tables(hp_.naming());
     m_.unused.assign(tables.begin(), tables.end());
@@ -266,7 +267,7 @@ void expect_dense(const Hparams& hp) {
 void expect_no_window(const Hparams& hp) {
   constexpr Key kGgufWindow{"", keys::kWindow.gguf};
   if (hp.find_integer(kGgufWindow, 0).value_or(0) > 0)
-    throw errorf("the model has layers with a window, which are not supported in this family")
+    throw errorf("the model has sliding-window layers, which are not supported in this family")
         .at(hp.file())
         .found(hp.named(kGgufWindow));
 }

@@ -16,13 +16,13 @@
 namespace anemone {
 
 // Whether tensors of a kind belong to a family. `by_key`: as the key says ("attention_bias", "mlp_bias": absent means
-// no); where the naming has no such key, the tensors speak for themselves.
+// no); where the naming has no such key, the tensors that exist decide.
 enum class Presence { absent, by_key, required };
 
 // RMS norms of q and k: none, of each head before or after the rotation, or of all heads together before it.
 enum class HeadNorm { none, before_rope, after_rope, over_width };
 
-// Norms of the residual steps: of what a block sees; of that and of what it gives (Gemma); of what it gives (OLMo 2).
+// Norms of the residual steps: before a block; before and after it (Gemma); only after it (OLMo 2).
 enum class StepNorms { before, around, behind };
 
 // How a family differs from Llama. Values that config.json may leave out are the defaults of the reference
@@ -40,7 +40,7 @@ struct DecoderTraits {
   int64_t default_heads = 0, default_kv_heads = 0, default_head_dim = 0, default_vocab = 0,
           default_context = 0;
   int64_t default_original_context = 0;    // of scaled ropes; 0: the whole context
-  int64_t kv_heads = 0, intermediate = 0;  // where the family knows better than the usual key; 0: the key
+  int64_t kv_heads = 0, intermediate = 0;  // overrides the usual key; 0: the key is used
   Key eps_key = keys::kNormEps;
   ByNaming<DecoderFiles> files = llama_files();
 };

@@ -34,7 +34,7 @@ PooledHead gguf_pooling(const Hparams& hp, int64_t) {
 void expect_both_ways(const Hparams& hp) {
   const Key key{"is_decoder", "attention.causal"};
   if (hp.find_flag(key).value_or(false))
-    throw Error("an encoder whose tokens see only what comes before them is not supported")
+    throw Error("an encoder with causal attention is not supported")
         .at(hp.file())
         .found(fmt::format("{} true", hp.named(key)))
         .expected("false");

@@ -21,7 +21,7 @@ PooledHead pooled_head(const Hparams& hp, int64_t hidden);
 // The labels of a classifier, by class: "id2label", or LABEL_0 … for as many rows as `tensor` has.
 std::vector<std::string> class_labels(const Hparams& hp, const std::string& tensor);
 
-// By "problem_type"; where it is not said a single class is yes or no, and of several one is right.
+// By "problem_type". If it is absent, a single class is yes or no, and exactly one of several classes is right.
 ClassScores class_scores(const Hparams& hp, size_t classes);
 
 // A norm with mean: "<name>.weight" and, if the model has biases there, "<name>.bias"; old files say gamma and beta. A
@@ -29,9 +29,10 @@ ClassScores class_scores(const Hparams& hp, size_t classes);
 Norm layer_norm_of(const Checkpoint& checkpoint, const std::string& name, int64_t width, double eps,
                    bool has_bias);
 
-// Marks the matrices that int8 harms most: values and the MLP's way back. Their outliers meet the largest
-// activations; int8 of all matrices takes MiniLM's vectors to a cosine of 0.9985 with transformers' on ordinary
-// sentences and 0.996 on the shortest ones; with these two in fp16 it is 0.9995 or more on all of 100.
+// Marks the matrices that lose most with int8: the value projections and the MLP's down projections. Their outliers
+// meet the largest activations. With all matrices in int8, MiniLM's vectors have a cosine of 0.9985 with those of
+// transformers on ordinary sentences and 0.996 on the shortest ones. With these two kinds in fp16 it is at least 0.9995
+// on all of 100.
 void mark_sensitive(Model& model);
 
 // "<name>.weight" and, if the model has biases there, "<name>.bias".

@@ -24,7 +24,7 @@ const Json* find_json(const Json& object, const std::string& key) {
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
 
-// JSON does not tell its kinds of numbers apart, and some files write 4096.0; GGUF does.
+// JSON has one kind of number, and some files write 4096.0; GGUF has several kinds.
 constexpr ByNaming<bool> kWholeFloats{true, false};
 constexpr ByNaming<bool> kHasDefaults{true, false};
 // How a key is named in messages.
@@ -34,9 +34,9 @@ constexpr Key kTextPart{"text_config", ""};
 
 Naming naming_of(const Checkpoint& checkpoint) {
   if (const auto naming = checkpoint.naming()) return *naming;
-  throw errorf("the {} has no keys that say what its model is", checkpoint.format_name())
+  throw errorf("the {} has no keys that describe its model", checkpoint.format_name())
       .at(checkpoint.path().string())
-      .hint("no family of this program knows the checkpoint by what lies in it");
+      .hint("no model family recognizes this checkpoint");
 }
 
 std::optional<int64_t> to_integer(const Json& value, Naming naming) {
@@ -299,7 +299,7 @@ std::vector<int64_t> Hparams::find_token_ids(const Key& key, int64_t vocab) cons
     ids.push_back(as_integer(named(key), *value));
   for (const int64_t id : ids)
     if (id < 0 || id >= vocab)
-      throw errorf("{} is no token of the vocabulary", named(key))
+      throw errorf("{} is not a token of the vocabulary", named(key))
           .at(file())
           .found(std::to_string(id))
           .expected(fmt::format("0 to {}", vocab - 1));

@@ -31,7 +31,7 @@
 namespace anemone {
 
 // A block is one file each in families/blocks/, lower/ and reference/, and one entry here. It has
-//     static constexpr bool kMixer            it brings tokens together; otherwise it is an MLP, which sees each alone
+//     static constexpr bool kMixer            it combines tokens; otherwise it is an MLP, which uses each token alone
 //     int64_t width                           of an MLP: of what lies between its projections
 //     void each_weight(WeightVisitor&) const
 //     std::vector<Projection*> sensitive()    those that an encoder cannot round as far as the others
@@ -41,7 +41,7 @@ bool is_mixer(const ModelBlock& block);
 
 // One residual step.
 struct ResidualStep {
-  std::optional<Norm> norm_in;  // of what the block sees
+  std::optional<Norm> norm_in;  // before the block
   ModelBlock block;
   std::optional<Norm> norm_out;  // of what the block gives, before it is added
   double scale = 1;              // of what the block gives (Granite)
@@ -88,7 +88,7 @@ struct PooledHead {
 struct ClassHead {
   enum class Dense { none, tanh, gelu };
 
-  std::optional<Pooling> pooling;  // none: each token by itself
+  std::optional<Pooling> pooling;  // none: each token separately
   Dense activation = Dense::none;
   Projection dense;  // optional
   std::optional<Norm> norm;
@@ -124,9 +124,9 @@ struct Model {
   std::vector<int64_t> eos;  // every id that ends a text, the main one first
   std::optional<int64_t> pad;
 
-  // True where every token sees only what comes before it: text can be generated.
+  // True if every token sees only earlier tokens: text can be generated.
   bool causal() const;
-  // True where it gives logits of its vocabulary.
+  // True if it has logits of its vocabulary.
   bool generates() const { return std::holds_alternative<VocabularyHead>(head); }
   const VocabularyHead& vocabulary_head() const { return std::get<VocabularyHead>(head); }
 };

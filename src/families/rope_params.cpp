@@ -41,7 +41,7 @@ void check_factors(const Rope& rope, const std::vector<double>& factors, const s
 
 void check(const Rope& rope, int64_t head_dim, const std::string& file) {
   if (rope.dims < 2 || rope.dims % 2 != 0 || rope.dims > head_dim)
-    throw Error("the number of rotated dimensions makes no sense")
+    throw Error("the number of rotated dimensions is not possible")
         .at(file)
         .found(std::to_string(rope.dims))
         .expected(fmt::format("an even number up to the head size {}", head_dim));
@@ -128,7 +128,7 @@ class ConfigRope {
   std::optional<double> number_or_beside(const char* key, const Key& beside) const {
     const std::optional<double> inside = number(key), outside = hp_.find_number(beside);
     if (inside && outside && *inside != *outside)
-      throw Error("the rope is described twice, and not alike")
+      throw Error("the rope is described twice, and the two differ")
           .at(file_)
           .found(fmt::format("'{}' {} inside its parameters, {} {} beside them", key, *inside,
                              hp_.named(beside), *outside));
@@ -213,7 +213,7 @@ Rope read_config_rope(const Hparams& hp, const RopeQuery& query) { return Config
 
 std::vector<double> tensor_values(const TensorReader& tensor) {
   if (tensor.shape().size() != 1 || tensor.rows() > 65536)
-    throw errorf("tensor '{}' is no list of rope factors", tensor.name())
+    throw errorf("tensor '{}' is not a list of rope factors", tensor.name())
         .found(std::to_string(tensor.rows()));
   std::vector<float> values(static_cast<size_t>(tensor.rows()));
   tensor.read_rows(0, tensor.rows(), values);
@@ -271,7 +271,7 @@ Rope read_gguf_rope(const Hparams& hp, const RopeQuery& query) {
     const TensorReader* longer = c.find("rope_factors_long.weight");
     const std::string type = hp.find_text({"", "rope.scaling.type"}).value_or("none");
     if (divisors && (type != "none" || shorter || longer))
-      throw errorf("'rope_freqs.weight' stands beside another rope scaling, which is not supported")
+      throw errorf("'rope_freqs.weight' together with another rope scaling is not supported")
           .at(file)
           .found(type != "none" ? printable(type) : "rope_factors_*.weight");
     if (divisors) {

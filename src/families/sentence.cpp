@@ -92,7 +92,7 @@ Pooling pooling_of(const SentenceFile& file, int64_t hidden) {
           .found(fmt::format("{}", *width))
           .expected(fmt::format("{}", hidden));
   if (!file.flag("include_prompt", true))
-    throw file.wrong("include_prompt", "true: every token of a text counts for its vector");
+    throw file.wrong("include_prompt", "true: every token of a text counts in its vector");
   // A name goes before the flags.
   if (const std::string name = file.text("pooling_mode"); !name.empty()) {
     if (name != "mean" && name != "cls") throw file.wrong("pooling_mode", "mean or cls");
@@ -127,7 +127,7 @@ std::vector<Module> read_modules(const Json& json, const std::string& path) {
           .at(path)
           .found(type.empty() ? shown(module) : printable(type))
           .expected("Transformer, Pooling or Normalize")
-          .hint("without it the vectors would be others");
+          .hint("without it the vectors would be different");
     out.push_back({kind, text(module, "path")});
   }
   const auto is = [&](size_t i, const char* kind) { return i >= out.size() || out[i].kind == kind; };
@@ -140,7 +140,7 @@ std::vector<Module> read_modules(const Json& json, const std::string& path) {
         .expected("Transformer, Pooling and at most one Normalize");
   }
   if (const std::string& own = out[0].path; !own.empty() && own != ".")
-    throw Error("the sentence transformer keeps its model in a folder of its own")
+    throw Error("the sentence transformer has its model in a separate folder")
         .at(path)
         .found(printable(own))
         .expected("config.json and the weights beside modules.json");
@@ -155,13 +155,13 @@ void expect_no_prompt(const Hparams& hp) {
   if (const Json* prompts = file.find("prompts"); prompts && prompts->is_object())
     if (const auto at = prompts->find(name); at != prompts->end() && at->is_string()) prompt = &*at;
   if (prompt && prompt->get<std::string>().empty()) return;
-  throw Error("a prompt that stands before every text is not supported")
+  throw Error("a prompt before every text is not supported")
       .at(file.path())
       .found(fmt::format("'default_prompt_name' {}{}", printable(name), prompt ? ": " + shown(*prompt) : ""))
-      .hint("take that key out of the file, and give the prompt to embed with --prefix");
+      .hint("remove that key from the file, and give the prompt to embed with --prefix");
 }
 
-// The texts of such a model are brought to small letters first. Its tokenizer mostly does the same.
+// The texts of such a model are lowercased first. Its tokenizer usually does the same.
 void expect_letters_as_they_are(const Hparams& hp) {
   const SentenceFile file(hp, kTransformer);
   if (!file.flag("do_lower_case", false)) return;

@@ -51,7 +51,7 @@ std::vector<int64_t> generation_ends(const Hparams& hp, int64_t vocab) {
   std::vector<int64_t> ids;
   for (const Json& id : at->is_array() ? *at : Json::array({*at})) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab))
-      throw Error("'eos_token_id' is no token of the vocabulary")
+      throw Error("'eos_token_id' is not a token of the vocabulary")
           .at((hp.checkpoint().folder() / "generation_config.json").string())
           .found(printable(id.dump()))
           .expected(fmt::format("0 to {}", vocab - 1));
@@ -69,7 +69,7 @@ int64_t vocabulary_size(const Hparams& hp, const std::string& embedding, int64_t
   if (listed && *listed >= 1 && *listed <= uint64_t{Hparams::kMost})
     return without_padding(hp, embedding, static_cast<int64_t>(*listed));
   if (!hp.spells(kTokens)) throw hp.missing(keys::kVocab);
-  throw errorf("the size of the vocabulary is not said")
+  throw errorf("the size of the vocabulary is not given")
       .at(hp.file())
       .expected(fmt::format("{} or the list {}", hp.named(keys::kVocab), hp.named(kTokens)));
 }

@@ -9,8 +9,8 @@ namespace anemone::size_names {
 
 inline constexpr std::string_view kHidden = "hidden size {}";
 inline constexpr std::string_view kLayers = "{} layers";
-inline constexpr std::string_view kHeads = "{} heads";
-inline constexpr std::string_view kKeyHeads = "{} key heads";
+inline constexpr std::string_view kHeads = "{} query heads";
+inline constexpr std::string_view kKeyHeads = "{} KV heads";
 inline constexpr std::string_view kHeadSize = "head size {}";
 inline constexpr std::string_view kMlp = "MLP size {}";
 inline constexpr std::string_view kVocabulary = "vocabulary {}";

@@ -33,7 +33,7 @@ struct WeightRef {
   int64_t slice = -1;  // which matrix of a stack; -1: the tensor is no stack
   bool transposed = false;
   int64_t column_begin = 0;
-  // Rounding it costs the model more than rounding others does. Whoever stores weights decides what follows from that.
+  // Rounding this weight costs the model more than rounding others. The code that stores weights decides what to do.
   bool sensitive = false;
 
   explicit operator bool() const { return !tensor.empty(); }

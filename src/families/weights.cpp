@@ -13,9 +13,8 @@ void visit_step(const ResidualStep& step, WeightVisitor& v) {
   std::visit([&](const auto& block) { block.each_weight(v); }, step.block);
   for (const std::optional<Norm>* norm : {&step.norm_out, &step.norm_sum})
     if (*norm)
-      v.norm(mlp ? "norm behind the MLP" : "norm behind attention",
-             mlp ? "bias of the norm behind the MLP" : "bias of the norm behind attention", **norm,
-             v.hidden());
+      v.norm(mlp ? "norm after the MLP" : "norm after attention",
+             mlp ? "bias of the norm after the MLP" : "bias of the norm after attention", **norm, v.hidden());
   v.vector("bias of the stream", step.stream_bias, v.hidden());
   v.vector("gain of the stream", step.stream_gain, v.hidden());
   v.vector("bias of what is added", step.bias, v.hidden());
@@ -98,7 +97,7 @@ void each_weight(const Model& model, const WeightVisitor::Visit& visit) {
     front.norm("norm of the embedding", "bias of the embedding's norm", *norm, front.hidden());
   for (size_t i = 0; i < model.layers.size(); ++i) each_weight(model, i, visit);
   if (model.final_norm) back.norm("final norm", "bias of the final norm", *model.final_norm, back.hidden());
-  // Heads that are no vocabulary's stand behind the layers, in the same package.
+  // Heads without a vocabulary come after the layers, in the same package.
   std::visit(HeadWeights{model, model.generates() ? head : back}, model.head);
 }
 

@@ -11,7 +11,7 @@
 namespace anemone::lower {
 namespace {
 
-// What names a step: "l0_attn_norm", "l0_o" … Values that goldens know are called as those call them.
+// What names a step: "l0_attn_norm", "l0_o" … Values that goldens contain have the names of the goldens.
 struct StepNames {
   std::string norm, out, sum;
   const char* golden_out;

@@ -13,13 +13,13 @@
 //     state k_cache, v_cache [layers, kv_heads, S, dim]    (kv packed)
 //     in   k_cache_i, v_cache_i [1, kv_heads, S, dim]      (kv io: the host keeps the cache)
 //     out  k_new_i, v_new_i [1, kv_heads, T, head_dim]     (kv io: the rows that it puts there)
-//     state state_i [1, 1, R, width]       what a recurrent layer remembers (kv packed, io: an input and an output);
+//     state state_i [1, 1, R, width]       the state of a recurrent layer (kv packed, io: an input and an output);
 //                                          state_i_j for its further slots j
 //     in   advance [1, 1, R, R + T]        which columns of it and of the tokens stay, for more than one token;
 //                                          advance_R for every further R
 //     out  y [1, hidden, T, 1]             normalised for the head by the last shard
-// A model that sees a text whole has no cache; T takes the place of S, and a mask over everything has one row. Its last
-// shard gives a head's results, too:
+// An encoder has no cache; T replaces S, and a mask over everything has one row. Its last shard also returns the
+// results of a head:
 //     in   pool [1, 1, T, 1]               how much each token counts
 //     out  pooled [1, hidden, 1, 1], or classes [1, classes, T, 1] or [1, classes, 1, 1]
 // `dim` is head_dim filled up to a multiple of 32: the device refuses other state widths.

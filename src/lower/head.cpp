@@ -1,4 +1,4 @@
-// The heads: what a function gives of the stream behind the final norm.
+// The heads: the outputs of a function, computed from the stream after the final norm.
 #include <algorithm>
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 namespace anemone::lower {
 namespace {
 
-// The first of the best rows as two half numbers, high * 128 + low, without an integer in sight.
+// The first of the best rows as two fp16 numbers, high * 128 + low, without any integer operation.
 void add_argmax(Builder& b, Value* logits, const Role& rows_of, int64_t piece, FunctionInterface& interface) {
   const int64_t rows = rows_of.last - rows_of.first;
   std::vector<float> high, low;

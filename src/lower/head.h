@@ -1,4 +1,4 @@
-// What a function gives of the stream behind the final norm.
+// The outputs of a function, computed from the stream after the final norm.
 #pragma once
 
 #include "lower/functions.h"
@@ -10,8 +10,8 @@ namespace anemone::lower {
 void add_vocabulary_head(Builder& b, Value* y, const Model& model, Weights& weights, const HeadSpec& spec,
                          FunctionInterface& interface);
 
-// What a model gives of a text that it sees whole: a vector, classes of its tokens, or classes of the text. How the
-// tokens count in it is an input, `pool`, so that padding does not.
+// The result of an encoder: a vector, classes of the tokens, or classes of the text. The input `pool` weights the
+// tokens, so that padding does not count.
 void add_text_head(Builder& b, Value* y, const Model& model, Weights& weights, const LayersSpec& spec,
                    Function& f, FunctionInterface& interface);
 

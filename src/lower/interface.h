@@ -1,5 +1,5 @@
-// FunctionInterface: what a function takes, keeps and gives, each with its role. The lowering returns it with what
-// it built, bundle.json keeps it, and whoever runs the function reads roles: nobody has to know names.
+// FunctionInterface: the inputs, states and outputs of a function, each with its role. The lowering returns it with the
+// program, bundle.json stores it, and code that runs the function uses the roles: nobody has to know names.
 //     FunctionInterface i = build_layers(program, "main", model, weights, spec);
 //     for (const Port& in : i.inputs) if (in.role.kind == Role::Kind::mask) fill(in.name, masks[in.role.index]);
 #pragma once
@@ -16,7 +16,7 @@ namespace anemone {
 
 // Added to the scores that a token must not see: -inf would break softmax on the device.
 inline constexpr float kMaskedOut = -10000.0f;
-// The index of the best row comes as two numbers, high * 128 + low: half holds no larger whole numbers exactly.
+// The index of the best row comes as two numbers, high * 128 + low: fp16 holds no larger whole numbers exactly.
 inline constexpr int64_t kIndexBase = 128;
 
 struct Role {
@@ -92,7 +92,7 @@ struct NamedWeight {
 struct FunctionInterface {
   std::vector<Port> inputs, outputs, states;
   std::vector<Tap> taps;
-  // In the order of the body. bundle.json does not hold these: whoever compares weights has the model, and can build
+  // In the order of the body. bundle.json does not hold these: code that compares weights has the model, and can build
   // the function again over HollowWeights.
   std::vector<NamedWeight> weights;
 };

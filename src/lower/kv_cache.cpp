@@ -54,7 +54,7 @@ void KvCache::begin(Builder& b, Value* write, Value* position) {
     keep_ = b.op("sub", {{"x", half(1)}, {"y", sum}}, "kept");
   }
   if (position) {
-    // All of them here: int32 goes to the CPU, and between the layers it would cut them apart.
+    // All of them here, once: int32 runs on the CPU, and between the layers it would split the segment on the ANE.
     Value* end = b.op("add", {{"x", position}, {"y", Constant::ints({spec_.tokens.least})}}, "position_end");
     const size_t entries = spec_.kv == KvKind::packed ? layers_.size() : 1;
     for (size_t i = 0; i < entries; ++i) {

@@ -53,7 +53,7 @@ Value* rms_norm(Builder& b, Value* x, const NormSpec& spec, std::string_view nam
   Value* magnitude = b.op("abs", {{"x", x}}, sub(name, "abs"));
   Value* largest =
       b.op("reduce_max", {{"x", magnitude}, {"axes", axes}, {"keep_dims", keep}}, sub(name, "max"));
-  // Never below 2^-14, half's smallest normal number: a token of zeros stays zeros.
+  // Never below 2^-14, the smallest normal fp16 number: a token of zeros stays zeros.
   largest = b.op("maximum", {{"x", largest}, {"y", half(0x1p-14f)}}, sub(name, "floor"));
   Value* scaled = b.op("real_div", {{"x", x}, {"y", largest}}, sub(name, "scaled"));
   Value* square = mul(b, scaled, scaled, sub(name, "square"));

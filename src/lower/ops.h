@@ -1,5 +1,5 @@
-// The operations that blocks are made of, as the Neural Engine likes them: 1x1 convolutions on [1, C, T, 1],
-// everything in fp16, no value that leaves half's range on the way.
+// The operations that blocks are made of, in the form that suits the Neural Engine: 1x1 convolutions on [1, C, T, 1],
+// everything in fp16, no intermediate value outside the range of fp16.
 //     Value* h = rms_norm(b, x, {.axis = 1, .gain = gain, .eps = 1e-5}, "attn_norm");
 //     Value* q = conv1x1(b, h, wq, nullptr, "q");                  // [1, heads * dim, T, 1]
 #pragma once

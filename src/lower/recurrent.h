@@ -1,5 +1,5 @@
-// RecurrentStates: what layers of a function remember beside keys and values, by layer and slot: [1, 1, columns, width]
-// each, the newest column last. The block says what a state is after the call; padding must not have gone into it.
+// RecurrentStates: the recurrent states of a function, by layer and slot: [1, 1, columns, width] each, the newest
+// column last. The block computes the state after the call; padding must not change it.
 //     Value* old = states.read(b, layer, 0);                                    // [1, 1, R, width]
 //     Value* next = states.last_columns(b, layer, 0, concat(old, fresh));       // of [1, 1, R + T, width]
 //     states.write(b, layer, 0, next);

@@ -49,7 +49,7 @@ Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec
     sin_[r] = input(numbered("sin", r), type, {.kind = Role::Kind::sin, .index = r});
   }
   for (const size_t m : masks) {
-    // Of a text that is seen whole, only the padding at its end is hidden: the same for every token.
+    // In an encoder only the padding at the end is hidden: the same for every token.
     const Dim rows = reaches_[m].kind == Reach::Kind::full ? Dim(1) : tokens;
     masks_[m] = input(mask_name(reaches_, m), Type::tensor(kHalf, {1, 1, rows, columns()}),
                       {.kind = Role::Kind::mask, .index = m});
@@ -115,7 +115,7 @@ Value* Scope::project(Value* x, const Projection& p, double factor, const std::s
 
 Value* Scope::activate(Value* x, Activation activation, const std::string& name) {
   switch (activation) {
-    case Activation::silu:  // as sigmoid and product: the fused form has left the device
+    case Activation::silu:  // as sigmoid and product: the fused form was seen to fall back to the CPU
       return mul(*builder_, x, builder_->op("sigmoid", {{"x", x}}, name + "_sigmoid"), name);
     case Activation::gelu_tanh:
       return builder_->op("gelu", {{"x", x}, {"mode", Constant::text("TANH_APPROXIMATION")}}, name);

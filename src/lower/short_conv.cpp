@@ -19,7 +19,7 @@ Value* joined(Builder& b, std::vector<Value*> values, const std::string& name) {
               name);
 }
 
-// Each channel by itself: [1, C, R + T, 1] → [1, C, T, 1].
+// Each channel separately: [1, C, R + T, 1] → [1, C, T, 1].
 Value* depthwise(Builder& b, Value* x, Value* taps, int64_t channels, const std::string& name) {
   const Constant ones = Constant::ints({1, 1});
   return b.op("conv",

@@ -3,7 +3,7 @@
 namespace anemone::lower {
 namespace {
 
-// Says what it would hold; nobody asks for it.
+// Has a type; its values are never read.
 class Hollow : public WeightSource {
  public:
   explicit Hollow(Type type) : type_(std::move(type)) {}

@@ -34,8 +34,8 @@ struct Blob {
 // Something that produces a constant while a package is written: decode → quantise → pack is a chain of
 // these. `prepare` is the first pass where one is needed (absmax, histogram, count) and fixes the type;
 // `rows` then gives ranges of rows (of the first dimension) whose ends are multiples of 8 or the last row,
-// from any thread. A `late` source gets its values from what other sources do in `rows` (scales, found while
-// the integers are made): the writer asks it after all of them.
+// from any thread. A `late` source gets its values from what other sources compute in `rows` (scales, found
+// while the integers are made): the writer calls it after all others.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;

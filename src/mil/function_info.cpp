@@ -41,7 +41,7 @@ std::vector<int> FunctionInfo::uses_of(const Operation& op) const {
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
-  // What a nested block defines is its own affair. (Deeper blocks have taken theirs out already.)
+  // Values that a nested block defines are local to it. (Deeper blocks have removed theirs already.)
   for (const auto& block : op.blocks) {
     std::set<int> own;
     for (const auto& input : block->inputs) own.insert(id(input.get()));
@@ -82,12 +82,12 @@ std::shared_ptr<const StoredTensor> FunctionInfo::make_stored(const Value& value
   for (size_t i = 0; i < op.outputs.size() && i < types.size(); ++i)
     if (op.outputs[i].get() == &value) {
       if (types[i] != value.type)
-        throw errorf("the declared type of '{}' is not what its inputs give", value.name)
+        throw errorf("the declared type of '{}' does not follow from its inputs", value.name)
             .found(value.type.text())
             .expected(types[i].text());
       return binding.op->store(call, static_cast<int>(i));
     }
-  throw errorf("'{}' has more outputs than its operation gives", op.type);
+  throw errorf("'{}' has more outputs than its operation", op.type);
 }
 
 std::shared_ptr<const StoredTensor> FunctionInfo::stored(int id) const {

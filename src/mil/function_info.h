@@ -1,5 +1,5 @@
-// FunctionInfo: a function prepared for looking at: every value has a number, every block knows who uses what, and
-// constants are at hand as stored tensors or, when small, as elements. Immutable but for what it decodes on demand.
+// FunctionInfo: a function prepared for analysis. Every value has a number, every block knows its uses, and constants
+// are available as stored tensors or, when small, as elements. Immutable except for what it decodes on demand.
 //     FunctionInfo info(function);
 //     if (info.is_constant(info.id(value))) info.stored(info.id(value))->read(0, n, out);
 #pragma once

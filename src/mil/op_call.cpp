@@ -91,7 +91,7 @@ void OpBinding::check_types() const {
         if (params[q].group != p.group || ranges[q].count == 0) continue;
         const Operand& other = operands[ranges[q].begin];
         if (other.type.dtype != operand.type.dtype)
-          throw errorf("the parameters '{}' and '{}' must have one element type", params[q].name, p.name)
+          throw errorf("the parameters '{}' and '{}' must have the same element type", params[q].name, p.name)
               .found(fmt::format("{} and {}", dtype_name(other.type.dtype), dtype_name(operand.type.dtype)))
               .hint("insert a cast");
         break;
@@ -151,7 +151,7 @@ const Type& OpCall::type(std::string_view param, int i) const {
 
 namespace {
 
-// A tensor without elements is known without any memory: what non_zero finds where all is zero, say.
+// A tensor without elements is known without any memory, for example the result of non_zero on zeros.
 bool is_empty(const Type& t) { return t.is_tensor() && t.fixed() && t.size() == 0; }
 
 }  // namespace

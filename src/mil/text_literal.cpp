@@ -201,7 +201,7 @@ Constant MilLiterals::tensor(Type t) {
     out.data = std::move(strings);
     return out;
   }
-  if (!t.fixed() && dtype_bits(t.dtype) < 8)  // packed: the bytes would not tell how many there are
+  if (!t.fixed() && dtype_bits(t.dtype) < 8)  // packed: the bytes do not give the number of elements
     throw at_here(errorf("a literal of type {} needs a known size", t.text()));
   if (t.is_float() && dtype_bits(t.dtype) < 16)
     throw at_here(errorf("a literal of type {} cannot be read", t.text()).expected("it in a weight file"));

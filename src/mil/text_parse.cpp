@@ -195,7 +195,7 @@ Program parse_mil(std::string_view text, const std::string& name, const BlobReso
   Parser parser(text, name, resolve);
   try {
     return parser.program();
-  } catch (Error& e) {  // a fault of a size or of a weight file knows nothing of the text
+  } catch (Error& e) {  // an error about a size or a weight file does not know the text
     if (!e.where().starts_with(name)) e.within(parser.place());
     throw;
   }

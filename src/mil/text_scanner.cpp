@@ -85,7 +85,7 @@ std::string MilScanner::string() {
     }
     out += c;
   }
-  if (pos_ >= text_.size()) throw at_here(errorf("a text is not closed"));
+  if (pos_ >= text_.size()) throw at_here(errorf("a string is not closed"));
   ++pos_;
   return out;
 }

@@ -62,7 +62,7 @@ class Verifier {
           (!input->type.fixed() || (input->type.dtype != DType::fp16 && !int8_state)))
         add("V11", nullptr, fmt::format("the state '{}' is {}", input->name, input->type.text()));
     }
-    if (function.body.outputs.empty()) add("V12", nullptr, "the function gives nothing");
+    if (function.body.outputs.empty()) add("V12", nullptr, "the function has no outputs");
     check(function.body, nullptr);
   }
 
@@ -118,7 +118,8 @@ class Verifier {
     try {
       const Types types = declared_types(op, function_->opset);
       if (types.size() != op.outputs.size())
-        add("V07", &op, fmt::format("gives {} values, {} are declared", types.size(), op.outputs.size()));
+        add("V07", &op,
+            fmt::format("returns {} values, but {} are declared", types.size(), op.outputs.size()));
       for (size_t i = 0; i < std::min(types.size(), op.outputs.size()); ++i)
         if (!may_be_declared(types[i], op.outputs[i]->type))
           add("V07", &op,
@@ -151,7 +152,7 @@ class Verifier {
     if (op.type == "cond") {
       if (!first.inputs.empty() || !second.inputs.empty()) add("V09", &op, "its blocks take no inputs");
       if (first.outputs.size() != n || second.outputs.size() != n)
-        add("V09", &op, "its blocks give another number of values");
+        add("V09", &op, "its blocks return a different number of values");
       return;
     }
     if (first.inputs.size() != n || second.inputs.size() != n || second.outputs.size() != n ||

@@ -66,7 +66,7 @@ void BlobFile::check_header() const {
   uint32_t header[2];
   read(0, header, sizeof header, "the header of the weight file");
   if (header[1] != kBlobVersion)
-    throw Error("is not a weight file that we know")
+    throw Error("is not a supported weight file")
         .at(file_->path())
         .found(fmt::format("version {}", header[1]))
         .expected("version 2");
@@ -119,7 +119,7 @@ Blob BlobFile::blob(std::string file_name, uint64_t offset, const Type& type) co
         .found(fmt::format("offset {}", record.data_offset));
   if (record.data_offset < kBlobAlignment ||
       (record.data_offset < offset + sizeof record && offset < record.data_offset + need))
-    throw fail("the data of the blob lies over a header")
+    throw fail("the data of the blob overlaps a header")
         .found(fmt::format("offset {}", record.data_offset))
         .expected(fmt::format("{}", offset + sizeof record));
   return Blob{std::move(file_name), offset, record.data_offset, record.data_bytes, file_};
@@ -149,7 +149,7 @@ std::shared_ptr<const BlobFile> BlobFiles::find(const std::string& file_name) {
 
 Blob BlobFiles::open(const std::string& file_name, uint64_t offset, const Type& type) {
   if (blob_dtype_code(type.dtype) == 0)
-    throw errorf("values of {} cannot lie in a weight file", dtype_name(type.dtype));
+    throw errorf("values of {} cannot be stored in a weight file", dtype_name(type.dtype));
   if (const auto file = find(file_name)) return file->blob(file_name, offset, type);
   return Blob{file_name, offset, offset + kBlobAlignment, packed_bytes(type.size(), dtype_bits(type.dtype)),
               nullptr};

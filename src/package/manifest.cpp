@@ -33,7 +33,7 @@ void check_version(const std::string& version) {
       static_cast<size_t>(used) == version.size();
   if (!ok) throw Error("fileFormatVersion is not a version").found("'" + version + "'");
   if (parts[0] > 1 || (parts[0] == 1 && (parts[1] > 0 || parts[2] > 0)))
-    throw Error("the package format is newer than we know").found(version).expected("1.0.0");
+    throw Error("the package format is newer than this program supports").found(version).expected("1.0.0");
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ Manifest parse_manifest(std::string_view text) {
     }
   }
   if (!out.items.contains(out.root_identifier))
-    throw errorf("rootModelIdentifier names '{}', which is no item", out.root_identifier);
+    throw errorf("rootModelIdentifier names '{}', which is not an item", out.root_identifier);
   return out;
 }
 

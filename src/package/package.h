@@ -36,7 +36,7 @@ struct Package {
 
   bool weights_folder_missing = false;       // the manifest names one that is not there
   std::vector<std::string> missing_weights;  // weight files that the program names and that are not there
-  std::vector<std::string> notes;            // what a reader of the package should be told, a sentence each
+  std::vector<std::string> notes;            // notes for the user, one sentence each
 };
 
 struct ReadOptions {

@@ -73,7 +73,7 @@ void finish(Package& package, const BlobFiles& files) {
         fmt::format("the weight file {} is not there: the program can be shown but not run", name));
 }
 
-// What a description says of a value that the program has otherwise; empty when they agree.
+// How the description of a value differs from the program; empty when they agree.
 std::string disagreement(const Value& value, const FeatureType& said) {
   if (said.kind != FeatureType::Kind::array && said.kind != FeatureType::Kind::state) return "";
   const Type& type = value.type;
@@ -87,7 +87,7 @@ std::string disagreement(const Value& value, const FeatureType& said) {
   return same ? "" : fmt::format("is {} in the program and {} in the description", type.text(), said.text());
 }
 
-// Core ML refuses a package whose description and program differ; here the program counts, and a note says so.
+// Core ML refuses a package whose description and program differ; here the program is used, and a note says so.
 void compare_description(Package& package) {
   const auto note = [&](const Function& f, const std::string& what) {
     package.notes.push_back(fmt::format("function '{}': {}; Core ML would refuse the package", f.name, what));
@@ -115,11 +115,11 @@ void compare_description(Package& package) {
     for (const auto* said : {&interface.inputs, &interface.states})
       for (const Feature& feature : *said)
         if (std::ranges::none_of(function->inputs, [&](const auto& i) { return i->name == feature.name; }))
-          note(*function, fmt::format("'{}' is described but is no input of the program", feature.name));
+          note(*function, fmt::format("'{}' is described but is not an input of the program", feature.name));
     for (const Feature& feature : interface.outputs)
       if (std::ranges::none_of(function->body.outputs,
                                [&](const Value* o) { return o->name == feature.name; }))
-        note(*function, fmt::format("'{}' is described but is no output of the program", feature.name));
+        note(*function, fmt::format("'{}' is described but is not an output of the program", feature.name));
   }
 }
 

@@ -47,10 +47,10 @@ std::string encode_model(const Package& package, const WeightLayout& layout) {
 
 void check_space(const fs::path& folder, uint64_t need) {
   struct statvfs info {};
-  if (::statvfs(folder.c_str(), &info) != 0) return;  // unknown: writing will tell
+  if (::statvfs(folder.c_str(), &info) != 0) return;  // unknown: the write itself reports it
   const uint64_t have = uint64_t{info.f_bavail} * info.f_frsize;
   if (have < need)
-    throw Error("there is not enough room on the disk")
+    throw Error("there is not enough disk space")
         .at(folder.string())
         .found(fmt::format("{} MB free", have >> 20))
         .expected(fmt::format("{} MB", (need >> 20) + 1));

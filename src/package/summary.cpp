@@ -10,7 +10,7 @@
 namespace anemone {
 namespace {
 
-// The stored pieces behind one operation: blobs are counted once, whoever shares them.
+// The stored pieces behind one operation: a shared blob is counted once.
 using BlobKey = std::pair<std::string, uint64_t>;
 
 uint64_t stored_bytes(const Constant& constant) {

@@ -115,7 +115,7 @@ FileBlob blob_of_constant(const Constant& constant) {
   out.elements = type.size();
   out.bytes = packed_bytes(out.elements, dtype_bits(type.dtype));
   if (blob_dtype_code(type.dtype) == 0)
-    throw errorf("values of {} cannot lie in a weight file", dtype_name(type.dtype));
+    throw errorf("values of {} cannot be stored in a weight file", dtype_name(type.dtype));
   if (!source) {
     constant.check_size();
     out.data = constant.bytes();
@@ -131,7 +131,7 @@ FileBlob blob_of_constant(const Constant& constant) {
   return out;
 }
 
-// A hash of up to 18 pieces of 4 KiB, head and tail among them: enough to tell the weights of layers apart.
+// A hash of up to 18 pieces of 4 KiB, head and tail among them: enough to distinguish the weights of layers.
 uint64_t sampled_hash(std::span<const std::byte> data) {
   constexpr size_t kPiece = 4096, kPieces = 18;
   if (data.size() <= kPiece * kPieces) return XXH3_64bits(data.data(), data.size());
@@ -169,7 +169,7 @@ std::vector<size_t> find_equal(const std::vector<FileBlob>& blobs) {
     if (!blobs[i].source) by_type[{blobs[i].dtype, blobs[i].elements}].push_back(i);
   }
   for (const auto& [type, members] : by_type) {
-    if (members.size() < 2) continue;  // nothing to compare with: its data is not even looked at
+    if (members.size() < 2) continue;  // nothing to compare with: its data is not read
     std::unordered_map<uint64_t, std::vector<size_t>> by_hash;
     for (const size_t i : members) {
       std::vector<size_t>& candidates = by_hash[sampled_hash(blobs[i].data)];

@@ -3,7 +3,7 @@
 // ends on the CPU. So a stretch on the engine must save 0.25 ms of estimates wherever it lies.
 //     std::vector<Processor> chosen = cheapest_path(costs);
 //     path_cost(costs, chosen);                        // ms, switches included
-// On a tie an operation stays on the engine; docs/check.md tells what is known of ties.
+// On a tie an operation stays on the engine; segment.cpp says what is known about ties.
 #pragma once
 
 #include <optional>

@@ -22,45 +22,51 @@ uint64_t encoded(const Program& program) {
   return encode_program(program, place).size() + encode_description(description_of(program)).size();
 }
 
-uint64_t layers_bytes(const Model& model, bool packed, size_t layers) {
+// The numbers of tokens that functions of a model take at once.
+std::vector<int64_t> function_tokens(const Model& model, bool prompts) {
+  if (!model.generates()) return text_lengths(model);
+  return prompts ? std::vector<int64_t>{1, 64} : std::vector<int64_t>{1};
+}
+
+uint64_t layers_bytes(const Model& model, bool packed, bool prompts, size_t layers) {
   Program program;
   lower::HollowWeights weights(packed);
   lower::LayersSpec spec;
   spec.last = layers;
   spec.first_stage = spec.last_stage = true;
-  if (model.generates()) {
-    lower::build_layers(program, "main", model, weights, spec);
-  } else {
-    for (const int64_t length : text_lengths(model)) {
-      spec.tokens = {length, length};
-      lower::build_layers(program, fmt::format("t{}", length), model, weights, spec);
-    }
+  for (const int64_t tokens : function_tokens(model, prompts)) {
+    spec.tokens = {tokens, tokens};
+    lower::build_layers(program, fmt::format("t{}", tokens), model, weights, spec);
   }
   return encoded(program);
 }
 
-uint64_t head_bytes(const Model& model, bool packed, int64_t pieces) {
+uint64_t head_bytes(const Model& model, bool packed, bool prompts, int64_t pieces) {
   Program program;
   lower::HollowWeights weights(packed);
   lower::HeadSpec spec;
   spec.piece_rows = std::max<int64_t>(1, model.vocab / pieces);
   spec.last_row = spec.piece_rows * pieces;
-  lower::build_head(program, "main", model, weights, spec);
+  for (const int64_t tokens : function_tokens(model, prompts)) {
+    spec.tokens = {tokens, tokens};
+    lower::build_head(program, fmt::format("t{}", tokens), model, weights, spec);
+  }
   return encoded(program);
 }
 
 }  // namespace
 
-GraphBytes graph_bytes(const Model& model, bool packed) {
+GraphBytes graph_bytes(const Model& model, bool packed, bool prompts) {
   GraphBytes g;
   // Layers may differ (windows): the slope is taken over all of them where they are few, else over the first ones.
   const size_t most = std::min<size_t>(model.layers.size(), 12);
-  const uint64_t one = layers_bytes(model, packed, 1), many = layers_bytes(model, packed, most);
+  const uint64_t one = layers_bytes(model, packed, prompts, 1),
+                 many = layers_bytes(model, packed, prompts, most);
   g.layer = most > 1 ? (many - one) / (most - 1) : one;
   g.layers = one - std::min(one, g.layer);
   if (!model.generates()) return g;
-  const uint64_t head1 = head_bytes(model, packed, 1),
-                 head2 = head_bytes(model, packed, model.vocab > 1 ? 2 : 1);
+  const uint64_t head1 = head_bytes(model, packed, prompts, 1),
+                 head2 = head_bytes(model, packed, prompts, model.vocab > 1 ? 2 : 1);
   g.piece = head2 > head1 ? head2 - head1 : head1;
   g.head = head1 - std::min(head1, g.piece);
   return g;

@@ -59,23 +59,26 @@ void add_ends(const Model& m, Json& out) {
 Json shape_json(const Planner& planner, const std::string& id) {
   const Model& m = planner.model();
   const ModelSizes sizes = sizes_of(m);
-  const StorageForm half = parse_precision("fp16"), packed = parse_precision("int8");
-  Json out = {
-      {"id", id},
-      {"name", m.name.empty() ? m.family : m.name},
-      {"family", m.family},
-      {"parameters", planner.parameters()},
-      {"hidden", m.hidden},
-      {"layers", m.layers.size()},
-      {"heads", sizes.heads},
-      {"kvHeads", sizes.kv_heads},
-      {"headDim", sizes.head_dim},
-      {"intermediate", sizes.intermediate},
-      {"vocab", m.vocab},
-      {"context", m.context},
-      {"tied", m.vocabulary_head().tied},
-      {"tokenizer", planner.tokenizer_bytes()},
-      {"graph", {{"half", graph_json(planner.graph(half))}, {"packed", graph_json(planner.graph(packed))}}}};
+  const StorageForm half = parse_precision("fp16"), integers = parse_precision("int8"),
+                    palettes = parse_precision("lut4");
+  Json out = {{"id", id},
+              {"name", m.name.empty() ? m.family : m.name},
+              {"family", m.family},
+              {"parameters", planner.parameters()},
+              {"hidden", m.hidden},
+              {"layers", m.layers.size()},
+              {"heads", sizes.heads},
+              {"kvHeads", sizes.kv_heads},
+              {"headDim", sizes.head_dim},
+              {"intermediate", sizes.intermediate},
+              {"vocab", m.vocab},
+              {"context", m.context},
+              {"tied", m.vocabulary_head().tied},
+              {"tokenizer", planner.tokenizer_bytes()},
+              {"graph",
+               {{"half", graph_json(planner.graph(half))},
+                {"integers", graph_json(planner.graph(integers))},
+                {"palettes", graph_json(planner.graph(palettes))}}}};
   add_layers(m, out);
   add_ends(m, out);
   return out;

@@ -27,7 +27,7 @@ PlanSource open_plan_source(const std::string& text) {
     std::string names;
     for (const KnownModel& known : known_models())
       names += (names.empty() ? "" : ", ") + std::string(known.id);
-    throw errorf("is neither a file or folder nor a known model")
+    throw errorf("is not a file, a folder or a known model")
         .at(text)
         .expected("a checkpoint, a config.json, or one of: " + names);
   }

@@ -16,7 +16,7 @@ double elements(const WeightRef& ref) {
   return static_cast<double>(ref.rows()) * static_cast<double>(std::max<int64_t>(1, ref.columns));
 }
 
-// Counted in floating point first: a configuration alone may say anything.
+// Counted in floating point first: a configuration can hold any numbers.
 double count_parameters(const Model& m) {
   double total = 0;
   each_weight(m, [&](const WeightUse& w) { total += w.repeated ? 0 : elements(w.ref); });
@@ -88,17 +88,18 @@ Planner::Planner(Model model, uint64_t tokenizer_bytes)
   const double parameters = count_parameters(model_);
   const double cache = cache_bytes(model_);
   if (!(parameters < 1e13 && cache < 1e10 && model_.vocab <= 1 << 24))
-    throw errorf("the model's sizes are beyond reason")
+    throw errorf("the sizes of the model are not plausible")
         .found(fmt::format("{:.3g} parameters, a vocabulary of {}, {:.3g} bytes of cache a position",
                            parameters, model_.vocab, cache))
         .expected("below 1e13, 16777216 and 1e10");
   parameters_ = static_cast<uint64_t>(parameters);
-  half_ = graph_bytes(model_, false);
-  packed_ = graph_bytes(model_, true);
+  half_ = graph_bytes(model_, false, true);
+  integers_ = graph_bytes(model_, true, true);
+  palettes_ = graph_bytes(model_, true, false);  // slow in a function for prompts (rule Q08)
 }
 
 const GraphBytes& Planner::graph(const StorageForm& precision) const {
-  return bits_of(precision) == 16 ? half_ : packed_;
+  return precision.palette ? palettes_ : bits_of(precision) == 16 ? half_ : integers_;
 }
 
 uint64_t Planner::kv_bytes_per_position() const { return static_cast<uint64_t>(cache_bytes(model_)); }

@@ -1,4 +1,4 @@
-// Planner: what a model will weigh and how fast it will be, before anything is converted.
+// Planner: the size and the speed of a model, predicted before anything is converted.
 //     PlanSource s = open_plan_source("model.gguf");              // or a config.json, or "qwen3-0.6b"
 //     Planner p(s.model);
 //     ModelPlan plan = p.plan({.precision = parse_precision("int8"), .target = find_target("m4-max")});
@@ -64,9 +64,9 @@ struct ModelPlan {
   uint64_t embedding_bytes = 0;
   uint64_t bundle_bytes = 0;
   uint64_t kv_bytes = 0;
-  uint64_t state_bytes = 0;   // what recurrent layers remember, whatever the context
+  uint64_t state_bytes = 0;   // recurrent states, for any context
   uint64_t memory_bytes = 0;  // weights as read, cache, states, and what the process itself takes
-  // False: nobody published runs of models that see a text whole, and none of forms that leave the engine (rule Q02).
+  // False for encoders, for which nobody has published runs, and for forms that fall back to the CPU (rule Q02).
   bool speed_known = true;
   TokenCost cost;
   double spread = 0.25;  // of the predicted time, either way
@@ -88,7 +88,7 @@ class Planner {
   uint64_t tokenizer_bytes() const { return tokenizer_bytes_; }
   // Of keys and values, all layers, per position of the context.
   uint64_t kv_bytes_per_position() const;
-  // Of what recurrent layers remember, all of them.
+  // Of all recurrent states.
   uint64_t state_bytes() const;
   ModelPlan plan(const ModelPlanOptions& options) const;
   // The bytes of one package: weight.bin, model.mlmodel and the manifest.
@@ -101,7 +101,7 @@ class Planner {
 
   Model model_;
   uint64_t parameters_ = 0, tokenizer_bytes_ = 0;
-  GraphBytes half_, packed_;  // programs over fp16 constants, over packed ones
+  GraphBytes half_, integers_, palettes_;  // programs over fp16 constants, over integers, over palettes
 };
 
 // What a package and a bundle hold beside weights and programs.
@@ -109,7 +109,7 @@ struct PackageOverhead {
   static constexpr uint64_t manifest = 617, weight_header = 64, bundle_json = 2000, bundle_json_layer = 800;
 };
 
-// What the recurrent blocks of a layer remember, in halves.
+// Bytes of the recurrent states of a layer, in fp16.
 uint64_t recurrent_bytes(const Layer& layer);
 
 // Published limits and rules of thumb; docs/plan.md says where each comes from.

@@ -42,8 +42,7 @@ using WeightBytes = std::function<uint64_t(const WeightRef&)>;
 ShardPlan plan_shards(const Model& model, size_t first, size_t last, const WeightBytes& bytes,
                       const ShardLimits& limits);
 
-// Of a model that sees a text whole: the most tokens of a text, and the lengths that texts are padded to where nobody
-// says.
+// For encoders: the most tokens of a text, and the default lengths that texts are padded to.
 int64_t longest_text(const Model& model);
 std::vector<int64_t> text_lengths(const Model& model);
 

@@ -68,12 +68,12 @@ std::vector<LayerRange> measure_ranges(const Reference& reference, std::span<con
   return out;
 }
 
-double proposed_residual_scale(std::span<const LayerRange> ranges) {
+double proposed_residual_scale(std::span<const LayerRange> ranges, double small) {
   double least = INFINITY;
   for (const LayerRange& r : ranges)
     least = std::min(
         {least, headroom(kHalfMax, r.stream.value), headroom(kAccumulatorLimit, r.stream_sum.value)});
-  if (!(least < kSmallHeadroom) || !(least > 0)) return 1;
+  if (!(least < small) || !(least > 0)) return 1;
   return std::exp2(std::floor(std::log2(least / kProposedHeadroom)));
 }
 

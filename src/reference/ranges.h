@@ -48,7 +48,7 @@ std::vector<LayerRange> measure_ranges(const Reference& reference, std::span<con
 inline constexpr double kSmallHeadroom = 2, kProposedHeadroom = 4;
 
 // The largest power of two that gives every layer's stream and its sums kProposedHeadroom, where one of them
-// has less than kSmallHeadroom; 1 where none has, or where the stream is not what is large.
-double proposed_residual_scale(std::span<const LayerRange> ranges);
+// has less than `small`; 1 where none has, or where the stream is not what is large.
+double proposed_residual_scale(std::span<const LayerRange> ranges, double small = kSmallHeadroom);
 
 }  // namespace anemone

@@ -96,7 +96,7 @@ Tokenizer::Tokenizer(TokenizerSpec given) : parts_(std::make_unique<Parts>()) {
     if (!token.normal_form.empty())
       token.content = token.normal_form;
     else if (token.normalized && (token.content = p.normalizer->run(token.content)).empty())
-      throw errorf("added token '{}' is nothing once it is normalised", s.added[i].content);
+      throw errorf("added token '{}' is empty after normalization", s.added[i].content);
     p.added_text.push_back(token.content);
     (token.normalized ? normalized : raw).push_back(std::move(token));
   }

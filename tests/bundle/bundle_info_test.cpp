@@ -141,12 +141,12 @@ TEST_CASE("a bundle.json without roles that a host needs is refused") {
        {"an advance for others", [](Json& j) { port(function(j, 0, 1), "inputs", "advance")["columns"] = 3; },
         "'advance' has another shape than bundle.json says; found [1, 1, 2, 6], expected [1, 1, 3, 7]"},
        {"keys alone", [](Json& j) { drop(function(j, 1), "states", "values"); }, "keys without values"},
-       {"no cache", [](Json& j) { function(j, 1).erase("states"); }, "what the state 'k_cache_1'"},
-       {"no cos", [](Json& j) { drop(function(j, 1), "inputs", "cos"); }, "what the input 'cos'"},
+       {"no cache", [](Json& j) { function(j, 1).erase("states"); }, "no role for the state 'k_cache_1'"},
+       {"no cos", [](Json& j) { drop(function(j, 1), "inputs", "cos"); }, "no role for the input 'cos'"},
        {"no logits", [](Json& j) { each_function(j, 2, [](Json& f) { drop(f, "outputs", "logits"); }); },
         "no output has a role"},
        {"no recurrent state", [](Json& j) { each_function(j, 0, [](Json& f) { f.erase("states"); }); },
-        "what the state 'state_0'"}});
+        "no role for the state 'state_0'"}});
 }
 
 TEST_CASE("a bundle.json with roles that are none, or stand in the wrong place, is refused") {
@@ -157,15 +157,15 @@ TEST_CASE("a bundle.json with roles that are none, or stand in the wrong place, 
        {"a number", [](Json& j) { port(function(j, 1), "inputs", "mask")["role"] = 3; },
         "is not a bundle's description"},
        {"input as output", [](Json& j) { port(function(j, 0), "outputs", "stream")["role"] = "mask"; },
-        "stands where its role cannot"},
+        "is in a list where its role is not allowed"},
        {"output as input", [](Json& j) { port(function(j, 1), "inputs", "write")["role"] = "logits"; },
-        "stands where its role cannot"},
+        "is in a list where its role is not allowed"},
        {"a state of rope", [](Json& j) { port(function(j, 1), "states", "keys")["role"] = "cos"; },
-        "stands where its role cannot"},
+        "is in a list where its role is not allowed"},
        {"twice", [](Json& j) { port(function(j, 1), "inputs", "sin")["role"] = "cos"; },
-        "another one has already"},
+        "has the same role as another one"},
        {"a name twice", [](Json& j) { port(function(j, 1), "inputs", "sin")["name"] = "cos"; },
-        "is there twice"},
+        "occurs twice"},
        {"no name", [](Json& j) { port(function(j, 1), "inputs", "sin")["name"] = ""; }, "has no name"},
        {"a host's cache",
         [](Json& j) {
@@ -198,9 +198,10 @@ TEST_CASE("a bundle.json with wrong indexes, layers, rows and sizes is refused")
         "is for layer 2"},
        {"negative layer", [](Json& j) { port(function(j, 1), "states", "keys")["layers"] = {-1}; },
         "is for layer -1"},
-       {"no layer", [](Json& j) { port(function(j, 1), "states", "keys").erase("layers"); }, "which layers"},
+       {"no layer", [](Json& j) { port(function(j, 1), "states", "keys").erase("layers"); },
+        "does not name its layers"},
        {"layers of a mask", [](Json& j) { port(function(j, 1), "inputs", "mask")["layers"] = {1}; },
-        "names some"},
+        "names layers"},
        {"stage of no layers", [](Json& j) { j["stages"][1]["layers"] = {2, 1}; }, "has layers 2 to 1"},
        {"stages apart", [](Json& j) { j["stages"][1]["layers"] = {2, 3}; }, "layers from 1 on"},
        {"endless layers", [](Json& j) { j["stages"][1]["layers"] = {1, int64_t{1} << 60}; },
@@ -231,7 +232,7 @@ TEST_CASE("a bundle.json with wrong indexes, layers, rows and sizes is refused")
        {"embedding type", [](Json& j) { j["embedding"]["tokens"]["dtype"] = "fp8"; }, "fp16 or int8"},
        {"int8 without scales", [](Json& j) { j["embedding"]["tokens"]["dtype"] = "int8"; },
         "no file of scales"},
-       {"embedding nowhere", [](Json& j) { j["embedding"]["tokens"].erase("file"); }, "is nowhere"},
+       {"embedding nowhere", [](Json& j) { j["embedding"]["tokens"].erase("file"); }, "is missing"},
        {"frequencies", [](Json& j) { j["ropes"][0]["frequencies"] = {1.0}; }, "another shape"},
        {"no frequencies", [](Json& j) { j["ropes"][0]["frequencies"] = Json::array(); }, "no frequencies"},
        {"long frequencies",
@@ -247,7 +248,7 @@ TEST_CASE("a bundle.json with wrong indexes, layers, rows and sizes is refused")
        {"tokens backwards", [](Json& j) { function(j, 1)["tokens"] = {4, 1}; }, "most number of tokens is 1"},
        {"context", [](Json& j) { each_function(j, 1, [](Json& f) { f["context"] = -4; }); },
         "the context is -4"},
-       {"no context", [](Json& j) { function(j, 1).erase("context"); }, "has a cache and says no context"}});
+       {"no context", [](Json& j) { function(j, 1).erase("context"); }, "has a cache but no context"}});
 }
 
 TEST_CASE("a context longer than the package's cache is refused at once") {
@@ -293,7 +294,8 @@ TEST_CASE("a bundle.json that names what its packages do not have is refused") {
        {"file size", [](Json& j) { j["files"][0]["bytes"] = 1; }, "another size than when it was written"},
        {"tokens that the package does not take", [](Json& j) { function(j, 0, 1)["tokens"] = {8, 8}; },
         "another shape"},
-       {"kind", [](Json& j) { j["kind"] = "embed"; }, "a bundle of the kind 'embed' has no memory"},
+       {"kind", [](Json& j) { j["kind"] = "embed"; },
+        "a bundle of the kind 'embed' has no cache and no state"},
        {"unknown kind", [](Json& j) { j["kind"] = "paint"; }, "unknown kind of bundle 'paint'"},
        {"version", [](Json& j) { j["version"] = 3; }, "expected 1 or 2"},
        {"format", [](Json& j) { j["format"] = "zip"; }, "is not a bundle's description"},

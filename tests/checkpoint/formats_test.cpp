@@ -212,9 +212,7 @@ TEST_CASE("a list of millions of elements is no hyperparameter") {
   b.array<uint8_t>("long", 0, std::vector<uint8_t>((size_t{1} << 22) + 1));
   const Checkpoint c = Checkpoint::open(folder.write("m.gguf", b.bytes()));
   CHECK(c.list_size("long") == (size_t{1} << 22) + 1);
-  CHECK_THROWS_WITH_AS(c.value("long"),
-                       doctest::Contains("'long' is too long a list for what it should say; found 4194305"),
-                       Error);
+  CHECK_THROWS_WITH_AS(c.value("long"), doctest::Contains("'long' is too long; found 4194305"), Error);
 }
 
 TEST_CASE("config.json's values are given by key, other files of the model by name") {

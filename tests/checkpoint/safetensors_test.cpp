@@ -85,7 +85,7 @@ TEST_CASE("a broken safetensors file gives an error that names what is wrong") {
       {good.substr(0, 7), "header length needs 8 bytes"},
       {good.substr(0, 20), "header does not fit"},
       {huge, "header does not fit"},
-      {good.substr(0, good.size() - 1), "tensor 'w' does not lie inside the file"},
+      {good.substr(0, good.size() - 1), "tensor 'w' is not inside the file"},
       {good + "x", "the tensors do not fill the file; found 9 bytes of data, expected 8"},
       {file_of(" {}", 0), "does not begin with '{'"},
       {file_of("", 0), "does not begin with '{'"},
@@ -107,16 +107,16 @@ TEST_CASE("a broken safetensors file gives an error that names what is wrong") {
       {one("F32", "[[2]]", 0, 8, 8), "found a list"},
       {one("F31", "[2]", 0, 8, 8), "dtype that is not supported; found 'F31'"},
       {one("F32", "[3]", 0, 8, 8), "expected 12 bytes for [3] of F32"},
-      {one("F32", "[2]", 8, 0, 8), "another size than its shape"},
-      {one("F32", "[2]", 1, 9, 9), "leaves a hole"},
+      {one("F32", "[2]", 8, 0, 8), "the size of its shape"},
+      {one("F32", "[2]", 1, 9, 9), "leaves a gap"},
       {one("F32", "[4611686018427387904, 4611686018427387904]", 0, 8, 8),
        "more elements than can be counted"},
       {one("F64", "[4611686018427387904]", 0, 8, 8), "more than can be addressed"},
-      {one("F32", "[2]", 0, UINT64_MAX, 8), "does not lie inside the file"},
+      {one("F32", "[2]", 0, UINT64_MAX, 8), "is not inside the file"},
       {file_of("{" + entry("a", "U8", "[4]", 0, 4) + "," + entry("b", "U8", "[4]", 2, 6) + "}", 6),
        "overlaps"},
       {file_of("{" + entry("a", "U8", "[4]", 0, 4) + "," + entry("a", "U8", "[4]", 4, 8) + "}", 8),
-       "'a' comes twice"},
+       "'a' occurs twice"},
   };
   for (const auto& c : cases) {
     const std::string message = error_of(c.bytes);
@@ -154,9 +154,9 @@ TEST_CASE("an index puts the files together, and may not contradict them") {
   fails_with(R"({"q":"one.safetensors"})", "tensor 'q' of the index is not in its file");
   fails_with(R"({"a":"two.safetensors","b":"one.safetensors"})",
              "of the index is not in its file; found it in");
-  fails_with(R"({"x":"one.safetensors","a":"again.safetensors"})", "tensor 'a' comes twice; found it in");
+  fails_with(R"({"x":"one.safetensors","a":"again.safetensors"})", "tensor 'a' occurs twice; found it in");
   fails_with(R"({"a":7})", "is not an index");
-  fails_with(R"({"a":7})", "tensor 'a' in a file that is no text");
+  fails_with(R"({"a":7})", "tensor 'a' in a file whose name is not a text");
   fails_with("{\"a\":\"" + std::string(5000, 'x') + "\"}", "name is too long");
   fails_with(R"(["one.safetensors"])", "is not an index");
   fails_with("{}", "names no tensor");

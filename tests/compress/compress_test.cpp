@@ -316,14 +316,14 @@ TEST_CASE("wrong combinations are refused with what would work") {
       {R"({"palettize": {"bits": 4, "group": 16}})", "use --group 24"},
       {R"({"quantize": {"type": "int4", "block": 5}})", "one of 32, 16, 8, 4, 2, 1"},
       {R"({"quantize": "int3"})", "int8, uint8, int4 or uint4"},
-      {R"({"palettize": 4, "quantize": "int8"})", "do not go together"},
+      {R"({"palettize": 4, "quantize": "int8"})", "cannot be combined"},
       {R"({"prune": 1.5})", "0 to below 1"},
       {R"({"prune": {"n": 4, "m": 2}})", "n below m"},
       {R"({"palettize": {"bits": 2, "lut": [1, 2, 3]}})", "4 for 2 bits"},
       {R"({"palettize": {"bits": 4, "vector": 5}})", "do not divide the 24"},
       {R"({"palettize": {"bits": 4, "vector": 2, "mode": "uniform"}})", "use mode kmeans"},
       {R"({"palettise": 4})", "unknown key 'palettise'"},
-      {R"({"keep": true, "prune": 0.5})", "cannot be left dense"},
+      {R"({"keep": true, "prune": 0.5})", "cannot be both dense"},
       {R"({"match": "w"})", "nothing to do"},
   };
   for (const Wrong& w : kWrong) {

@@ -176,13 +176,13 @@ TEST_CASE("a recipe is refused where the head is the embedding") {
   ConvertOptions options{.context = {64}, .precision = Precision::fp16, .embedding_in_head = true};
   const fs::path source = source_dir() / "examples/demo_model/demo.gguf";
   options.recipe = recipe(R"({"quantize": "int8"})");
-  CHECK_THROWS_WITH_AS(convert(source, folder / "never", options), doctest::Contains("embedding is its head"),
-                       Error);
+  CHECK_THROWS_WITH_AS(convert(source, folder / "never", options),
+                       doctest::Contains("reads its embedding from the head"), Error);
   options.recipe.reset();
   convert(source, folder / "plain", options);
   CHECK_THROWS_WITH_AS(compress_bundle(folder / "plain", folder / "never",
                                        {.compress = {.recipe = recipe(R"({"quantize": "int8"})")}}),
-                       doctest::Contains("embedding is its head"), Error);
+                       doctest::Contains("reads its embedding from the head"), Error);
   CHECK(!fs::exists(folder / "never"));
 }
 

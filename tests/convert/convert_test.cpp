@@ -185,7 +185,7 @@ TEST_CASE("a tied head's rows can be the embedding") {
   CHECK(error_of([&] {
           convert(demo() / "demo.gguf", folder / "x",
                   {.context = {64}, .precision = Precision::int8_tensor, .embedding_in_head = true});
-        }).find("--embedding head goes with") == 0);
+        }).find("--embedding head needs") == 0);
 }
 
 TEST_CASE(
@@ -199,7 +199,7 @@ TEST_CASE(
   const std::string error =
       error_of([&] { make_request(model, {.context = {64}, .embedding_in_head = true}); });
   CHECK(error.find("rows of the head times 0.125") != std::string::npos);
-  CHECK(error.find("table of its own") == std::string::npos);
+  CHECK(error.find("separate table") == std::string::npos);
 }
 
 TEST_CASE("a range of tokens with several functions is refused, with the reason") {
@@ -207,7 +207,7 @@ TEST_CASE("a range of tokens with several functions is refused, with the reason"
   for (const ConvertOptions& options : {ConvertOptions{.context = {64}, .tokens = {{1, 4}, {16, 16}}},
                                         ConvertOptions{.context = {32, 64}, .tokens = {{1, 4}}}}) {
     const std::string error = error_of([&] { convert(demo() / "demo.gguf", folder / "b", options); });
-    CHECK(error.find("a range of tokens does not go together with several functions") != std::string::npos);
+    CHECK(error.find("a range of tokens cannot be combined with several functions") != std::string::npos);
     CHECK(error.find("flexible sizes") != std::string::npos);
     CHECK(!fs::exists(folder / "b"));
   }
@@ -251,8 +251,9 @@ TEST_CASE("a context beyond the model's own gets a note, and is refused where th
   };
   const std::string no_tokenizer = "the checkpoint has no tokenizer: the bundle takes token ids, not text";
   CHECK(notes(64) == std::vector{no_tokenizer});
-  CHECK(notes(65) == std::vector<std::string>{
-                         "the model was made for 64 positions at most, and the context is 65", no_tokenizer});
+  CHECK(notes(65) ==
+        std::vector<std::string>{"the model was trained for at most 64 positions, and the context is 65",
+                                 no_tokenizer});
   model.config["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}};
   CHECK(notes(64) == std::vector{no_tokenizer});
   CHECK_THROWS_WITH_AS(notes(65),
@@ -275,7 +276,7 @@ TEST_CASE("a tokenizer that cannot be read, or knows more words than the model, 
   };
   CHECK(notes(words(10)).empty());
   REQUIRE(notes(words(12)).size() == 1);
-  CHECK(notes(words(12))[0].starts_with("the tokenizer has 12 tokens and the model knows 10"));
+  CHECK(notes(words(12))[0].starts_with("the tokenizer has 12 tokens, but the model only 10"));
   const std::vector<std::string> broken = notes("{\"model\": ");
   REQUIRE(broken.size() == 1);
   CHECK(broken[0].starts_with("the tokenizer cannot be read, so the bundle takes token ids, not text: "));

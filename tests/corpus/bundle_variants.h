@@ -67,7 +67,7 @@ inline bool convert_variant(const std::filesystem::path& model, const std::files
     return true;
   } catch (const Error& e) {
     const std::string why = e.what();
-    if (why.find("a range of tokens does not go with recurrent layers") == std::string::npos) throw;
+    if (why.find("a range of tokens cannot be combined with recurrent layers") == std::string::npos) throw;
     MESSAGE("skipped: " << model.filename().string() << " " << variant.name << ": " << why);
     return false;
   }

@@ -70,7 +70,7 @@ TEST_CASE("convert with a palette is convert and compress") {
   spill(folder / "mine" / "letter.txt", "precious");
   check_refused(anemone_command({"compress", after, "-o", (folder / "mine").string(), "--quantize", "int8",
                                  "--overwrite"}),
-                {"is there already", "no bundle.json or Manifest.json in it"});
+                {"already exists", "no bundle.json or Manifest.json in it"});
   CHECK(slurp(folder / "mine" / "letter.txt") == "precious");
 }
 

@@ -11,6 +11,7 @@
 #endif
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/npy.h"
@@ -18,6 +19,7 @@
 #include "e2e/command.h"
 #include "support/data.h"
 #include "support/temp_folder.h"
+#include "support/tiny_encoder.h"
 
 using namespace anemone;
 using namespace anemone::e2e;
@@ -157,7 +159,7 @@ TEST_CASE("a disk without room is refused before anything is written, with both 
   }
   const Outcome outcome = shell(enter + "{ " ANEMONE_BINARY " convert " + demo() + " -o " + mount +
                                 "/bundle; status=$?; ls -A " + mount + "; exit $status; }'");
-  check_refused(outcome, {"too little room", "2.1 MB free", "expected", mount});
+  check_refused(outcome, {"not enough disk space", "2.1 MB free", "expected", mount});
 }
 
 TEST_CASE("what stands under the final name is kept, unless it may be replaced") {
@@ -165,7 +167,7 @@ TEST_CASE("what stands under the final name is kept, unless it may be replaced")
   const std::string target = (folder / "bundle").string();
   fs::create_directories(folder / "bundle");
   spill(folder / "bundle" / "mine.txt", "precious");
-  check_refused(anemone_command({"convert", demo(), "-o", target}), {"is there already", "overwrite"});
+  check_refused(anemone_command({"convert", demo(), "-o", target}), {"already exists", "overwrite"});
   CHECK(slurp(folder / "bundle" / "mine.txt") == "precious");
   // Only a bundle is replaced.
   check_refused(anemone_command({"convert", demo(), "-o", target, "--overwrite"}),
@@ -207,7 +209,8 @@ TEST_CASE("aliases write the same bytes as the flags they stand for") {
   CHECK(files({"--max-seq-len", "128"}) == files({"--context", "128"}));
   CHECK(files({"--no-int8"}) == files({"--precision", "fp16"}));
   CHECK(files({"--no-int8"}) != files({}));
-  CHECK(files({}) == files({"--context", "2048", "--tokens", "1", "--precision", "int8", "--kv", "state"}));
+  CHECK(files({}) == files({"--context", "512", "--tokens", "1,64", "--precision", "int8", "--kv", "state",
+                            "--residual-scale", "1"}));
 }
 
 TEST_CASE("flags that contradict each other or say nothing sensible are refused in one line") {
@@ -258,4 +261,56 @@ TEST_CASE("a bundle that gives only the best token refuses logits, sampling and 
                 {"only the best token", "--argmax-output"});
   const Outcome text = anemone_command({"run", bundle, "Once upon a time", "--raw", "--max-new", "4"});
   CHECK(text.status == 0);
+}
+
+TEST_CASE("what is left open is chosen for the model and the target, and said") {
+  const TempFolder folder;
+  const auto chosen = [&](const std::string& model, const std::vector<std::string>& flags) {
+    std::vector<std::string> call = {"convert",     model,   "-o", (folder / "b").string(),
+                                     "--overwrite", "--json"};
+    call.insert(call.end(), flags.begin(), flags.end());
+    const Outcome outcome = anemone_command(call);
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+    std::string all;
+    const auto report = nlohmann::json::parse(outcome.out);
+    for (const auto& one : report.at("chosen")) all += one.get<std::string>() + "\n";
+    return all;
+  };
+  // The demo model was made for 512 positions.
+  const std::string context = "context 512: the model was made for no more\n",
+                    tokens = "tokens 1,64: prompts go through 64 tokens at a time\n";
+  CHECK(chosen(demo(), {}) == context + tokens);
+  CHECK(chosen(demo(), {"--context", "256"}) == tokens);
+  CHECK(chosen(demo(), {"--context", "16"}) == "tokens 1,16: prompts go through 16 tokens at a time\n");
+  CHECK(chosen(demo(), {"--context", "256", "--tokens", "1"}) == "");
+  CHECK(chosen(demo(), {"--target", "iPhone 15 Pro"}) ==
+        context + tokens + "kv packed: iPhones and iPads refuse more than two states\n");
+  CHECK(chosen(demo(), {"--palettize", "4", "--fast"}).find("tokens 1: palettes are slow") !=
+        std::string::npos);
+  if (const auto smollm2 = smollm2_file()) {
+    CHECK(chosen(*smollm2, {}).find("residual scale 0.25: the residual stream reaches 2") !=
+          std::string::npos);
+    CHECK(chosen(*smollm2, {"--residual-scale", "1"}) == tokens);
+    CHECK(chosen(*smollm2, {"--layers", "0-3"}) == tokens);  // a quick trial
+  }
+  const Outcome text = anemone_command({"convert", demo(), "-o", (folder / "b").string(), "--overwrite"});
+  for (const char* part : {"\nchosen  context 512: ", "\n        tokens 1,64: ", "\nnext\n", "anemone run ",
+                           "anemone verify ", "anemone check "})
+    CHECK_MESSAGE(text.out.find(part) != std::string::npos, part);
+  // Encoders have lengths of texts, and are tried in another way.
+  test::TinyEncoder("BertForSequenceClassification", "bert", 4).write(folder / "encoder");
+  CHECK(chosen((folder / "encoder").string(), {}) == "");
+}
+
+TEST_CASE("verify advises no other residual scale for what convert chose") {
+  const auto smollm2 = smollm2_file();
+  if (!smollm2) return;
+  const TempFolder folder;
+  const std::string bundle = (folder / "b").string();
+  REQUIRE(anemone_command({"convert", *smollm2, "-o", bundle, "--tokens", "1", "--context", "256"}).status ==
+          0);
+  const Outcome verified = anemone_command({"verify", bundle, "--source", *smollm2, "--steps", "1"});
+  CHECK(verified.status == 0);
+  CHECK(verified.out.find("--residual-scale") == std::string::npos);
+  CHECK(anemone_command({"check", bundle}).out.find("residual") == std::string::npos);
 }

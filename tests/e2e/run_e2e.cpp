@@ -141,8 +141,8 @@ TEST_CASE("a chat template and a system text reach the model") {
 
 TEST_CASE("run refuses what cannot be, in one line") {
   const TempFolder folder;
-  const std::string narrow = bundle({"--context", "32"}),
-                    argmax = bundle({"--context", "32", "--argmax-output"});
+  const std::string narrow = bundle({"--context", "32", "--tokens", "1"}),
+                    argmax = bundle({"--context", "32", "--tokens", "1", "--argmax-output"});
   std::string tale;
   while (tale.size() < 1000) tale += kPrompt + " ";
   check_refused(run({kPrompt, "--speculate", "3"}, narrow), {"several tokens at once", "--tokens 1-4"});

@@ -125,7 +125,7 @@ TEST_CASE("a tensor may be split by columns, and one matrix may be stored transp
                                "[0:8, 0:16] is the layer 0: output projection"});
   Parts wide = columns();
   wide.tiny.tensors["back"] = {8, 29};
-  check_says(wide.error(), {"'back' [8, 29]", "expected [8, 28]", "4 heads", "+ MLP size 12"});
+  check_says(wide.error(), {"'back' [8, 29]", "expected [8, 28]", "4 query heads", "+ MLP size 12"});
 
   Parts turned;
   turned.tiny.tensors["model.layers.1.self_attn.q_proj.weight"] = {8, 16};

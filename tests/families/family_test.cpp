@@ -90,15 +90,15 @@ TEST_CASE("a safetensors Llama is described from config.json, with every end of 
 
 TEST_CASE("sizes that contradict the tensors are errors that name both") {
   check_names(gguf_error([](TinyModel& m) { m.numbers["llama.attention.head_count"] = 8; }),
-              {"'blk.0.attn_q.weight' [16, 8]", "[32, 8]", "8 heads", "'llama.attention.head_count'",
+              {"'blk.0.attn_q.weight' [16, 8]", "[32, 8]", "8 query heads", "'llama.attention.head_count'",
                "head size 4", "'llama.attention.key_length'"});
   check_names(gguf_error([](TinyModel& m) { m.tensors["blk.1.attn_k.weight"] = {4, 8}; }),
-              {"layer 1: key weight", "'blk.1.attn_k.weight' [4, 8]", "[8, 8]", "2 key heads",
+              {"layer 1: key weight", "'blk.1.attn_k.weight' [4, 8]", "[8, 8]", "2 KV heads",
                "'llama.attention.head_count_kv'"});
   check_names(gguf_error([](TinyModel& m) { m.tensors["blk.1.attn_v.weight"] = {16, 8}; }),
               {"layer 1: value weight", "[16, 8]", "[8, 8]"});
   check_names(gguf_error([](TinyModel& m) { m.tensors["blk.0.attn_output.weight"] = {8, 8}; }),
-              {"output projection", "[8, 8]", "[8, 16]", "4 heads"});
+              {"output projection", "[8, 8]", "[8, 16]", "4 query heads"});
   check_names(gguf_error([](TinyModel& m) { m.tensors["blk.0.ffn_down.weight"] = {8, 14}; }),
               {"down weight", "[8, 14]", "[8, 12]", "'llama.feed_forward_length'"});
   check_names(gguf_error([](TinyModel& m) { m.tensors["token_embd.weight"] = {11, 8}; }),
@@ -199,7 +199,7 @@ TEST_CASE("metadata that is missing, of the wrong kind or impossible is an error
   check_names(gguf_error([](TinyModel& m) { m.numbers.erase("llama.attention.head_count"); }),
               {"'llama.attention.head_count' is missing"});
   check_names(gguf_error([](TinyModel& m) { m.numbers["llama.attention.head_count_kv"] = 3; }),
-              {"4 heads", "3 key heads", "'llama.attention.head_count_kv'"});
+              {"4 query heads", "3 KV heads", "'llama.attention.head_count_kv'"});
   check_names(gguf_error([](TinyModel& m) { m.numbers["llama.attention.value_length"] = 8; }),
               {"key_length", "value_length", "4", "8"});
   check_names(gguf_error([](TinyModel& m) { m.numbers["llama.embedding_length"] = 0; }),

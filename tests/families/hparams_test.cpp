@@ -162,7 +162,7 @@ TEST_CASE("a model with other parts is read from its text part, token ids from b
   CHECK(hp.find_token_ids({"eos_token_id", ""}, 10) == std::vector<int64_t>{1, 5});
   CHECK_THROWS_WITH_AS(
       hp.find_token_ids({"eos_token_id", ""}, 5),
-      doctest::Contains("'eos_token_id' of config.json is no token of the vocabulary; found 5"), Error);
+      doctest::Contains("'eos_token_id' of config.json is not a token of the vocabulary; found 5"), Error);
 }
 
 TEST_CASE("a key that is left out means a default in config.json alone") {

@@ -179,7 +179,7 @@ TEST_CASE("LFM2: a mixture of experts and convolutions with biases are refused b
 TEST_CASE("LFM2 as GGUF: windows, and layers with different key heads, are refused by name") {
   TinyModel m = lfm2_gguf();
   m.numbers["lfm2.attention.sliding_window"] = 8;
-  check_says(refusal(m), {"layers with a window", "'lfm2.attention.sliding_window'"});
+  check_says(refusal(m), {"sliding-window layers", "'lfm2.attention.sliding_window'"});
   m = lfm2_gguf();
   m.lists["lfm2.attention.head_count_kv"] = {1, 2};
   check_says(refusal(m), {"'lfm2.attention.head_count_kv'", "differs from layer to layer", "layer 1"});
@@ -261,7 +261,7 @@ TEST_CASE("OLMo 2: norms behind the blocks and over the width of q and k") {
   CHECK(m.final_norm.value().eps == 1e-5);
 
   tiny.replace("-", "self_attn.q_norm.weight", {4});  // of a head: another family's
-  check_says(refusal(tiny), {"norm of the query", "[4]", "[16]", "4 heads"});
+  check_says(refusal(tiny), {"norm of the query", "[4]", "[16]", "4 query heads"});
   tiny = olmo2();
   tiny.replace("-", "input_layernorm.weight", {8});
   check_says(refusal(tiny), {"belongs to no weight", "input_layernorm"});
@@ -275,7 +275,7 @@ TEST_CASE("OLMo 2 as GGUF: files of OLMo 3 have the same name, and windows") {
   tiny.replace("-", "attn_k_norm.weight", {8});
   CHECK(described(tiny).ropes.at(0).base == 10000);
   tiny.numbers["olmo2.attention.sliding_window"] = 4096;
-  check_says(refusal(tiny), {"layers with a window", "'olmo2.attention.sliding_window'"});
+  check_says(refusal(tiny), {"sliding-window layers", "'olmo2.attention.sliding_window'"});
 }
 
 TEST_CASE("SmolLM3: every fourth layer rotates nothing, or those that the list says") {

@@ -78,7 +78,7 @@ TEST_CASE("Phi keeps q, k, v and gate, up as rows of one tensor each") {
   wrong.tensors["model.layers.1.self_attn.qkv_proj.weight"] = {48, 8};
   const TempFolder other;
   CHECK_THROWS_WITH_AS(describe(wrong.safetensors(other)),
-                       doctest::Contains("[48, 8], expected [32, 8]: 4 heads"), Error);
+                       doctest::Contains("[48, 8], expected [32, 8]: 4 query heads"), Error);
 }
 
 TEST_CASE("Phi-4-mini's attention factor comes from how much longer its context is") {

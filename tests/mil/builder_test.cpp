@@ -37,7 +37,7 @@ TEST_CASE("what does not fit is said with the operation's name") {
   Builder b(f);
   CHECK_THROWS_WITH_AS(
       b.op("add", {{"x", x}, {"y", Constant::number(1, DType::fp32)}}, "sum"),
-      doctest::Contains("op 'sum' (add): the parameters 'x' and 'y' must have one element type"), Error);
+      doctest::Contains("op 'sum' (add): the parameters 'x' and 'y' must have the same element type"), Error);
   CHECK_THROWS_WITH_AS(b.op("slice_update", {{"x", x}}, "late"), doctest::Contains("not in the opset ios17"),
                        Error);
   CHECK_THROWS_WITH_AS(b.op("relu", {{"y", x}}, "odd"), doctest::Contains("has no parameter 'y'"), Error);

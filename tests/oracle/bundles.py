@@ -42,8 +42,8 @@ KINDS = [
 # Of a model that sees a text whole: there is no cache.
 TEXT_KINDS = ["--tokens 16", "--tokens 16,32 --precision fp16 --residual-scale 0.25", "--shard-mb 0.000001"]
 # What convert rightly refuses for some models, by the words of its error.
-RANGE = "a range of tokens does not go with recurrent layers"
-WHOLE = "a model that sees a text whole takes no"
+RANGE = "a range of tokens cannot be combined with recurrent layers"
+WHOLE = "an encoder does not take"
 
 
 def kinds(first, whole):

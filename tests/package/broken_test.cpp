@@ -64,13 +64,13 @@ TEST_CASE("a broken package is an error that says what is wrong") {
       {"manifest is a list", [](Files& f) { spill(f.manifest, "[]"); }, "is not a manifest"},
       {"manifest nests deep", [](Files& f) { spill(f.manifest, std::string(100000, '[')); },
        "is not valid JSON"},
-      {"newer format", [](Files& f) { replace(f.manifest, "1.0.0", "2.0.0"); }, "newer than we know"},
+      {"newer format", [](Files& f) { replace(f.manifest, "1.0.0", "2.0.0"); }, "newer than this program"},
       {"no version", [](Files& f) { replace(f.manifest, "1.0.0", "x"); }, "is not a version"},
       {"missing key", [](Files& f) { replace(f.manifest, "\"author\"", "\"writer\""); },
        "'author' is missing"},
       {"no root",
        [](Files& f) { replace(f.manifest, "rootModelIdentifier\": \"", "rootModelIdentifier\": \"0"); },
-       "is no item"},
+       "is not an item"},
       {"path leaves",
        [](Files& f) { replace(f.manifest, "com.apple.CoreML/model.mlmodel", "../../../../../etc/passwd"); },
        "leaves the package"},
@@ -122,8 +122,8 @@ TEST_CASE("a broken package is an error that says what is wrong") {
       {"data past the end", [](Files& f) { poke(f.weights, 80, "\xff\xff\xff\xff\xff\xff\xff\xff"); },
        "past the end"},
       {"data over the file's header", [](Files& f) { poke(f.weights, 80, std::string(1, '\0')); },
-       "lies over a header"},
-      {"data over its record", [](Files& f) { poke(f.weights, 80, "\x48"); }, "lies over a header"},
+       "overlaps a header"},
+      {"data over its record", [](Files& f) { poke(f.weights, 80, "\x48"); }, "overlaps a header"},
       {"unaligned data", [](Files& f) { poke(f.weights, 80, "\x7f"); }, "not aligned"},
       {"weights path leaves",
        [](Files& f) { replace(f.model, "@model_path/weights/weight.bin", "@model_path/../../../../../x.x"); },
@@ -168,10 +168,10 @@ TEST_CASE("a description that differs from the program is noted") {
     return out;
   };
   CHECK(notes([](Package&) {}).empty());
-  CHECK(
-      notes([](Package& p) { p.description.main.inputs[0].name = "z"; }) ==
-      "function 'main': the input 'x' is not described; Core ML would refuse the package\n"
-      "function 'main': 'z' is described but is no input of the program; Core ML would refuse the package\n");
+  CHECK(notes([](Package& p) { p.description.main.inputs[0].name = "z"; }) ==
+        "function 'main': the input 'x' is not described; Core ML would refuse the package\n"
+        "function 'main': 'z' is described but is not an input of the program; Core ML would refuse the "
+        "package\n");
   CHECK(notes([](Package& p) { p.description.main.inputs[0].type.array.shape = {9, 9}; }).find("[9, 9]") !=
         std::string::npos);
   CHECK(notes([](Package& p) { p.description.main.outputs.clear(); }).find("is not described") !=

@@ -193,7 +193,7 @@ TEST_CASE("sources are written in whole bytes for every bit width") {
   TempFolder folder;
   for (const DType dtype :
        {DType::fp16, DType::uint1, DType::uint3, DType::int4, DType::uint6, DType::int8}) {
-    // Large enough for several parts, with a row length that is no multiple of 8.
+    // Large enough for several parts, with a row length that is not a multiple of 8.
     const int64_t rows = 1001 * 64 / dtype_bits(dtype), columns = 1003;
     CAPTURE(std::string(dtype_name(dtype)));
     const auto source = std::make_shared<Counting>(Type::tensor(dtype, {rows, columns}));
@@ -235,7 +235,7 @@ TEST_CASE("what stands there is replaced only on request, and a failed write lea
   TempFolder folder;
   write_package(small_package(), folder / "m.mlpackage");
   const auto before = all_files(folder / "m.mlpackage");
-  CHECK(error_of([&] { write_package(small_package(1), folder / "m.mlpackage"); }).find("is there already") !=
+  CHECK(error_of([&] { write_package(small_package(1), folder / "m.mlpackage"); }).find("already exists") !=
         std::string::npos);
   CHECK(all_files(folder / "m.mlpackage") == before);
 

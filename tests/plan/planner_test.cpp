@@ -206,7 +206,7 @@ TEST_CASE("a configuration alone gives the description that the whole checkpoint
   MESSAGE("compared " << compared << " models");
 }
 
-TEST_CASE("what is no model, or one beyond reason, is refused") {
+TEST_CASE("what is no model, or is not plausible, is refused") {
   const TempFolder folder;
   CHECK_THROWS_WITH_AS(open_plan_source("nothing-7b"), doctest::Contains("qwen3-0.6b"), Error);
   CHECK_THROWS_AS(open_plan_source(folder.path()), Error);  // an empty folder
@@ -222,7 +222,7 @@ TEST_CASE("what is no model, or one beyond reason, is refused") {
   tiny.config["hidden_size"] = 1 << 24;
   tiny.config["intermediate_size"] = 1 << 26;
   folder.write("config.json", tiny.config.dump());
-  CHECK_THROWS_WITH_AS(Planner(open_plan_source(folder.path()).model), doctest::Contains("beyond reason"),
+  CHECK_THROWS_WITH_AS(Planner(open_plan_source(folder.path()).model), doctest::Contains("not plausible"),
                        Error);
   tiny = test::TinyModel::llama_safetensors();
   tiny.config["vocab_size"] = 2'000'000'000;

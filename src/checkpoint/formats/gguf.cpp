@@ -116,7 +116,7 @@ class GgufReader : public CheckpointReader {
     const GgufValue* value = file_.find(key);
     if (!value) return std::nullopt;
     if (value->count > kMostListed)
-      throw errorf("'{}' is too long a list for what it should say", printable(key))
+      throw errorf("the list '{}' is too long", printable(key))
           .at(facts().metadata_file)
           .found(fmt::format("{} elements", value->count))
           .expected(fmt::format("at most {}", kMostListed));
@@ -174,7 +174,7 @@ fs::path only_one(const fs::path& folder) {
            name.substr(at + 1, 5) != "00001";
   });
   if (found.size() == 1) return found.front();
-  throw Error("the folder holds no GGUF checkpoint that can be told")
+  throw Error("the folder does not hold exactly one GGUF checkpoint")
       .at(folder.string())
       .found(found.empty() ? "later parts of a split file only" : fmt::format("{} GGUF files", found.size()))
       .expected("one GGUF file, or all parts of one")

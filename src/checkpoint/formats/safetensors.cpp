@@ -33,7 +33,7 @@ std::shared_ptr<const CheckpointReader> open(const fs::path& path) {
   const fs::path config = folder_of(path) / "config.json";
   std::error_code ignored;
   if (!fs::exists(config, ignored))
-    throw Error("is missing, and without it the weights mean nothing")
+    throw Error("is missing; the weights cannot be used without it")
         .at(config.string())
         .hint("download all files of the model");
   return std::make_shared<SafetensorsReader>(path, config, read_json_file(config), std::move(tensors));

@@ -43,7 +43,7 @@ struct Reach {
   bool operator==(const Reach&) const = default;
 };
 
-// Norms of q and k: of each head by itself, or of all heads of a token together.
+// Norms of q and k: of each head separately, or of all heads of a token together.
 struct QkNorm {
   Norm q, k;
   bool over_width = false;

@@ -1,4 +1,4 @@
-// The MLPs: what happens to each token by itself.
+// The MLPs: computations on each token separately.
 //     GatedMlp:  y = down (activation(gate h) * (up h))
 //     PlainMlp:  y = down activation(up h)
 #pragma once

@@ -1,4 +1,4 @@
-// Norm: brings the values of a token to one size.
+// Norm: scales the values of a token to a common size.
 //     rms:    x / sqrt(mean(x²) + eps) * (gain + offset)
 //     layer:  (x - mean(x)) / sqrt(variance(x) + eps) * (gain + offset) + bias
 #pragma once

@@ -1,8 +1,8 @@
-// ShortConv: a mixer that looks at the last few tokens alone (LFM2).
+// ShortConv: a mixer that uses only the last few tokens (LFM2).
 //     s_t = gate_in h_t * (value h_t)
-//     y_t = sum over j of taps[:, j] * s_(t - kernel + 1 + j)        each channel by itself; 0 before the text
+//     y_t = sum over j of taps[:, j] * s_(t - kernel + 1 + j)        each channel separately; 0 before the text
 //     out = o (gate_out h_t * y_t)
-// What it remembers are the last kernel - 1 columns of s.
+// Its state is the last kernel - 1 columns of s.
 #pragma once
 
 #include <cstdint>

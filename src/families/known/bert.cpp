@@ -98,7 +98,7 @@ class BertBuilder {
   void read_sizes() {
     heads_ = hp_.integer(keys::kHeads, 1, 65536);
     if (m_.hidden % heads_ != 0)
-      throw Error("the heads do not divide the hidden size")
+      throw Error("the number of heads does not divide the hidden size")
           .at(hp_.file())
           .found(fmt::format("{} heads ({}), hidden size {} ({})", heads_, hp_.named(keys::kHeads), m_.hidden,
                              hp_.named(keys::kHidden)));

@@ -1,6 +1,6 @@
 // Gemma 3, its text part: like Gemma 2, as published without soft-caps, with a norm on each head of q and k
 // before RoPE; every sixth layer is full, the windowed ones have a rope base of their own. A vision part is
-// passed over.
+// ignored.
 #include "families/decoder.h"
 #include "families/family.h"
 #include "families/gemma.h"
@@ -15,7 +15,7 @@ constexpr std::string_view kNames[] = {"gemma3", "gemma3_text", "Gemma3ForCausal
 Model build(const Checkpoint& c) {
   const Hparams hp(c);
   if (hp.find_flag({"use_bidirectional_attention", ""}).value_or(false))
-    throw Error("attention in both directions is not supported").at(hp.file());
+    throw Error("bidirectional attention is not supported").at(hp.file());
   DecoderTraits traits = gemma_traits();
   traits.head_norm = HeadNorm::before_rope;
   traits.files.hugging_face.default_rope_base = 1000000;

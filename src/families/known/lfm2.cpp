@@ -55,7 +55,7 @@ constexpr ByNaming<std::vector<bool> (*)(const Hparams&, size_t)> kAttending{con
 
 constexpr Key kBlockWidth{"block_ff_dim", ""};
 
-// config.json says another width than the MLP has, unless told not to adjust it.
+// The width in config.json is not that of the MLP, unless a key turns the adjustment off.
 int64_t config_mlp_width(const Hparams& hp) {
   std::optional<int64_t> said = hp.find_integer(kBlockWidth, 2, 1 << 26);
   if (!said) said = hp.find_integer(keys::kIntermediate, 2, 1 << 26);

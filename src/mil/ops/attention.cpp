@@ -35,7 +35,7 @@ Types infer(const OpCall& c) {
   const Type& v = c.type("value");
   const int rank = q.rank();
   if (rank < 3 || k.rank() != rank || v.rank() != rank)
-    throw errorf("query, key and value must have one rank, 3 or more")
+    throw errorf("query, key and value must have the same rank, 3 or more")
         .found(fmt::format("{}, {}, {}", q.text(), k.text(), v.text()));
   check_equal(q.dim(rank - 1), k.dim(rank - 1), "the sizes of a query and a key");
   check_equal(k.dim(rank - 2), v.dim(rank - 2), "the numbers of keys and values");

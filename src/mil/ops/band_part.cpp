@@ -9,7 +9,7 @@ namespace anemone::ops {
 namespace {
 
 Types infer(const OpCall& c) {
-  if (c.type("x").rank() < 2) throw errorf("'x' must be a matrix or more").found(c.type("x").text());
+  if (c.type("x").rank() < 2) throw errorf("'x' must have at least 2 dimensions").found(c.type("x").text());
   return {c.type("x")};
 }
 

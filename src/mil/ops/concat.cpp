@@ -15,7 +15,7 @@ DType common_dtype(const OpCall& c) {
   const DType dtype = c.type("values").dtype;
   for (int i = 1; i < c.count("values"); ++i)
     if (c.type("values", i).dtype != dtype)
-      throw errorf("'values' must have one element type")
+      throw errorf("'values' must have the same element type")
           .found(fmt::format("{} and {}", dtype_name(dtype), dtype_name(c.type("values", i).dtype)))
           .hint("insert a cast");
   return dtype;

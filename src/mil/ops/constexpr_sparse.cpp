@@ -21,7 +21,7 @@ class StoredSparse : public StoredTensor {
     const uint32_t* waiting = words + (end - begin - ones);
     const uint32_t* none = words + (end - begin);
     values_->read(first, first + ones, words + (end - begin - ones));
-    // Without a branch on the bits, which nobody can foresee.
+    // Without a branch on the bits: the processor could not predict it.
     int64_t i = begin;
     for (; waiting != none; ++i) {
       const uint32_t bit = mask_.bit(i);

@@ -31,7 +31,7 @@ Types infer_cond(const OpCall& c) {
   if (pred.fixed() && pred.size() != 1) throw errorf("'pred' must be one truth value").found(pred.text());
   const auto &yes = block(c, 0).outputs, &no = block(c, 1).outputs;
   if (yes.size() != no.size())
-    throw errorf("the two blocks must have as many outputs")
+    throw errorf("the two blocks must have the same number of outputs")
         .found(fmt::format("{} and {}", yes.size(), no.size()));
   Types out;
   for (size_t i = 0; i < yes.size(); ++i)
@@ -46,7 +46,7 @@ Types infer_while(const OpCall& c) {
   const auto count = static_cast<size_t>(c.count("loop_vars"));
   const Block& body = block(c, 1);
   if (body.outputs.size() != count || body.inputs.size() != count || block(c, 0).inputs.size() != count)
-    throw errorf("the blocks must take and give as many values as there are loop variables")
+    throw errorf("the blocks must have as many inputs and outputs as there are loop variables")
         .found(fmt::format("{} taken, {} given", body.inputs.size(), body.outputs.size()))
         .expected(fmt::format("{}", count));
   Types out;

@@ -76,7 +76,7 @@ Types infer_crop_resize(const OpCall& c) {
   return {Type::tensor(x.dtype, {boxes.dim(0), x.dim(1), Dim(height), Dim(width)})};
 }
 
-// The points of a box along one dimension of an image of `size` pixels; `inside` tells which lie in the
+// The points of a box along one dimension of an image of `size` pixels; `inside` says which are in the
 // image.
 struct Line {
   std::vector<Tap> taps;

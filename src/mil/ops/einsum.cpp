@@ -33,7 +33,7 @@ Equation parse(std::string_view text) {
   for (const std::string& part : {e.inputs[0], e.inputs[1], e.out})
     for (const char ch : part)
       if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z')))
-        throw errorf("the equation has an unknown sign '{}'", ch).found(std::string(text));
+        throw errorf("the equation has an unknown character '{}'", ch).found(std::string(text));
   for (size_t i = 0; i < e.out.size(); ++i) {
     if (e.out.find(e.out[i], i + 1) != std::string::npos)
       throw errorf("the result of the equation names '{}' twice", e.out[i]).found(std::string(text));
@@ -67,7 +67,7 @@ Types infer(const OpCall& c) {
   const std::map<char, Dim> size = sizes(c, e);
   const Type& x = c.type("values", 0);
   if (x.dtype != c.type("values", 1).dtype)
-    throw errorf("the inputs of einsum must have one element type")
+    throw errorf("the inputs of einsum must have the same element type")
         .found(fmt::format("{} and {}", dtype_name(x.dtype), dtype_name(c.type("values", 1).dtype)));
   Shape out;
   for (const char label : e.out) out.push_back(size.at(label));

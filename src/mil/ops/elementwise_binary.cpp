@@ -47,7 +47,7 @@ int32_t sub(int32_t x, int32_t y) { return wrap(int64_t{x} - y); }
 float mul(float x, float y) { return x * y; }
 int32_t mul(int32_t x, int32_t y) { return wrap(int64_t{x} * y); }
 
-// An integer over zero is 0: there is no value to give, and a program must not bring the host down.
+// An integer divided by zero is 0: there is no correct value, and a program must not crash the host.
 float divide(float x, float y) { return x / y; }
 int32_t divide(int32_t x, int32_t y) { return y == 0 ? 0 : wrap(int64_t{x} / y); }
 float floor_divide(float x, float y) { return std::floor(x / y); }

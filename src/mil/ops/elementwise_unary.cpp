@@ -82,7 +82,7 @@ IntRange range_of(DType dtype) {
   }
 }
 
-// Toward zero; what does not fit becomes the nearest that does, and what is no number 0.
+// Toward zero; a value out of range becomes the nearest limit, and NaN becomes 0.
 int32_t to_int(float x, IntRange range) {
   if (std::isnan(x)) return 0;
   if (x <= static_cast<float>(range.low)) return range.low;

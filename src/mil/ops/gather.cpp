@@ -69,7 +69,7 @@ Types infer_along_axis(const OpCall& c) {
   const Type& x = c.type("x");
   const Type& indices = c.type("indices");
   if (x.rank() != indices.rank())
-    throw errorf("'x' and 'indices' must have one rank")
+    throw errorf("'x' and 'indices' must have the same rank")
         .found(fmt::format("{} and {}", x.text(), indices.text()));
   const int axis = normal_axis(c.integer("axis"), x.rank(), "axis");
   for (int i = 0; i < x.rank(); ++i)

@@ -27,7 +27,7 @@ Tiles floats(const OpCall& c, std::string_view param, std::vector<float>& room) 
   return Tiles(nullptr, room.data());
 }
 
-// The product of floats with integers is one of floats; an integer result is what is left of it.
+// A product of floats and integers is computed in floats; an integer result is then converted.
 void multiply_to_out(const OpCall& c, Product product) {
   if (c.out_type().is_float()) {
     product.out = c.out_floats();
@@ -120,7 +120,7 @@ Types infer_matmul(const OpCall& c) {
   Shape out = broadcast(x.batch, y.batch);
   if (!x.vector) out.push_back(x.rows);
   if (!y.vector) out.push_back(y.columns);
-  // Of two element types the one of the value counts, not that of the weight.
+  // If the two element types differ, the type of the value is used, not that of the weight.
   const bool weight_first = is_weight(c, "x") && !is_weight(c, "y");
   return {Type::tensor(c.type(weight_first ? "y" : "x").dtype, out)};
 }

@@ -152,7 +152,7 @@ Type type_of_items(const OpCall& c, const TensorList& list, std::span<const int6
       if (!like && written(item)) like = &item;
   if (like) return Type::tensor(list.dtype, like->dims);
   if (open && !indices.empty())
-    throw errorf("an item is read that was never written, and its shape is not known");
+    throw errorf("an item is read before it is written, and its shape is not known");
   return element(c);
 }
 
@@ -188,7 +188,7 @@ Types infer_gather(const OpCall& c) {
   if (indices.rank() != 1) throw errorf("'indices' must be a vector").found(indices.text());
   const Type item = element_type(c, "indices");
   Shape out = item.shape;
-  // Of nothing nothing is known; any size will do.
+  // Nothing is known about an empty list; any size is fine.
   if (indices.dim(0) == Dim(0))
     for (Dim& d : out) d = d.known() ? d : Dim(0);
   out.insert(out.begin(), indices.dim(0));

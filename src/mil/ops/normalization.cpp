@@ -126,8 +126,8 @@ Types infer_local_response(const OpCall& c) {
   return infer_same(c);
 }
 
-// Core ML reads a tensor of rank 3 as [C, H, W] here, whatever the documentation says: the values that
-// coremltools tests against cannot be had with the channels in dimension 1.
+// Core ML reads a tensor of rank 3 as [C, H, W] here, in spite of the documentation: the values that coremltools tests
+// against are impossible with the channels in dimension 1.
 void run_local_response(const OpCall& c) {
   const std::vector<int64_t> dims = c.out_type().dims();
   const int64_t count = c.out_type().size(), size = c.integer("size");

@@ -28,7 +28,7 @@ Pool pool_of(const OpCall& c) {
   Pool p{c.integers("kernel_sizes"), c.integers_or("strides", n, 1), c.integers_or("pad", 2 * n, 0), {}};
   const std::string pad_type = lower(c.text("pad_type"));
   const bool ceil_mode = c.flag("ceil_mode");
-  if (ceil_mode && pad_type == "same") throw errorf("'ceil_mode' cannot go with the pad_type 'same'");
+  if (ceil_mode && pad_type == "same") throw errorf("'ceil_mode' cannot be used with the pad_type 'same'");
   if (ceil_mode)
     for (size_t i = 0; i < n; ++i)
       if (p.pad[2 * i] != p.pad[2 * i + 1]) throw errorf("'pad' must be symmetric in ceil_mode");

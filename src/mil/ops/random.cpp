@@ -114,7 +114,7 @@ void accumulate_weights(const float* x, std::vector<double>& sums, bool from_log
   for (size_t i = 0; i < sums.size(); ++i) {
     const double weight =
         from_logits ? std::exp(static_cast<double>(x[i]) - static_cast<double>(largest)) : x[i];
-    if (weight > 0) sum += weight;  // neither NaN nor less than nothing
+    if (weight > 0) sum += weight;  // neither NaN nor negative
     sums[i] = sum;
   }
 }

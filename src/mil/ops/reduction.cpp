@@ -31,8 +31,7 @@ int32_t wrap(int64_t value) {
   return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(value)));
 }
 
-// What a reduction of integers that is not whole becomes: toward zero, within the range, 0 for what is no
-// number.
+// How a fractional result of a reduction of integers is converted: toward zero, within the range, 0 for NaN.
 int32_t to_int(double value) {
   if (std::isnan(value)) return 0;
   if (value <= static_cast<double>(INT32_MIN)) return INT32_MIN;
@@ -78,7 +77,7 @@ void run_prod(const OpCall& c) {
       [](uint32_t product) { return static_cast<int32_t>(product); });
 }
 
-// better(x, best): x takes the place of best. A NaN stays once it is met.
+// better(x, best): x replaces best. A NaN stays once it is found.
 template <class Better>
 void run_extreme(const OpCall& c, float worst, int32_t worst_int, Better better) {
   const auto keep = [](auto x) { return x; };

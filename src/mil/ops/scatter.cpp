@@ -127,7 +127,7 @@ Types infer_along_axis(const OpCall& c) {
   const int axis = normal_axis(c.integer("axis"), data.rank(), "axis");
   mode_of(c);
   if (data.rank() != indices.rank())
-    throw errorf("'data' and 'indices' must have one rank")
+    throw errorf("'data' and 'indices' must have the same rank")
         .found(fmt::format("{} and {}", data.text(), indices.text()));
   for (int i = 0; i < data.rank(); ++i)
     if (i != axis && data.dim(i).known() && indices.dim(i).known() &&

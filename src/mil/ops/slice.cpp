@@ -181,7 +181,7 @@ Types infer_update(const OpCall& c) {
   const Type slice = Type::tensor(c.type("x").dtype, sliced_shape(c));
   const Type& update = c.type("update");
   if (!compatible(slice, update))
-    throw errorf("'update' has not the shape of the slice").found(update.text()).expected(slice.text());
+    throw errorf("'update' does not have the shape of the slice").found(update.text()).expected(slice.text());
   return {c.type("x")};
 }
 
@@ -189,7 +189,7 @@ void run_update(const OpCall& c) {
   const View v = index_view(c);
   const int64_t count = element_count(v.dims);
   if (c.type("update").size() != count)
-    throw errorf("'update' has not the shape of the slice")
+    throw errorf("'update' does not have the shape of the slice")
         .found(c.type("update").text())
         .expected(shape_text(v.dims));
   auto* out = static_cast<uint32_t*>(c.out());

@@ -22,7 +22,7 @@ int64_t block_size(const OpCall& c, std::string_view param) {
 
 Dim divided(Dim dim, int64_t by, const char* what) {
   const std::optional<Dim> out = dim.over(by);
-  if (!out && dim.known()) throw errorf("the {} of {} is no multiple of {}", what, dim.text(), by);
+  if (!out && dim.known()) throw errorf("the {} of {} is not a multiple of {}", what, dim.text(), by);
   return out.value_or(Dim::unknown());
 }
 

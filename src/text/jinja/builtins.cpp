@@ -41,7 +41,7 @@ Params::Params(const Args& args, std::string_view function, std::initializer_lis
     values_[i] = &value;
   }
   for (size_t i = 0; i < required; ++i) {
-    if (!values_[i]) throw errorf("{}() lacks its argument '{}'", function, *(names.begin() + i));
+    if (!values_[i]) throw errorf("{}() needs an argument '{}'", function, *(names.begin() + i));
   }
 }
 

@@ -263,7 +263,7 @@ void Interpreter::assign(const Expr& target, const Value& value, Scope& scope) {
   if (target.kind == Expr::Kind::namespace_attribute) {
     const Value* found = scope.find(rt_, target.id);
     auto* ns = found ? found->as<Namespace>() : nullptr;
-    if (!ns) throw errorf("cannot assign attribute '{}' on something that is no namespace", target.text);
+    if (!ns) throw errorf("cannot assign attribute '{}': it is not on a namespace", target.text);
     return ns->set(rt_, rt_.str(target.text), value);
   }
   const std::vector<Value> parts = rt_.to_vector(value);

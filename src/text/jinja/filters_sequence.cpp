@@ -12,7 +12,7 @@ namespace {
 
 Value ignore_case(Runtime& rt, const Value& v) { return v.is_string() ? rt.str(lower(v.text())) : v; }
 
-// What sort, unique, min, max and groupby compare: an attribute of each item, in lower case unless told otherwise.
+// What sort, unique, min, max and groupby compare: an attribute of each item, in lower case by default.
 struct KeyGetter {
   std::vector<Value> path;
   bool case_sensitive = false;
@@ -223,7 +223,7 @@ Value filter_unique(Runtime& rt, const Value& v, const Args& args) {
     if (!it) it.emplace(rt, v);
     for (Value item; it->next(item);) {
       const Value key = get(rt, item);
-      if (!hashable(key)) throw errorf("unique: a {} cannot be told apart by hash", key.type_name());
+      if (!hashable(key)) throw errorf("unique: a {} cannot be hashed", key.type_name());
       rt.charge(64);
       if (!seen->insert(key).second) continue;
       out = item;

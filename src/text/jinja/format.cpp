@@ -68,7 +68,7 @@ Spec parse_spec(Runtime& rt, std::string_view text) {
   if (skip('.')) {
     const size_t before = at;
     spec.precision = read_number(rt, text, at);
-    if (at == before) throw errorf("format specification '{}' lacks its precision", text);
+    if (at == before) throw errorf("format specification '{}' has no precision", text);
   }
   if (at < text.size()) spec.type = text[at++];
   if (at != text.size()) throw errorf("'{}' is not a format specification", text);

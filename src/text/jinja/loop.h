@@ -20,7 +20,7 @@ class LoopContext : public Object {
       : source_(std::move(source)), length_(length), depth_(depth), recurse_(std::move(recurse)) {}
 
   bool advance(Value& item);
-  void finish();  // the loop has ended: what it held on to is let go
+  void finish();  // the loop has ended: it releases what it held
 
   std::string_view type_name() const override { return "LoopContext"; }
   std::string repr(Runtime& rt) const override;

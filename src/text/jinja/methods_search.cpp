@@ -54,7 +54,7 @@ int64_t find_in(R rt, S self, A args, const char* name, bool last) {
 
 int64_t index_in(R rt, S self, A args, const char* name, bool last) {
   const int64_t at = find_in(rt, self, args, name, last);
-  if (at < 0) throw errorf("{}: the substring is not there", name);
+  if (at < 0) throw errorf("{}: the substring is not found", name);
   return at;
 }
 

@@ -1,7 +1,7 @@
 // Scanner: the pre-tokenizer expressions that models really use, written by hand.
 //     if (auto scanner = Scanner::recognise(regex)) size_t n = scanner->match(p, end);
 // A regex is taken apart at its top-level bars. When every alternative is one that we know, the scanner tries them in
-// order as the regex would, some 20 times faster than a regex engine. Tests hold the two equal.
+// order as the regex would, some 20 times faster than a regex engine. Tests compare the two.
 #pragma once
 
 #include <cstddef>
