@@ -9,6 +9,7 @@
 #include "bundle/bundle_info.h"
 #include "check/wrap.h"
 #include "cli/format.h"
+#include "cli/model_listing.h"
 
 namespace anemone::cli {
 namespace {
@@ -121,10 +122,13 @@ Json to_json(const std::string& path, const BundleInfo& info) {
 
 }  // namespace
 
-int inspect_bundle(const std::string& path, const Common& common) {
+int inspect_bundle(const std::string& path, bool each_weight, const Common& common) {
   const BundleInfo info = BundleInfo::read(path);
+  const ModelListing model = list_bundle(path, info);
   if (common.json) {
-    fmt::print("{}\n", json_text(to_json(path, info), 2));
+    Json out = to_json(path, info);
+    add_listing(model, out);
+    fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
   fmt::print("{}\n  a bundle of kind {}: {}\n", path, kind_name(info.kind), purpose(info.kind));
@@ -134,7 +138,12 @@ int inspect_bundle(const std::string& path, const Common& common) {
   fmt::print("  {} weights for {}, {} in all\n", info.precision, info.target, size_text(bytes_of(info)));
   if (const std::string result = result_text(info); !result.empty())
     fmt::print("{}", wrap("  ", result, kColumns));
+  print_facts(model);
   for (const Stage& stage : info.stages) print_stage(stage, info);
+  print_weights(model, each_weight);
+  if (!common.quiet)
+    for (const std::string& note : model.notes)
+      fmt::print("\n{}", wrap("note: ", one_line(note, 1000), kColumns));
   return 0;
 }
 
