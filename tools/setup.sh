@@ -5,7 +5,8 @@
 # Nothing is installed, and no network is touched, when everything is there.
 
 apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libprotozero-dev \
-nlohmann-json3-dev libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev doctest-dev"
+nlohmann-json3-dev libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev \
+libcurl4-openssl-dev doctest-dev"
 apt_check="xz-utils"
 apt_sanitize="clang"
 apt_arm64="g++-aarch64-linux-gnu qemu-user-static"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -10,12 +11,13 @@
 #include "base/json_text.h"
 #include "base/mapped_file.h"
 #include "bundle/check_info.h"
+#include "bundle/fields.h"
 #include "bundle/version1.h"
 
 namespace anemone {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = BundleJson;
 
 constexpr std::pair<BundleKind, std::string_view> kKinds[] = {
     {BundleKind::generate, "generate"}, {BundleKind::embed, "embed"}, {BundleKind::classify, "classify"}};
@@ -55,13 +57,13 @@ Json to_json(const RopeTable& r) {
   return out;
 }
 
-RopeTable rope_from(const Json& j) {
+RopeTable rope_from(const Fields& j) {
   RopeTable r;
-  r.attention_factor = j.at("attention_factor");
-  r.frequencies = j.at("frequencies").get<std::vector<double>>();
-  if (j.contains("long_frequencies")) {
-    r.long_frequencies = j.at("long_frequencies").get<std::vector<double>>();
-    r.original_context = j.at("original_context");
+  r.attention_factor = j["attention_factor"];
+  r.frequencies = j["frequencies"].get<std::vector<double>>();
+  if (j.has("long_frequencies")) {
+    r.long_frequencies = j["long_frequencies"].get<std::vector<double>>();
+    r.original_context = j["original_context"];
   }
   return r;
 }
@@ -94,15 +96,12 @@ Json to_json(const Port& port) {
   return out;
 }
 
-Port port_from(const Json& j) {
-  Port port{j.at("name"), {.kind = role_from_name(j.at("role").get<std::string>())}};
+Port port_from(const Fields& j) {
+  Port port{j["name"], {.kind = role_from_name(j["role"].get<std::string>())}};
   Role& role = port.role;
-  if (const char* key = index_key(role.kind); key && j.contains(key)) role.index = j.at(key);
-  if (j.contains("layers")) role.layers = j.at("layers").get<std::vector<int64_t>>();
-  if (j.contains("rows")) {
-    role.first = j.at("rows").at(0);
-    role.last = j.at("rows").at(1);
-  }
+  if (const char* key = index_key(role.kind); key && j.has(key)) role.index = j[key];
+  if (j.has("layers")) role.layers = j["layers"].get<std::vector<int64_t>>();
+  if (j.has("rows")) std::tie(role.first, role.last) = j["rows"].two();
   return port;
 }
 
@@ -112,9 +111,9 @@ Json to_json(const std::vector<Port>& ports) {
   return out;
 }
 
-std::vector<Port> ports_from(const Json& j) {
+std::vector<Port> ports_from(const Fields& j) {
   std::vector<Port> out;
-  for (const Json& port : j) out.push_back(port_from(port));
+  for (const Fields& port : j.items()) out.push_back(port_from(port));
   return out;
 }
 
@@ -151,29 +150,24 @@ StageKind stage_kind(const std::string& text, const std::string& package) {
   }
 }
 
-Stage stage_from(const Json& j) {
+Stage stage_from(const Fields& j) {
   Stage s;
-  s.package = j.at("package");
-  if (j.contains("kind")) s.kind = stage_kind(j.at("kind").get<std::string>(), s.package);
-  if (j.contains("layers")) {
-    s.first_layer = j.at("layers").at(0);
-    s.last_layer = j.at("layers").at(1);
-  }
-  for (const Json& f : j.at("functions")) {
+  s.package = j["package"].get<std::string>();
+  if (j.has("kind")) s.kind = stage_kind(j["kind"], s.package);
+  if (j.has("layers")) std::tie(s.first_layer, s.last_layer) = j["layers"].two();
+  for (const Fields& f : j["functions"].items()) {
     StageFunction function;
-    function.name = f.at("name");
-    function.least_tokens = f.at("tokens").at(0);
-    function.most_tokens = f.at("tokens").at(1);
+    function.name = f["name"].get<std::string>();
+    std::tie(function.least_tokens, function.most_tokens) = f["tokens"].two();
     function.context = f.value("context", int64_t{0});
-    function.interface.inputs = ports_from(f.at("inputs"));
-    if (f.contains("states")) function.interface.states = ports_from(f.at("states"));
-    function.interface.outputs = ports_from(f.at("outputs"));
+    function.interface.inputs = ports_from(f["inputs"]);
+    if (f.has("states")) function.interface.states = ports_from(f["states"]);
+    function.interface.outputs = ports_from(f["outputs"]);
     s.functions.push_back(std::move(function));
   }
-  if (j.contains("taps"))
-    for (const Json& tap : j.at("taps"))
-      s.taps.push_back(
-          {tap.at("value"), tap.at("name"), tap.value("layer", int64_t{-1}), tap.value("scale", 1.0)});
+  if (j.has("taps"))
+    for (const Fields& tap : j["taps"].items())
+      s.taps.push_back({tap["value"], tap["name"], tap.value("layer", int64_t{-1}), tap.value("scale", 1.0)});
   return s;
 }
 
@@ -184,8 +178,8 @@ Json to_json(const EmbeddingTable& t) {
   return out;
 }
 
-EmbeddingTable table_from(const Json& j) {
-  return {j.value("file", ""), j.at("dtype"), j.value("scales", ""), j.at("rows")};
+EmbeddingTable table_from(const Fields& j) {
+  return {j.value("file", std::string()), j["dtype"], j.value("scales", std::string()), j["rows"]};
 }
 
 Json embedding_json(const BundleInfo& b) {
@@ -205,35 +199,36 @@ Json embedding_json(const BundleInfo& b) {
   return out;
 }
 
-void read_embedding(const Json& j, BundleInfo& b) {
-  b.embedding_scale = j.at("scale");
-  const Json& tokens = j.at("tokens");
+void read_embedding(const Fields& j, BundleInfo& b) {
+  b.embedding_scale = j["scale"];
+  const Fields tokens = j["tokens"];
   b.tokens = table_from(tokens);
-  if (tokens.contains("parts"))
-    for (const Json& part : tokens.at("parts"))
-      b.embedding_parts.push_back({part.at("file"), part.at("offset"), part.value("scales", uint64_t{0}),
-                                   part.at("first_row"), part.at("rows")});
-  if (j.contains("positions")) {
-    b.positions = table_from(j.at("positions"));
-    b.first_position = j.at("positions").at("first");
+  if (tokens.has("parts"))
+    for (const Fields& part : tokens["parts"].items())
+      b.embedding_parts.push_back(
+          {part["file"], part["offset"], part.value("scales", uint64_t{0}), part["first_row"], part["rows"]});
+  if (j.has("positions")) {
+    b.positions = table_from(j["positions"]);
+    b.first_position = j["positions"]["first"];
   }
-  if (j.contains("types")) b.types = table_from(j.at("types"));
+  if (j.has("types")) b.types = table_from(j["types"]);
 }
 
-void read_result(const Json& j, BundleInfo& b) {
-  if (j.contains("pooling")) b.pooling = value_in(kPoolings, j.at("pooling").get<std::string>(), "pooling");
+void read_result(const Fields& j, BundleInfo& b) {
+  if (j.has("pooling")) b.pooling = value_in(kPoolings, j["pooling"], "pooling");
   b.normalize = j.value("normalize", false);
-  if (j.contains("labels")) b.labels = j.at("labels").get<std::vector<std::string>>();
-  if (j.contains("scores"))
-    b.scores = value_in(kScores, j.at("scores").get<std::string>(), "kind of scores");
+  if (j.has("labels")) b.labels = j["labels"].get<std::vector<std::string>>();
+  if (j.has("scores"))
+    b.scores = value_in(kScores, j["scores"], "kind of scores");
   else if (b.labels.size() == 1)  // of bundles that do not say it
     b.scores = ClassScores::sigmoid;
 }
 
 BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
-  if (j.value("format", "") != "anemone-bundle")
+  const Fields all(j, "");
+  if (all.value("format", std::string()) != "anemone-bundle")
     throw errorf("is not a bundle's description").expected("\"format\": \"anemone-bundle\"");
-  const int version = j.at("version");
+  const int version = all["version"];
   if (version == 1) return read_version1(j, folder);
   if (version != kBundleVersion)
     throw errorf("the bundle was written by another version of anemone")
@@ -241,15 +236,14 @@ BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
         .expected(fmt::format("1 or {}", kBundleVersion))
         .hint("convert the model again");
   BundleInfo b;
-  b.kind = value_in(kKinds, j.at("kind").get<std::string>(), "kind of bundle");
+  b.kind = value_in(kKinds, all["kind"], "kind of bundle");
   read_common(j, b);
-  read_embedding(j.at("embedding"), b);
-  for (const Json& r : j.at("ropes")) b.ropes.push_back(rope_from(r));
-  for (const Json& m : j.at("masks"))
-    b.masks.push_back(
-        {value_in(kReaches, m.at("reach").get<std::string>(), "reach"), m.value("size", int64_t{0})});
-  if (j.contains("result")) read_result(j.at("result"), b);
-  for (const Json& s : j.at("stages")) b.stages.push_back(stage_from(s));
+  read_embedding(all["embedding"], b);
+  for (const Fields& r : all["ropes"].items()) b.ropes.push_back(rope_from(r));
+  for (const Fields& m : all["masks"].items())
+    b.masks.push_back({value_in(kReaches, m["reach"], "reach"), m.value("size", int64_t{0})});
+  if (all.has("result")) read_result(all["result"], b);
+  for (const Fields& s : all["stages"].items()) b.stages.push_back(stage_from(s));
   return b;
 }
 
@@ -310,36 +304,37 @@ bool BundleInfo::recurrent() const {
 }
 
 // What both versions say in the same way.
-void read_common(const Json& j, BundleInfo& b) {
-  b.tool = j.at("tool");
-  const Json& source = j.at("source");
-  b.source = source.at("file");
-  b.name = source.at("name");
-  b.architecture = source.at("architecture");
-  b.author = source.at("author");
-  b.license = source.at("license");
-  const Json& model = j.at("model");
-  b.family = model.at("family");
-  b.hidden = model.at("hidden");
-  b.layers = model.at("layers");
-  b.heads = model.at("heads");
-  b.kv_heads = model.at("kv_heads");
-  b.head_dim = model.at("head_dim");
-  b.vocab = model.at("vocab");
-  b.model_context = model.at("context");
-  const Json& choices = j.at("choices");
-  b.precision = choices.at("precision");
-  b.kv = choices.at("kv");
-  b.kv_write = choices.at("kv_write");
-  b.target = choices.at("target");
-  b.argmax = choices.at("argmax");
-  b.residual_scale = choices.at("residual_scale");
-  const Json& tokens = j.at("tokens");
-  if (tokens.contains("bos")) b.bos = tokens.at("bos").get<int64_t>();
-  if (tokens.contains("pad")) b.pad = tokens.at("pad").get<int64_t>();
-  b.eos = tokens.at("eos").get<std::vector<int64_t>>();
-  b.tokenizer = tokens.value("tokenizer", "");
-  for (const Json& f : j.at("files")) b.files.push_back({f.at("path"), f.at("bytes"), f.at("xxh3")});
+void read_common(const Json& json, BundleInfo& b) {
+  const Fields j(json, "");
+  b.tool = j["tool"].get<std::string>();
+  const Fields source = j["source"];
+  b.source = source["file"].get<std::string>();
+  b.name = source["name"].get<std::string>();
+  b.architecture = source["architecture"].get<std::string>();
+  b.author = source["author"].get<std::string>();
+  b.license = source["license"].get<std::string>();
+  const Fields model = j["model"];
+  b.family = model["family"].get<std::string>();
+  b.hidden = model["hidden"];
+  b.layers = model["layers"];
+  b.heads = model["heads"];
+  b.kv_heads = model["kv_heads"];
+  b.head_dim = model["head_dim"];
+  b.vocab = model["vocab"];
+  b.model_context = model["context"];
+  const Fields choices = j["choices"];
+  b.precision = choices["precision"].get<std::string>();
+  b.kv = choices["kv"].get<std::string>();
+  b.kv_write = choices["kv_write"].get<std::string>();
+  b.target = choices["target"].get<std::string>();
+  b.argmax = choices["argmax"];
+  b.residual_scale = choices["residual_scale"];
+  const Fields tokens = j["tokens"];
+  if (tokens.has("bos")) b.bos = tokens["bos"].get<int64_t>();
+  if (tokens.has("pad")) b.pad = tokens["pad"].get<int64_t>();
+  b.eos = tokens["eos"].get<std::vector<int64_t>>();
+  b.tokenizer = tokens.value("tokenizer", std::string());
+  for (const Fields& f : j["files"].items()) b.files.push_back({f["path"], f["bytes"], f["xxh3"]});
 }
 
 std::string BundleInfo::json() const {

@@ -188,8 +188,14 @@ class FunctionCheck {
 // Layers follow each other from stage to stage.
 void check_layers(const BundleInfo& info) {
   int64_t count = 0, next = -1;
+  const Stage* head = nullptr;
   for (const Stage& stage : info.stages) {
+    if (stage.has_head() && !head) head = &stage;
     if (stage.first_layer == 0 && stage.last_layer == 0) continue;
+    if (head && head != &stage)
+      throw errorf("the stage '{}' has layers, and stands behind '{}', which gives the result", stage.package,
+                   head->package)
+          .expected("the stages in the order in which they are computed");
     if (stage.first_layer < 0 || stage.last_layer <= stage.first_layer || stage.last_layer > kMostLayers ||
         (next >= 0 && stage.first_layer != next))
       throw errorf("'{}' has layers {} to {}", stage.package, stage.first_layer, stage.last_layer)
@@ -219,6 +225,12 @@ void check_rows(const BundleInfo& info) {
     }
     next = end;
   }
+  const Kind other = info.argmax ? Kind::logits : Kind::best;
+  for (const Stage& stage : info.stages)
+    for (const StageFunction& f : stage.functions)
+      if (next == 0 && f.find_output(other))
+        throw errorf("the field 'choices.argmax' is {}, and '{}' gives {}", info.argmax, stage.package,
+                     info.argmax ? "logits" : "its choice of tokens");
   if (next != info.vocab)
     throw errorf("the heads give {} of the {} rows of the vocabulary", next, info.vocab)
         .expected(fmt::format("outputs of the role '{}' for all of them", role_name(kind)));

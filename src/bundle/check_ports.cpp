@@ -53,14 +53,26 @@ std::string text(const std::vector<int64_t>& shape) {
   return "[" + out + "]";
 }
 
+// The field of bundle.json that says the size of such a port; empty: several do.
+std::string field_of(const Role& role) {
+  switch (role.kind) {
+    case Kind::stream:
+    case Kind::pooled: return "model.hidden";
+    case Kind::cos:
+    case Kind::sin: return fmt::format("ropes[{}].frequencies", role.index);
+    case Kind::mask: return fmt::format("masks[{}]", role.index);
+    default: return "";
+  }
+}
+
 void expect_shape(const std::string& name, const std::vector<int64_t>& found,
-                  const std::vector<int64_t>& expected) {
+                  const std::vector<int64_t>& expected, const std::string& field = "") {
   const bool fits = std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
                                [](int64_t a, int64_t b) { return a == kAny || b == kAny || a == b; });
   if (!fits)
     throw errorf("'{}' has another shape than bundle.json says", name)
         .found(text(found))
-        .expected(text(expected));
+        .expected(text(expected) + (field.empty() ? "" : fmt::format(" by tokens and {}", field)));
 }
 
 // A size that is not fixed must allow all numbers of tokens that the function is for.
@@ -108,7 +120,8 @@ void PortCheck::side(const StageFunction& f, const std::vector<TensorInfo>& decl
                                    [&](const TensorInfo& i) { return i.name == port.name; });
     if (info == declared.end()) throw errorf("the package has no {} '{}'", what, port.name);
     left.erase(port.name);
-    expect_shape(port.name, info->shape, expected_shape(port.role, info_, width, f.context));
+    expect_shape(port.name, info->shape, expected_shape(port.role, info_, width, f.context),
+                 field_of(port.role));
     expect_range(*info, f);
     remember(port, info->shape);
   }

@@ -70,6 +70,47 @@ uint64_t folder_bytes(const fs::path& folder) {
   return out;
 }
 
+// XXH3 of a file as bundle.json has it.
+static std::string file_hash(const fs::path& path) {
+  const auto mapped = MappedFile::open(path);
+  const uint64_t bytes = mapped->size();
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  constexpr uint64_t kChunk = 8 << 20;  // hashed pages go back at once
+  for (uint64_t at = 0; at < bytes; at += kChunk) {
+    const uint64_t n = std::min(kChunk, bytes - at);
+    XXH3_64bits_update(state, mapped->bytes().data() + at, n);
+    mapped->release(at, n);
+  }
+  const uint64_t digest = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return fmt::format("{:016x}", digest);
+}
+
+std::vector<std::string> damaged_files(const fs::path& bundle, const BundleInfo& info, bool hashes,
+                                       ThreadPool& pool) {
+  std::vector<std::string> faults(info.files.size());
+  pool.parallel_for(static_cast<int64_t>(faults.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const BundleFile& file = info.files[static_cast<size_t>(i)];
+      std::string& fault = faults[static_cast<size_t>(i)];
+      std::error_code why;
+      const fs::path path = path_inside(bundle, bundle, file.path);
+      const uint64_t size = path.empty() ? 0 : fs::file_size(path, why);
+      if (path.empty() || why)
+        fault = fmt::format("{} is missing", file.path);
+      else if (size != file.bytes)
+        fault = fmt::format("{} has {} bytes instead of {}", file.path, size, file.bytes);
+      else if (hashes && !file.xxh3.empty())
+        if (const std::string found = file_hash(path); found != file.xxh3)
+          fault = fmt::format("{} is damaged: its XXH3 is {}, and bundle.json says {}", file.path, found,
+                              file.xxh3);
+    }
+  });
+  std::erase_if(faults, [](const std::string& fault) { return fault.empty(); });
+  return faults;
+}
+
 std::vector<BundleFile> hash_files(const fs::path& folder, ThreadPool& pool) {
   std::vector<BundleFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
@@ -78,20 +119,8 @@ std::vector<BundleFile> hash_files(const fs::path& folder, ThreadPool& pool) {
   std::sort(files.begin(), files.end(),
             [](const BundleFile& a, const BundleFile& b) { return a.path < b.path; });
   pool.parallel_for(static_cast<int64_t>(files.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      BundleFile& f = files[static_cast<size_t>(i)];
-      const auto mapped = MappedFile::open(folder / f.path);
-      XXH3_state_t* state = XXH3_createState();
-      XXH3_64bits_reset(state);
-      constexpr uint64_t kChunk = 8 << 20;  // hashed pages go back at once
-      for (uint64_t at = 0; at < f.bytes; at += kChunk) {
-        const uint64_t n = std::min(kChunk, f.bytes - at);
-        XXH3_64bits_update(state, mapped->bytes().data() + at, n);
-        mapped->release(at, n);
-      }
-      f.xxh3 = fmt::format("{:016x}", XXH3_64bits_digest(state));
-      XXH3_freeState(state);
-    }
+    for (int64_t i = begin; i < end; ++i)
+      files[static_cast<size_t>(i)].xxh3 = file_hash(folder / files[static_cast<size_t>(i)].path);
   });
   return files;
 }

@@ -39,6 +39,11 @@ std::string write_tokenizer(const Checkpoint& checkpoint, const std::filesystem:
 // Of all files below the folder.
 uint64_t folder_bytes(const std::filesystem::path& folder);
 
+// What is wrong with the files that bundle.json lists, a sentence each: missing, of another size, and with `hashes` of
+// another content.
+std::vector<std::string> damaged_files(const std::filesystem::path& bundle, const BundleInfo& info,
+                                       bool hashes, ThreadPool& pool);
+
 // Every file below the folder with its size and XXH3, sorted by path.
 std::vector<BundleFile> hash_files(const std::filesystem::path& folder, ThreadPool& pool);
 

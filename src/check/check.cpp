@@ -5,7 +5,9 @@
 
 #include "anemone/package.h"
 #include "base/error.h"
+#include "check/bundle_packages.h"
 #include "mil/opset.h"
+#include "placement/product.h"
 #include "placement/rates.h"
 
 namespace anemone {
@@ -13,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using placement::OpView;
-using placement::Tensor;
 
 // iOS's number of a version of a target's system: macOS 15 is iOS 18, from 26 on they are one.
 int system_number(const Target& target, int version) {
@@ -107,20 +108,15 @@ FunctionReport report_of(const Function& f, const PackageReport& package, const 
   return out;
 }
 
-// Columns that the widest convolution works on.
+// Columns that the widest product with a constant weight works on.
 int64_t tokens_of(const placement::PlacedFunction& placed) {
-  int64_t most = 1;
+  double most = 1;
   for (const auto& op : placed.ops) {
-    if (op.op->type != "conv" && op.op->type != "linear") continue;
+    if (!placement::is_product(*op.op)) continue;
     const OpView view(*op.op);
-    const Tensor* x = view.find("x");
-    if (!x || x->rank() < 3) continue;
-    const auto last = static_cast<double>(x->dims.back()),
-               before = static_cast<double>(x->dims[x->dims.size() - 2]);
-    const double columns = op.op->type == "linear" ? before : x->rank() == 3 ? last : last * before;
-    most = std::max(most, static_cast<int64_t>(std::min(columns, 1e15)));
+    if (const auto projection = placement::projection_of(view)) most = std::max(most, projection->columns);
   }
-  return most;
+  return static_cast<int64_t>(std::min(most, 1e15));
 }
 
 std::vector<WeightSubject> weights_of(const Program& program) {
@@ -170,8 +166,16 @@ struct Subjects {
 void make_subjects(const CheckReport& report, Subjects& s) {
   for (const PackageReport& p : report.packages) {
     s.bundle.weight_bytes += p.weight_bytes;
-    s.packages.push_back(std::make_unique<PackageSubject>(PackageSubject{
-        s.bundle, p.name, p.values, *p.package, *p.program, p.weight_bytes, weights_of(*p.program), {}}));
+    s.packages.push_back(std::make_unique<PackageSubject>(PackageSubject{s.bundle,
+                                                                         p.name,
+                                                                         p.values,
+                                                                         *p.package,
+                                                                         *p.program,
+                                                                         p.weight_bytes,
+                                                                         weights_of(*p.program),
+                                                                         {},
+                                                                         verify(p.package->program),
+                                                                         description_faults(*p.package)}));
     PackageSubject& package = *s.packages.back();
     s.bundle.packages.push_back(&package);
     for (const FunctionReport& f : p.functions) {
@@ -267,6 +271,28 @@ std::map<std::string, int> CheckReport::unknown() const {
   return out;
 }
 
+std::string CheckReport::unknown_note() const {
+  std::string kinds;
+  int all = 0;
+  for (const auto& [kind, n] : unknown()) {
+    kinds +=
+        fmt::format("{}{} ({}{})", kinds.empty() ? "" : ", ", kind, n, find_op(kind) ? "" : ", not in MIL");
+    all += n;
+  }
+  if (all == 0) return "";
+  return fmt::format(
+      "{} operation{} not probed: {}. No table or source that anemone has shows where Core ML puts {}. {} "
+      "counted neither for the ANE nor for the CPU; the segments are those that result if the engine takes "
+      "{}.",
+      all, all == 1 ? "" : "s", kinds, all == 1 ? "this kind" : "these kinds",
+      all == 1 ? "It is" : "They are", all == 1 ? "it" : "them");
+}
+
+std::string_view CheckReport::verdict(bool strict) const {
+  if (failed(strict)) return "failed";
+  return count(Level::warning) > 0 || !unknown().empty() ? "passed" : "clean";
+}
+
 bool CheckReport::failed(bool strict) const {
   return count(Level::error) > 0 || (strict && count(Level::warning) > 0);
 }
@@ -289,10 +315,12 @@ CheckReport check(const fs::path& path, const CheckOptions& options) {
   report.path = path;
   report.bundle = true;
   const BundleInfo info = BundleInfo::read(path);
-  for (const std::string& name : info.packages()) {
-    report.packages.push_back(load(open_package(path / name)));
+  const std::vector<std::string> names = info.packages();
+  auto packages = open_packages(info, path);
+  for (size_t i = 0; i < names.size(); ++i) {
+    report.packages.push_back(load(std::move(packages[i])));
     PackageReport& last = report.packages.back();
-    last.values = KnownValues(info, name, *last.program);
+    last.values = KnownValues(info, names[i], *last.program);
   }
   run(report, &info, options);
   return report;

@@ -80,6 +80,10 @@ struct CheckReport {
   int count(Level level, const std::string& package) const;
   // The kinds of operation whose device is unknown, with how many there are of each.
   std::map<std::string, int> unknown() const;
+  // What must be said of those; empty where there are none.
+  std::string unknown_note() const;
+  // "failed", "passed" (with warnings, or with operations whose device is unknown) or "clean".
+  std::string_view verdict(bool strict) const;
   // Errors, or with `strict` also warnings.
   bool failed(bool strict) const;
 };

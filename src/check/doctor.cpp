@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/thread_pool.h"
 #include "base/words.h"
+#include "bundle/files.h"
 #include "check/check.h"
 
 namespace anemone {
@@ -235,27 +237,29 @@ Health system_health() {
   return {"system", found, true, ""};
 }
 
-uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, std::vector<Health>& out) {
+uint64_t look_at_files(const fs::path& bundle, const BundleInfo& info, bool hashes,
+                       std::vector<Health>& out) {
   uint64_t bytes = 0;
-  std::string bad;
-  for (const BundleFile& file : info.files) {
-    std::error_code error;
-    const auto size = fs::file_size(bundle / file.path, error);
-    if (error)
-      bad += fmt::format("{}{} is missing", bad.empty() ? "" : "; ", file.path);
-    else if (size != file.bytes)
-      bad += fmt::format("{}{} has {} bytes instead of {}", bad.empty() ? "" : "; ", file.path, size,
-                         file.bytes);
-    bytes += file.bytes;
-  }
-  out.push_back({"files",
-                 bad.empty() ? fmt::format("all {} there, {}", info.files.size(), size_text(bytes)) : bad,
-                 bad.empty(), bad.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
+  for (const BundleFile& file : info.files) bytes += file.bytes;
+  ThreadPool pool(0);
+  const std::vector<std::string> faults = damaged_files(bundle, info, hashes, pool);
+  const std::string good =
+      fmt::format("all {} there{}, {}", info.files.size(),
+                  hashes ? ", with the content that bundle.json says" : "", size_text(bytes));
+  out.push_back({"files", faults.empty() ? good : fmt::format("{}", fmt::join(faults, "; ")), faults.empty(),
+                 faults.empty() ? "" : "Was the copy cut short? Copy or convert it again."});
   return bytes;
 }
 
 void look_at_packages(const fs::path& path, std::vector<Health>& out) {
-  const CheckReport report = check(path, {});
+  CheckReport report;
+  try {
+    report = check(path, {});
+  } catch (const Error& e) {
+    if (!is_bundle(path)) throw;
+    out.push_back({"check", e.what(), false, "Copy or convert it again."});
+    return;
+  }
   std::string ids;
   for (const Finding& f : report.findings)
     if (f.level != Level::hint && ids.find(f.rule->id) == std::string::npos)
@@ -296,7 +300,7 @@ std::vector<Health> examine(const DoctorOptions& options) {
     if (!fs::exists(*options.bundle, error)) throw missing_path(options.bundle->string());
     bool whole = true;
     if (is_bundle(*options.bundle)) {
-      bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), out);
+      bytes = look_at_files(*options.bundle, BundleInfo::read(*options.bundle), options.hashes, out);
       whole = out.back().good;
     }
     if (whole) look_at_packages(*options.bundle, out);

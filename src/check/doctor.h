@@ -33,6 +33,7 @@ struct Health {
 
 struct DoctorOptions {
   std::optional<std::filesystem::path> bundle;
+  bool hashes = true;          // compare its files with bundle.json's hashes
   std::filesystem::path home;  // whose caches are measured; empty: the environment's HOME
 };
 

@@ -45,9 +45,8 @@ std::string advice(const PlacedFunction& placed, size_t i) {
     return fmt::format("The engine refuses it ({}). {}", ane.rule, rule ? rule->fix : "");
   }
   if (op.unknown())
-    return "Nobody has published where Core ML puts this kind of operation. The path is computed as if the "
-           "engine "
-           "took it at the estimate above.";
+    return "It is not probed: no table or source that anemone has shows where Core ML puts this kind of "
+           "operation. The path is computed as if the engine took it at the estimate above.";
   const auto price = placement::price_of_moving(placed, i);
   if (!price) return "The other device refuses it: nothing moves it.";
   const std::string cost = *price < 1e-6 ? std::string("the same (a tie; on a tie it stays on the engine)")

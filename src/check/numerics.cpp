@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "mil/stored.h"
+#include "placement/product.h"
 
 namespace anemone {
 namespace {
@@ -82,7 +83,7 @@ std::vector<std::vector<float>> rows_of(const Array& array, int64_t width) {
 }
 
 const StoredTensor* weight_of(const Operation& op, std::shared_ptr<const StoredTensor>& hold) {
-  const Value* w = op.value("weight");
+  const Value* w = op.type == "conv_transpose" ? nullptr : op.value("weight");  // its rows are the inputs
   if (!w || !w->producer || !placement::is_constant(*w)) return nullptr;
   if (const Constant* plain = w->constant()) {
     if (!is_readable(*plain)) return nullptr;
@@ -145,7 +146,7 @@ void find_overflow(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
     if (op.op->outputs.empty()) continue;
     double scale = 1;
-    const bool product = op.op->type == "conv" || op.op->type == "linear" || op.op->type == "matmul";
+    const bool product = placement::is_product(*op.op);
     if (const Array* y = golden.find(*op.op->outputs[0], scale)) {
       const Spread found = spread(y->to_float(), scale);
       const std::string numbers =
@@ -158,7 +159,8 @@ void find_overflow(const FunctionSubject& s, Findings& out) {
     const Value* x = product ? computed_operand(*op.op, "x") : nullptr;
     const Array* input = x ? golden.find(*x, scale) : nullptr;
     if (!input || x->type.rank() < 2 || !x->type.fixed()) continue;
-    const int64_t width = op.op->type == "conv" ? x->type.shape[1].size() : x->type.shape.back().size();
+    const int64_t width =
+        placement::is_convolution(*op.op) ? x->type.shape[1].size() : x->type.shape.back().size();
     const double worst = worst_sum(*op.op, rows_of(*input, width), scale);
     if (worst >= kAccumulator)
       out.add(Level::warning, *op.op,

@@ -93,11 +93,14 @@ Json to_json(const CheckReport& r, bool strict) {
               {"chip", std::string(r.target.chip->id)},
               {"os", r.os},
               {"failed", r.failed(strict)},
+              {"verdict", std::string(r.verdict(strict))},
               {"errors", r.count(Level::error)},
               {"warnings", r.count(Level::warning)},
               {"hints", r.count(Level::hint)}};
   out["unknown"] = Json::object();
   for (const auto& [kind, count] : r.unknown()) out["unknown"][kind] = count;
+  out["notes"] = Json::array();
+  if (std::string note = r.unknown_note(); !note.empty()) out["notes"].push_back(std::move(note));
   out["packages"] = Json::array();
   for (const PackageReport& p : r.packages) {
     Json package = {{"name", p.name}, {"weight_bytes", p.weight_bytes}};

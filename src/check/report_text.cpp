@@ -62,20 +62,9 @@ std::string summary(const CheckReport& r) {
 
 // The kinds that nobody probed, all in one place.
 std::string unknown_note(const CheckReport& r, size_t width) {
-  std::string kinds;
-  int count = 0;
-  for (const auto& [kind, n] : r.unknown()) {
-    kinds += fmt::format("{}{} ({})", kinds.empty() ? "" : ", ", kind, n);
-    count += n;
-  }
-  if (count == 0) return "";
-  return fmt::format("\n{}\n", device_text(placement::Device::unknown)) +
-         wrap("  ",
-              fmt::format(
-                  "{}: {}. Nobody has published where Core ML puts these kinds. They are counted neither "
-                  "for the ANE nor for the CPU; the segments are those that result if the engine takes them.",
-                  plural(count, "operation"), kinds),
-              width);
+  const std::string note = r.unknown_note();
+  if (note.empty()) return "";
+  return fmt::format("\n{}\n", device_text(placement::Device::unknown)) + wrap("  ", note, width);
 }
 
 // " (1 refused, 2 unknown)", or nothing.
@@ -252,11 +241,7 @@ std::string report_text(const CheckReport& r, const TextOptions& options) {
 
 std::string verdict_text(const CheckReport& r, bool strict) {
   const int errors = r.count(Level::error), warnings = r.count(Level::warning), hints = r.count(Level::hint);
-  return fmt::format("{}: {}{}\n",
-                     r.failed(strict) ? "failed"
-                     : warnings > 0   ? "passed"
-                                      : "clean",
-                     counts_text(errors, warnings, hints),
+  return fmt::format("{}: {}{}\n", r.verdict(strict), counts_text(errors, warnings, hints),
                      r.unknown().empty() ? "" : "; some operations are unknown (not probed)");
 }
 

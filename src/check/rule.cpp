@@ -34,8 +34,9 @@ void Findings::add(Level level, const Operation& op, std::string message) {
 }
 
 std::span<const std::span<const Rule>> rule_groups() {
-  static const std::array kGroups = {shape_rules(), type_rules(), op_rules(),        weight_rules(),
-                                     state_rules(), size_rules(), placement_rules(), trick_rules()};
+  static const std::array kGroups = {shape_rules(),  type_rules(),      op_rules(),
+                                     weight_rules(), state_rules(),     size_rules(),
+                                     load_rules(),   placement_rules(), trick_rules()};
   return kGroups;
 }
 

@@ -73,6 +73,7 @@ std::span<const Rule> op_rules();
 std::span<const Rule> weight_rules();
 std::span<const Rule> state_rules();
 std::span<const Rule> size_rules();
+std::span<const Rule> load_rules();
 std::span<const Rule> placement_rules();
 std::span<const Rule> trick_rules();
 std::span<const std::span<const Rule>> rule_groups();

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "check/rule.h"
+#include "placement/product.h"
 
 namespace anemone {
 namespace {
@@ -35,7 +36,7 @@ void fused_attention(const FunctionSubject& s, Findings& out) {
 
 void computed_weights(const FunctionSubject& s, Findings& out) {
   each(s, [&](const placement::PlacedOp& op) {
-    if (op.op->type == "conv" && computed_operand(*op.op, "weight"))
+    if (placement::is_convolution(*op.op) && computed_operand(*op.op, "weight"))
       out.add(Level::warning, *op.op, "the weight is computed");
   });
 }
@@ -44,13 +45,15 @@ void many_inputs(const FunctionSubject& s, Findings& out) {
   int count = 0;
   size_t most = 0;
   each(s, [&](const placement::PlacedOp& op) {
-    const Input* values = op.op->type == "concat" ? op.op->input("values") : nullptr;
+    const bool joins = op.op->type == "concat" || op.op->type == "stack";
+    const Input* values = joins ? op.op->input("values") : nullptr;
     if (!values || values->bindings.size() < 3 || !op.cost[placement::Processor::ane].supported) return;
     ++count;
     most = std::max(most, values->bindings.size());
   });
   if (count > 0)
-    out.add(Level::hint, fmt::format("{} concats of more than two values, {} at most", count, most));
+    out.add(Level::hint,
+            fmt::format("{} concats and stacks of more than two values, {} at most", count, most));
 }
 
 bool is_nonlinear(const std::string& type) {
@@ -77,7 +80,9 @@ bool to_int8(const Operation& op) {
 void quantised_activations(const FunctionSubject& s, Findings& out) {
   const bool phone = s.package.bundle.target.phone();
   each(s, [&](const placement::PlacedOp& op) {
-    if (to_int8(*op.op) || op.op->type == "quantize" || op.op->type == "dequantize")
+    // What is dequantised from a constant is a weight.
+    const bool back = op.op->type == "dequantize" && computed_operand(*op.op, "input");
+    if (to_int8(*op.op) || op.op->type == "quantize" || back)
       out.add(phone ? Level::error : Level::hint, *op.op,
               phone ? "activations are quantised, and this is for an iPhone"
                     : "activations are quantised: not for iPhones");
@@ -163,8 +168,9 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "Convolution kernels may be up to 15 wide and 31 high, or 16 by 16",
-     .why =
-         "\"conv with large kernel does not meet decomposition preconditions\" (17 by 17, 1 by 16, 32 by 1).",
+     .why = "\"conv with large kernel does not meet decomposition preconditions\" (17 by 17, 1 by 16, 32 by "
+            "1). A kernel of one dimension is a row, 1 by K; of three dimensions the depth counts as a "
+            "height. Transposed convolutions are judged alike.",
      .cost = "two switches, and the convolution at CPU speed",
      .fix = "Decompose it; up to 8 wide is best.",
      .sources = "M6 5.2; AF",
@@ -237,6 +243,16 @@ constexpr Rule kRules[] = {
      .fix = "Clamp between, or keep one factor in fp16.",
      .sources = "CAD",
      .in_function = quantised_products},
+    {.id = "O15",
+     .grade = Grade::B,
+     .level = Level::error,
+     .title = "sin and cos run on the engine from A15 and M2 on",
+     .why = "The engines of A14 and M1 have neither.",
+     .cost = "two switches; a small shard goes to the CPU whole",
+     .fix = "Compute them on the host and pass them as inputs (H05).",
+     .sources = "AF; M6 5.2",
+     .targets = "A14, M1",
+     .by_placement = true},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/shape.h"
 #include "base/words.h"
 #include "check/rule.h"
+#include "placement/product.h"
 
 namespace anemone {
 namespace {
@@ -64,13 +65,22 @@ void flexible(const FunctionSubject& s, Findings& out) {
 
 void batches(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    if (op.op->type != "conv" && op.op->type != "linear") continue;
+    if (!placement::is_product(*op.op)) continue;
     const OpView view(*op.op);
-    const Tensor* x = view.find("x");
+    const auto projection = placement::projection_of(view);
+    const Tensor* x = projection                          ? projection->x
+                      : placement::is_convolution(*op.op) ? view.find("x")
+                                                          : nullptr;
     if (!x || x->constant || x->rank() < 3 || x->dims[0] < 2) continue;
     out.add(Level::warning, *op.op,
             fmt::format("the batch is {}: {}", x->dims[0], shape_text(to_shape(x->dims))));
   }
+}
+
+// Missing dimensions in front count as 1, and adding those copies nothing.
+bool is_copied(std::vector<int64_t> dims, const std::vector<int64_t>& result) {
+  if (dims.size() < result.size()) dims.insert(dims.begin(), result.size() - dims.size(), 1);
+  return dims != result;
 }
 
 void copies(const FunctionSubject& s, Findings& out) {
@@ -84,18 +94,24 @@ void copies(const FunctionSubject& s, Findings& out) {
     const Tensor *x = view.find("x"), *y = view.find("y");
     if (!x || !y || x->constant || y->constant || view.results().empty() || op.op->type == "matmul") continue;
     const auto& result = view.results()[0].dims;
-    if (x->dims != result && y->dims != result && x->rank() == y->rank())
+    if (is_copied(x->dims, result) && is_copied(y->dims, result))
       out.add(Level::warning, *op.op,
               fmt::format("both operands are copied to fit: {} and {}", shape_text(to_shape(x->dims)),
                           shape_text(to_shape(y->dims))));
   }
 }
 
+bool is_reshape(const std::string& type) {
+  for (const char* name : {"reshape", "expand_dims", "squeeze", "flatten2d", "reshape_like"})
+    if (type == name) return true;
+  return false;
+}
+
 void rewrites(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double bytes = 0;
   for (const auto& op : s.placed.ops) {
-    if (op.op->type != "reshape" && op.op->type != "transpose") continue;
+    if (op.op->type != "transpose" && !is_reshape(op.op->type)) continue;
     const OpView view(*op.op);
     const Tensor* x = view.find("x");
     if (!x || x->dims.empty() || view.results().empty() || view.results()[0].dims.empty()) continue;
@@ -114,13 +130,19 @@ void rewrites(const FunctionSubject& s, Findings& out) {
                                      size_text(static_cast<uint64_t>(bytes)) + " moved"));
 }
 
+// [1, C, S], [1, C, 1, S], [1, C, S, 1] …: one spatial dimension at most is larger than 1.
+bool in_one_row(const Tensor& x) {
+  return x.rank() >= 3 &&
+         std::count_if(x.dims.begin() + 2, x.dims.end(), [](int64_t size) { return size > 1; }) <= 1;
+}
+
 void square_prefill(const FunctionSubject& s, Findings& out) {
   if (s.tokens >= 64)
     for (const auto& op : s.placed.ops) {
       if (op.op->type != "conv") continue;
       const OpView view(*op.op);
       const Tensor* x = view.find("x");
-      if (!x || x->rank() != 4 || (x->dims[2] != 1 && x->dims[3] != 1)) continue;
+      if (!x || !in_one_row(*x)) continue;
       out.add(
           Level::hint,
           fmt::format("{} tokens lie in one row; the MLP's convolutions were faster in a square", s.tokens));
@@ -130,10 +152,11 @@ void square_prefill(const FunctionSubject& s, Findings& out) {
 
 void odd_channels(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    if (op.op->type != "conv" || op.op->outputs.empty() || op.op->outputs[0]->type.rank() < 2) continue;
-    const Dim channels = op.op->outputs[0]->type.shape[1];
-    if (channels.known() && channels.size() > 256 && channels.size() < 288)
-      out.add(Level::hint, *op.op, fmt::format("{} output channels, just above 256", channels.size()));
+    if (!placement::is_product(*op.op)) continue;
+    const OpView view(*op.op);
+    const auto projection = placement::projection_of(view);
+    if (projection && projection->outputs > 256 && projection->outputs < 288)
+      out.add(Level::hint, *op.op, fmt::format("{} output channels, just above 256", projection->outputs));
   }
 }
 
@@ -204,7 +227,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::error,
      .title = "The inner dimension of a matmul may be 32768 at most (16384 on older chips)",
-     .why = "It must fit the kernel memory of 64 KiB: 32768 passes, 40000 does not.",
+     .why = "It must fit the kernel memory of 64 KiB: 32768 passes, 40000 does not. The same holds where the "
+            "product is written as linear, einsum or attention.",
      .cost = "two switches, and the operation at CPU speed",
      .fix = "Split the inner dimension and add the parts.",
      .sources = "M6 5.2; AF",

@@ -1,10 +1,9 @@
-// Z: sizes, shards, compiling; T: what a system can load.
+// Z: sizes, shards, compiling.
 #include <algorithm>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "check/rule.h"
-#include "mil/opset.h"
 
 namespace anemone {
 namespace {
@@ -83,23 +82,6 @@ void reloaded(const BundleSubject& s, Findings& out) {
   if (s.packages.size() > kManyPackages)
     out.add(Level::warning,
             fmt::format("{} packages, {} calls a token", s.packages.size(), s.packages.size()));
-}
-
-// iOS's number of the release that brought an opset.
-int system_of(Opset opset) {
-  switch (opset) {
-    case Opset::ios15: return 15;
-    case Opset::ios16: return 16;
-    case Opset::ios17: return 17;
-    case Opset::ios18: return 18;
-    case Opset::ios26: return 26;
-  }
-  return 0;
-}
-
-void too_new(const FunctionSubject& s, Findings& out) {
-  if (system_of(s.function.opset) > s.package.bundle.os)
-    out.add(Level::error, fmt::format("needs {}", opset_info(s.function.opset).systems));
 }
 
 constexpr Rule kRules[] = {
@@ -202,15 +184,6 @@ constexpr Rule kRules[] = {
      .fix = "Larger shards, fewer bits.",
      .sources = "AB j110",
      .in_bundle = reloaded},
-    {.id = "T01",
-     .grade = Grade::A,
-     .level = Level::error,
-     .title = "The program's opset must exist on the target's system",
-     .why = "A system loads opsets up to its own.",
-     .cost = "load failure",
-     .fix = "Convert for the older system, or raise the target.",
-     .sources = "coremltools documentation: opset versions",
-     .in_function = too_new},
 };
 
 }  // namespace

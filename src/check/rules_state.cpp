@@ -57,7 +57,8 @@ void shifting(const FunctionSubject& s, Findings& out) {
     if (!values || values->bindings.size() != 2) continue;
     for (const Binding& binding : values->bindings) {
       const Operation* slice = binding.value ? binding.value->producer : nullptr;
-      const Value* cache = slice && slice->type.starts_with("slice_by") ? slice->value("x") : nullptr;
+      const bool cut = slice && (slice->type.starts_with("slice_by") || slice->type == "split");
+      const Value* cache = cut ? slice->value("x") : nullptr;
       if (!cache || !cache->producer || cache->producer->type != "read_state") continue;
       out.add(Level::warning, *by, "shifts the cache: concat of the rest of the state and the new rows");
       break;
@@ -65,7 +66,7 @@ void shifting(const FunctionSubject& s, Findings& out) {
   }
 }
 
-// old · keep + new: every row is written again. Packed states are put together from such sums.
+// old · keep + new, or a select of both: every row is written again. Packed states are put together from such parts.
 void blending(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double bytes = 0;
@@ -74,7 +75,7 @@ void blending(const FunctionSubject& s, Findings& out) {
     const Input* values = by && by->type == "concat" ? by->input("values") : nullptr;
     const Value* first = values && !values->bindings.empty() ? values->bindings[0].value : nullptr;
     const Operation* blend = first ? first->producer : by;
-    if (!blend || blend->type != "add") continue;
+    if (!blend || (blend->type != "add" && blend->type != "select")) continue;
     ++count;
     bytes += OpView(*by).results()[0].bytes();
   }
@@ -98,7 +99,9 @@ void one_length(const BundleSubject& s, Findings& out) {
 void flexible_states(const FunctionSubject& s, Findings& out) {
   if (!s.flexible || !has_states(s)) return;
   bool enumerated = false;
-  for (const Feature& f : s.package.package.description.interface(s.function.name).inputs)
+  const Description& said = s.package.package.description;
+  const auto listed = std::ranges::find(said.functions, s.function.name, &Interface::name);
+  for (const Feature& f : listed == said.functions.end() ? said.main.inputs : listed->inputs)
     enumerated = enumerated || !f.type.array.enumerated.empty();
   if (enumerated)
     out.add(Level::error, "enumerated shapes and states in one function");

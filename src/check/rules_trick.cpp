@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "check/rule.h"
+#include "placement/product.h"
 
 namespace anemone {
 namespace {
@@ -17,15 +18,16 @@ void linears(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double ms = 0;
   for (const auto& op : s.placed.ops) {
-    const Value* w = op.op->type == "linear" ? op.op->value("weight") : nullptr;
-    if (!w || !placement::is_constant(*w)) continue;
+    if (!placement::is_product(*op.op) || placement::is_convolution(*op.op)) continue;
+    if (!placement::projection_of(OpView(*op.op))) continue;
     ++count;
     ms += op.cost[placement::Processor::ane].ms;
   }
   if (count > 0)
     out.add(Level::hint,
             fmt::format(
-                "{} linear operations, {:.3f} ms by Core ML's count; it thinks better of 1x1 convolutions",
+                "{} products with constant weights, {:.3f} ms by Core ML's count; it thinks better of 1x1 "
+                "convolutions",
                 count, ms));
 }
 
@@ -33,7 +35,8 @@ void large_operands(const FunctionSubject& s, Findings& out) {
   int count = 0;
   double most = 0;
   for (const auto& op : s.placed.ops) {
-    if (op.op->type != "matmul") continue;
+    if (!placement::is_product(*op.op) || placement::is_convolution(*op.op) || op.op->type == "linear")
+      continue;
     const OpView view(*op.op);
     for (const Tensor& t : view.operands()) {
       if (t.constant || t.bytes() <= kOperandBytes) continue;
@@ -43,14 +46,19 @@ void large_operands(const FunctionSubject& s, Findings& out) {
   }
   if (count > 0)
     out.add(Level::hint,
-            fmt::format("{} operands of matmuls are above 2 MiB, {:.1f} MB at most", count, most / 1e6));
+            fmt::format("{} operands of products are above 2 MiB, {:.1f} MB at most", count, most / 1e6));
+}
+
+// square(x), mul(x, x) or pow(x, 2).
+bool is_square(const Operation& op) {
+  if (op.type == "mul") return op.value("x") && op.value("x") == op.value("y");
+  return op.type == "square" || (op.type == "pow" && scalar_constant(op, "y") == 2.0);
 }
 
 // mean(x · x) of an x that nothing has made small.
 void plain_norms(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    const bool squared = op.op->type == "square" || (op.op->type == "mul" && op.op->value("x") &&
-                                                     op.op->value("x") == op.op->value("y"));
+    const bool squared = is_square(*op.op);
     if (!squared && op.op->type != "reduce_sum_square") continue;
     const Value* x = computed_operand(*op.op, "x");
     if (!x || x->type.dtype != DType::fp16) continue;
@@ -79,10 +87,11 @@ void rope_inside(const FunctionSubject& s, Findings& out) {
 void wide_heads(const FunctionSubject& s, Findings& out) {
   if (s.package.bundle.target.chip->generation >= 16) return;
   for (const auto& op : s.placed.ops) {
-    const Value* w = op.op->type == "conv" ? op.op->value("weight") : nullptr;
-    if (w && !w->type.shape.empty() && w->type.shape[0].known() && w->type.shape[0].size() > kHeadRows)
-      out.add(Level::hint, *op.op,
-              fmt::format("{} output channels in one convolution", w->type.shape[0].size()));
+    if (!placement::is_product(*op.op)) continue;
+    const OpView view(*op.op);
+    const auto projection = placement::projection_of(view);
+    if (projection && projection->outputs > kHeadRows)
+      out.add(Level::hint, *op.op, fmt::format("{} output channels in one product", projection->outputs));
   }
 }
 

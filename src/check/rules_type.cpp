@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "check/numerics.h"
 #include "check/rule.h"
+#include "placement/product.h"
 
 namespace anemone {
 namespace {
@@ -38,17 +39,27 @@ void fp32(const FunctionSubject& s, Findings& out) {
             fmt::format("{} casts at the model's edge: inputs and outputs could be fp16", edges));
 }
 
+// The constants of these are never added to anything: weights, bounds, and what values are compared with.
+bool masks_nothing(const Operation& op) {
+  for (const char* type : {"linear", "clip", "maximum", "minimum", "clamped_relu", "threshold", "equal",
+                           "not_equal", "greater", "greater_equal", "less", "less_equal"})
+    if (op.type == type) return true;
+  return placement::is_convolution(op);
+}
+
 void infinite_masks(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    if (op.op->type == "conv" || op.op->type == "linear") continue;
+    if (masks_nothing(*op.op)) continue;
     for (const Input& input : op.op->inputs)
       for (const Binding& binding : input.bindings) {
         const Constant* constant = binding.constant();
         if (!constant || !constant->type.is_float()) continue;
+        const float sign = op.op->type == "sub" && input.name == "y" ? -1.0f : 1.0f;  // what is taken away
         for (const float x : constant_values(constant, kMostMask)) {
-          if (!(x < kLowest)) continue;
+          if (!(sign * x < kLowest)) continue;
           out.add(Level::error, *op.op,
-                  fmt::format("'{}' holds {}", input.name, std::isinf(x) ? "-inf" : fmt::format("{:g}", x)));
+                  fmt::format("'{}' holds {}", input.name,
+                              std::isinf(x) ? (x < 0 ? "-inf" : "inf") : fmt::format("{:g}", x)));
           break;
         }
       }
@@ -81,17 +92,16 @@ void one_by_one(const BundleSubject& s, Findings& out) {
 // softmax(scale · (q · k)) instead of softmax((scale · q) · k).
 void late_scale(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
-    if (op.op->type != "matmul" || !computed_operand(*op.op, "x") || !computed_operand(*op.op, "y")) continue;
+    if (op.op->type != "matmul" && op.op->type != "einsum") continue;
+    const OpView view(*op.op);
+    if (placement::projection_of(view)) continue;
     const Operation* next = s.index.only_user(*op.op);
     if (!next || (next->type != "mul" && next->type != "real_div")) continue;
     const auto factor = scalar_constant(*next, next->value("x") == op.op->outputs[0].get() ? "y" : "x");
-    const OpView view(*op.op);
-    const Tensor* x = view.find("x");
-    if (!factor || !x || x->rank() < 2) continue;
-    const int64_t inner = x->dims[x->dims.size() - (view.flag("transpose_x") ? 2 : 1)];
-    if (inner >= 96 && std::abs(*factor) != 1)
+    const std::vector<int64_t> inner = placement::inner_sizes(view);
+    if (factor && !inner.empty() && inner[0] >= 96 && std::abs(*factor) != 1)
       out.add(Level::warning, *op.op,
-              fmt::format("the product over {} values is scaled only afterwards", inner));
+              fmt::format("the product over {} values is scaled only afterwards", inner[0]));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "check/rule.h"
 #include "mil/stored.h"
+#include "placement/product.h"
 
 namespace anemone {
 namespace {
@@ -24,7 +25,7 @@ void int4_channels(const PackageSubject& s, Findings& out) {
   int count = 0;
   for (const WeightSubject& w : s.weights)
     count += is_weight_of(w, Kind::integer) && w.form.bits == 4 &&
-             !w.form.split_along_inputs(placement::output_axis(*w.user, w.param));
+             !w.form.split_along_inputs(placement::output_axis(*w.user, *w.value));
   if (count > 0)
     out.add(
         s.bundle.os >= 27 ? Level::hint : Level::warning,
@@ -40,11 +41,13 @@ void integer_tables(const PackageSubject& s, Findings& out) {
 void palettes_in_prefill(const FunctionSubject& s, Findings& out) {
   if (s.tokens < 16) return;
   int count = 0;
-  for (const auto& op : s.placed.ops)
-    for (const char* param : {"weight", "y"})
-      if (const Value* w = op.op->value(param);
-          w && w->producer && w->producer->type == "constexpr_lut_to_dense")
-        ++count;
+  for (const auto& op : s.placed.ops) {
+    if (!placement::is_product(*op.op)) continue;
+    const placement::OpView view(*op.op);
+    const auto projection = placement::projection_of(view);
+    const Operation* maker = projection ? projection->weight->maker : nullptr;
+    count += maker && placement::weight_form(*maker).kind == Kind::palette;
+  }
   if (count > 0)
     out.add(Level::warning, fmt::format("{} palettes in a function of {} tokens", count, s.tokens));
 }

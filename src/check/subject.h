@@ -14,6 +14,8 @@
 #include "base/npy.h"
 #include "bundle/bundle_info.h"
 #include "check/known_values.h"
+#include "mil/verify.h"
+#include "package/description_faults.h"
 #include "package/package.h"
 #include "placement/op_view.h"
 #include "placement/placed_function.h"
@@ -77,6 +79,8 @@ struct PackageSubject {
   uint64_t weight_bytes = 0;           // of the weight file
   std::vector<WeightSubject> weights;  // one a weight, whoever shares it
   std::vector<const FunctionSubject*> functions;
+  std::vector<Fault> faults;  // rules of MIL that the program breaks, as it is in the file
+  std::vector<DescriptionFault> description_faults;
 };
 
 struct BundleSubject {

@@ -39,8 +39,13 @@ std::string card_license(const fs::path& readme) {
   return license;
 }
 
+// In the cache of Hugging Face's tools a folder is called by its commit: …/models--owner--name/snapshots/COMMIT.
 std::string folder_name(const fs::path& folder) {
-  return fs::absolute(folder).lexically_normal().filename().string();
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  const std::string repository = whole.parent_path().parent_path().filename().string();
+  if (whole.parent_path().filename() == "snapshots" && repository.starts_with("models--"))
+    return repository.substr(repository.rfind("--") + 2);
+  return whole.filename().string();
 }
 
 // What config.json itself says; `facts` has the places.

@@ -34,14 +34,14 @@ struct Args {
 constexpr std::string_view kChatHelp =
     "/help           this list\n"
     "/reset          forget the conversation\n"
-    "/undo           take back the last question and its answer\n"
-    "/system TEXT    what the model is told before the conversation; without TEXT: nothing\n"
+    "/undo           remove the last question and its answer\n"
+    "/system TEXT    instructions for the model; without TEXT: none\n"
     "/history        the conversation so far\n"
     "/save FILE      write the conversation, as JSON messages\n"
-    "/load FILE      go on with a conversation that was saved\n"
+    "/load FILE      continue a saved conversation\n"
     "/stats          the figures of the last answer\n"
     "/quit           leave (so does Ctrl-D)\n"
-    "A line that ends with \\ goes on in the next, and what is pasted stays together. Ctrl-C stops an "
+    "A line that ends with \\ continues on the next one. Pasted text stays one question. Ctrl-C stops an "
     "answer.\n";
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -293,9 +293,9 @@ extern const Command kChat{
       auto args = std::make_shared<Args>();
       args->flags.max_new = 512;
       o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
-      o.text("--system", "TEXT", args->system, "what the model is told before the conversation")
+      o.text("--system", "TEXT", args->system, "instructions for the model, before the conversation")
           .also("-sys,--system-prompt");
-      o.text("--load", "FILE", args->load, "go on with a conversation that /save wrote").reads();
+      o.text("--load", "FILE", args->load, "continue a conversation that /save wrote").reads();
       args->flags.declare(o);
       return [args](const Common& common) { return Chat(*args, common).run(); };
     }};

@@ -94,12 +94,12 @@ extern const Command kCheck{
              "m1, m4-max, a17, \"iPhone 15 Pro\", ios18, macos15 … (a bundle's own target, or m4)");
       o.integer("--os", "N", args->os, "version of its system: 18 is iOS 18 and macOS 15");
       o.flag("--strict", args->strict, "warnings fail too");
-      o.text("--html", "FILE", args->html, "write the report as one page, too").writes();
-      o.text("--golden", "NPZ", args->golden, "values of a golden run: rules about numbers look at them")
+      o.text("--html", "FILE", args->html, "also write the report as a page").writes();
+      o.text("--golden", "NPZ", args->golden, "values of a golden run, for the rules about numbers")
           .streams();
       o.text("--explain", "RULE", args->explain, "print a rule with its evidence and sources");
       o.text("--explain-op", "NAME", args->explain_op,
-             "why an operation is where it is, and what would move it");
+             "why an operation is placed where it is, and what would move it");
       return [args](const Common& common) { return run_check(*args, common); };
     }};
 

@@ -142,7 +142,7 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kClassify{
-    "classify", "Classes of texts, or of each of their tokens", kExamples, [](Options& o) -> Action {
+    "classify", "Classify texts, or each of their tokens", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("BUNDLE", args->bundle, "what convert wrote, of a model with a classification head")
           .takes(kBundle);

@@ -96,6 +96,7 @@ int run_verb(const Command& command, std::span<const std::string> arguments) {
     flags.declare(options);
     parse_arguments(command.name, options, arguments);
     common = flags.chosen();
+    flags.download.resolve_names(command.name, options, common);
     check_paths(command.name, options);
     return action(common);
   } catch (const Error& e) {
@@ -133,6 +134,7 @@ int run_line(const std::vector<std::string>& arguments) {
 }  // namespace
 
 void CommonFlags::declare(Options& o) {
+  download.declare(o);
   o.group("Common");
   o.flag("--json", common.json, "answer in JSON, for programs");
   o.flag("--quiet", common.quiet, "no notes and no progress; of a report the verdict alone");

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/download.h"
 #include "cli/ink.h"
 #include "cli/options.h"
 
@@ -52,6 +53,7 @@ const Command* find_command(std::string_view name);
 // The flags of Common, as every verb has them.
 struct CommonFlags {
   Common common;
+  DownloadFlags download;  // of verbs that take a model
   std::string color = "auto";
   int64_t threads = kNotSaid;
 

@@ -45,8 +45,8 @@ extern const Command kCompress{
       auto args = std::make_shared<Args>();
       o.positional("INPUT", args->input, "an .mlpackage, or a bundle").takes(kPackage | kBundle);
       o.text("-o,--output", "OUTPUT", args->output, "the package or bundle to write").writes().must();
-      args->flags.declare(o);
       o.flag("--overwrite", args->overwrite, "replace the output if it exists");
+      args->flags.declare(o);
       return [args](const Common& common) { return run_compress(*args, common); };
     }};
 

@@ -63,8 +63,8 @@ void note_sensitive(const CompressReport& report, const std::string& output, con
   if (count)
     note(common,
          fmt::format(
-             "of an encoder the values and the MLP's way back lose most ({} here); --skip '*_v_weight' "
-             "--skip '*_down_weight' leaves them as they are, as convert --precision int8 does",
+             "in an encoder the value and down projections lose most ({} here); --skip '*_v_weight' --skip "
+             "'*_down_weight' keeps them, as convert --precision int8 does",
              counted(count, "weight")));
 }
 
@@ -164,16 +164,16 @@ void CompressFlags::declare(Options& o) {
   o.group("Fitted to a text, for bundles");
   o.text("--calibrate", "TEXT", calibrate, "fit to the model's activations on a text file (or .npy of ids)")
       .streams();
-  o.integer("--calibration-tokens", "N", calibration_tokens, "at most so many tokens of it (2048)");
+  o.integer("--calibration-tokens", "N", calibration_tokens, "use at most N tokens of it (2048)");
   o.flag("--search", search,
-         "bits for each matrix, the smallest size within --max-ppl-loss; needs --calibrate");
+         "choose bits for each matrix: the smallest size within --max-ppl-loss; needs --calibrate");
   o.text("--max-ppl-loss", "X", max_ppl_loss, "how much perplexity may grow: 2% (default)");
   o.group("Which weights");
   o.texts("--skip", "PATTERN", skip, "leave weights out: a name with * and ?, package/name, or op:KIND");
   o.texts("--only", "PATTERN", only, "only these weights");
   o.integer("--min-size", "N", min_size, "only weights of N elements or more (2048)");
   o.text("--recipe", "FILE", recipe, "rules in JSON, so that weights can differ").streams();
-  o.flag("--decompress", decompress, "back to plain values");
+  o.flag("--decompress", decompress, "store plain values again");
 }
 
 bool CompressFlags::any() const {
@@ -372,7 +372,7 @@ CompressReport CompressFlags::run_search(const std::string& input, const std::st
 
 void expect_perplexity(BundleKind kind, const std::string& place) {
   if (kind != BundleKind::generate)
-    throw errorf("--search goes by perplexity, and this foresees no text")
+    throw errorf("--search goes by perplexity, and this bundle predicts no text")
         .at(place)
         .found(fmt::format("kind '{}'", kind_name(kind)))
         .hint("give the bits yourself: --palettize 4 --calibrate TEXT");

@@ -25,6 +25,7 @@
 #include "convert/convert.h"
 #include "convert/request.h"
 #include "families/family.h"
+#include "hub/cache.h"
 #include "plan/precision.h"
 
 namespace anemone::cli {
@@ -242,7 +243,8 @@ void print_next(const Args& args, const ConvertReport& report, const Inks& inks)
          report.info.kind == BundleKind::embed      ? fmt::format("embed {} \"The tide comes in.\"", bundle)
          : report.info.kind == BundleKind::classify ? fmt::format("classify {} \"What a fine day.\"", bundle)
                                                     : fmt::format("run {} \"What is a tide pool?\"", bundle));
-  line("prove it against the model", fmt::format("verify {} --source {}", bundle, shell_word(args.model)));
+  line("prove it against the model",
+       fmt::format("verify {} --source {}", bundle, shell_word(hub::shown_name(args.model))));
   line("see what stays on the engine", fmt::format("check {}", bundle));
 }
 

@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 struct Args {
   std::vector<std::string> text;
   std::string bundle;
+  bool no_hash = false;
 };
 
 int decode(const std::string& text, const Common& common) {
@@ -60,6 +61,7 @@ int decode(const std::string& text, const Common& common) {
 int look(const Args& args, const Common& common) {
   DoctorOptions options;
   if (!args.bundle.empty()) options.bundle = args.bundle;
+  options.hashes = !args.no_hash;
   const std::vector<Health> all = examine(options);
   const bool good = std::all_of(all.begin(), all.end(), [](const Health& h) { return h.good; });
   if (common.json) {
@@ -87,11 +89,12 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kDoctor{
-    "doctor", "Say what an error message means, or look at a bundle, the disk and the system", kExamples,
+    "doctor", "Explain an error message, or examine a bundle, the disk and the system", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positionals("TEXT", args->text, "the message, or a part of it", false);
       o.text("--bundle", "PATH", args->bundle, "a bundle or package to look at").takes(kBundle | kPackage);
+      o.flag("--no-hash", args->no_hash, "do not compare its files with the hashes in bundle.json");
       return [args](const Common& common) {
         std::string text;
         for (const std::string& word : args->text) text += (text.empty() ? "" : " ") + word;

@@ -129,15 +129,16 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kEmbed{
-    "embed", "Vectors of texts, or the hidden states of their tokens", kExamples, [](Options& o) -> Action {
+    "embed", "Compute vectors of texts, or the hidden states of their tokens", kExamples,
+    [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("BUNDLE", args->bundle, "what convert wrote, of an encoder").takes(kBundle);
       o.text("-o,--output", "FILE", args->output, "write .npy; without it a line of JSON for each text")
           .writes();
       o.text("--pool", "HOW", args->pool, "mean, cls (the first token) or none; as the bundle says")
           .one_of({"mean", "cls", "none"});
-      o.flag("--normalize", args->normalize, "bring vectors to length 1");
-      o.flag("--no-normalize", args->no_normalize, "do not, though the bundle says so");
+      o.flag("--normalize", args->normalize, "scale vectors to length 1");
+      o.flag("--no-normalize", args->no_normalize, "do not, even if the bundle says so");
       args->flags.declare(o);
       return [args](const Common& common) { return run_embed(*args, common); };
     }};

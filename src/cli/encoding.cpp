@@ -90,12 +90,12 @@ size_t tokens_behind(const Tokenizer& tokenizer) {
 
 void EncodingFlags::declare(Options& o) {
   o.positionals("TEXT", texts, "the texts; - is standard input, as it is without any", false);
-  o.texts("--file", "FILE", files, "a text from a file, without its last line break; may be given often")
+  o.texts("--file", "FILE", files, "a text from a file, without its last line break; may be repeated")
       .also("-f")
       .streams();
   o.flag("--lines", lines,
          "each line is a text, empty ones too: of the files, TEXT being one, or of standard input");
-  o.text("--prefix", "TEXT", prefix, "stands before every text: \"query: \"");
+  o.text("--prefix", "TEXT", prefix, "text to put before every text: \"query: \"");
   o.flag("--truncate", truncate, "cut texts that are too long for the bundle");
   o.group("Token ids instead of texts");
   o.text("--ids", "FILE", ids, "token ids, .npy: [tokens] or [texts, tokens]").streams();

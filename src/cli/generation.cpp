@@ -50,11 +50,11 @@ const char* arithmetic_of(const Session& session) {
 }  // namespace
 
 void GenerationFlags::declare(Options& o) {
-  o.integer("--max-new", "N", max_new, "most tokens to make (" + std::to_string(max_new) + ")")
+  o.integer("--max-new", "N", max_new, "most tokens to generate (" + std::to_string(max_new) + ")")
       .also("-n,--n-predict,--predict,--max-tokens,--max-new-tokens");
-  o.real("--temperature", "X", temperature, "0 takes the best token always (default); 0.7 is lively")
+  o.real("--temperature", "X", temperature, "0 always takes the best token (default); 0.7 gives varied text")
       .also("--temp");
-  o.texts("--stop", "TEXT", stops, "end before this text (\\n is a line break); may be given often")
+  o.texts("--stop", "TEXT", stops, "end before this text (\\n is a line break); may be repeated")
       .also("-r,--reverse-prompt");
   o.flag("--stats", stats, "all figures at the end: speed, speculation, memory");
   o.group("Sampling, with a temperature above 0");
@@ -64,9 +64,9 @@ void GenerationFlags::declare(Options& o) {
   o.real("--top-p", "X", top_p, "sample among the best that together reach X");
   o.real("--min-p", "X", min_p, "sample among those at least X times as likely as the best");
   o.group("Where it ends");
-  o.integer("--stop-ngram", "N", stop_ngram, "end when N tokens in a row come a second time");
-  o.flag("--ignore-eos", ignore_eos, "go on where the model would end");
-  o.flag("--slide", slide, "at the context's end forget the older half and go on");
+  o.integer("--stop-ngram", "N", stop_ngram, "end when the last N tokens stand earlier in the answer");
+  o.flag("--ignore-eos", ignore_eos, "continue where the model would end");
+  o.flag("--slide", slide, "when the context is full, drop the older half and continue");
   o.group("How it is computed");
   o.real("--repetition-penalty", "X", penalty, "make repeats less likely (1: off)").also("--repeat-penalty");
   o.text("--template", "FILE", template_file, "a chat template (Jinja) to use instead of the model's")

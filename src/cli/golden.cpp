@@ -67,7 +67,7 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kGolden{
-    "golden", "Capture what a model or a bundle computes for a text, as .npz", kExamples,
+    "golden", "Save what a model or a bundle computes for a text, as .npz", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder")
@@ -78,7 +78,7 @@ extern const Command kGolden{
           .streams();
       o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
       o.integer("--steps", "N", args->steps, "tokens to choose greedily after it (16)");
-      o.flag("--layers", args->layers, "the values inside as well, layer by layer");
+      o.flag("--layers", args->layers, "also the values inside, layer by layer");
       args->backend.declare(o, ", for bundles");
       return [args](const Common& common) { return run_golden(*args, common); };
     }};

@@ -140,7 +140,7 @@ std::string help_text(const Command& command, const Inks& inks) {
 }
 
 extern const Command kHelp{
-    "help", "Say what there is, or what a verb takes", kExamples, [](Options& o) -> Action {
+    "help", "List all verbs, or show what one of them takes", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("VERB", args->verb, "the verb; without it, all of them in a list", false);
       return [args](const Common& common) { return print_help(*args, common); };

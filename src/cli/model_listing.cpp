@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "anemone/package.h"
 #include "base/error.h"
+#include "check/bundle_packages.h"
 #include "checkpoint/checkpoint.h"
 #include "families/family.h"
 #include "package/summary.h"
@@ -134,10 +134,13 @@ ModelListing list_bundle(const std::string& path, const BundleInfo& info) {
   add_table(info, "tokens", info.tokens, out);
   add_table(info, "positions", info.positions, out);
   add_table(info, "types", info.types, out);
-  for (const std::string& name : info.packages()) {
-    const auto package = open_package(fs::path(path) / name);
-    for (const WeightInfo& w : summarize(*package).weights)
-      out.weights.push_back({w.name, name, w.type.dims(), w.form, w.type.size(), w.bytes});
+  const std::vector<std::string> names = info.packages();
+  const auto packages = open_packages(info, path);
+  for (size_t i = 0; i < packages.size(); ++i) {
+    for (const WeightInfo& w : summarize(*packages[i]).weights)
+      out.weights.push_back({w.name, names[i], w.type.dims(), w.form, w.type.size(), w.bytes});
+    for (const std::string& note : packages[i]->notes)
+      out.notes.push_back(fmt::format("{}: {}", names[i], note));
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// `anemone perplexity`: how well a bundle, or a model by the fp32 reference, foresees a text.
+// `anemone perplexity`: how well a bundle, or a model by the fp32 reference, predicts a text.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -79,7 +79,7 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kPerplexity{
-    "perplexity", "Measure how well a bundle or a model foresees a text", kExamples,
+    "perplexity", "Measure how well a bundle or a model predicts a text", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("SOURCE", args->source, "a bundle, a .gguf file or a safetensors folder")

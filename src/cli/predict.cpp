@@ -214,7 +214,7 @@ extern const Command kPredict{
     "predict", "Run a function of a package on this machine", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil").takes(kPackage);
-      o.texts("--input", "NAME=FILE", args->input, "an input from an .npy file; may be given several times");
+      o.texts("--input", "NAME=FILE", args->input, "an input from an .npy file; may be repeated");
       o.text("--inputs", "FILE", args->inputs, "inputs from an .npz file").streams();
       o.text("--function", "NAME", args->function, "which function; the package's default one if left out");
       o.text("--outputs", "FILE", args->outputs, "write the outputs to an .npz file instead of a summary")
@@ -224,7 +224,7 @@ extern const Command kPredict{
              "an .npz with the states: read if it is there, written after the call")
           .writes();
       args->backend.declare(o, ": the maths, or rounded as on the device");
-      o.texts("--tap", "VALUE", args->tap, "also return a value from inside the program; several times");
+      o.texts("--tap", "VALUE", args->tap, "also return a value from inside the program; may be repeated");
       o.integer("--repeat", "N", args->repeat, "call it N times");
       o.flag("--time", args->time, "print how long the calls took");
       return [args](const Common& common) { return predict(*args, common); };

@@ -119,20 +119,20 @@ extern const Command kRun{
       o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
       o.positional(
            "PROMPT", args->prompt,
-           "the prompt; without it and --file, standard input; with it, what is piped in stands behind it",
+           "the prompt; without it and --file, standard input. Text that is piped in is added behind it",
            false)
           .also("-p,--prompt");
       o.texts("--file", "FILE", args->files,
-              "a prompt from a file; may be given often; PROMPT, if any, stands before it")
+              "a prompt from a file; may be repeated; PROMPT, if given, comes before it")
           .also("-f")
           .streams();
       o.flag("--lines", args->lines, "each line of the files or of standard input is a prompt");
-      o.text("--system", "TEXT", args->system, "what the model is told before the prompt")
+      o.text("--system", "TEXT", args->system, "instructions for the model, before the prompt")
           .also("-sys,--system-prompt");
       o.flag("--raw", args->raw, "no chat template: continue the text as it is");
       args->flags.declare(o);
       o.integer("--warmup", "N", args->warmup,
-                "first make N tokens that are thrown away, for steady figures");
+                "first generate N tokens that are not shown, for steady figures");
       return [args](const Common& common) { return run_text(*args, common); };
     }};
 

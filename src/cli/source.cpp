@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "base/paths.h"
 #include "bundle/bundle_info.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/file_format.h"
 #include "cli/format.h"
-#include "cli/usage.h"
 
 namespace anemone::cli {
 namespace {

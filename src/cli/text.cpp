@@ -1,17 +1,21 @@
 // `anemone tokenize` and `anemone template`: what the model will see.
 #include <fmt/format.h>
 
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/staged.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/source.h"
 #include "text/chat_template.h"
 #include "text/tokenize_command.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_export.h"
 
 namespace anemone::cli {
 namespace {
@@ -24,7 +28,7 @@ constexpr std::string_view kTemplateExamples =
     "  anemone template bundle --messages chat.json --tools tools.json";
 
 struct TokenizeArgs {
-  std::string source, text, file;
+  std::string source, text, file, output;
   bool lines = false, decode = false, add_special = false, skip_special = false;
 };
 
@@ -56,6 +60,22 @@ int render(const TemplateArgs& args, const Common& common) {
   return 0;
 }
 
+int export_json(const TokenizeArgs& args, const Common& common) {
+  if (!args.text.empty() || !args.file.empty()) throw errorf("--export takes no text");
+  const std::string json = export_tokenizer_json(args.source);
+  StagedOutput staged(args.output, true);
+  std::ofstream out(staged.path(), std::ios::binary);
+  out << json;
+  out.close();
+  if (!out) throw errorf("cannot be written").at(args.output);
+  staged.commit();
+  if (common.json)
+    fmt::print("{}\n", json_text(nlohmann::ordered_json{{"output", args.output}, {"bytes", json.size()}}));
+  else if (!common.quiet)
+    fmt::print("{} written, {}\n", args.output, size_text(json.size()));
+  return 0;
+}
+
 }  // namespace
 
 extern const Command kTokenize{
@@ -68,9 +88,15 @@ extern const Command kTokenize{
       o.text("--file", "FILE", args->file, "read the text from a file").also("-f").streams();
       o.flag("--lines", args->lines, "each input line is a JSON string, answered by a JSON array of ids");
       o.flag("--decode", args->decode, "the input is ids");
-      o.flag("--add-special", args->add_special, "add what the model wants around a text");
+      o.flag("--add-special", args->add_special,
+             "add the special tokens that the model expects around a text (BOS …)");
       o.flag("--skip-special", args->skip_special, "leave special tokens out when decoding");
+      o.text(
+           "--export", "FILE", args->output,
+           "write the tokenizer of a GGUF file or a tokenizer.model as a tokenizer.json, for other programs")
+          .writes();
       return [args](const Common& common) {
+        if (!args->output.empty()) return export_json(*args, common);
         TokenizeOptions t;
         t.source = args->source;
         if (!args->text.empty() && !args->file.empty()) throw errorf("give a text or --file, not both");

@@ -84,9 +84,9 @@ extern const Command kTranslate{
       o.positional("BUNDLE", args->bundle, "what convert wrote").also("-m,--model").takes(kBundle);
       o.positional("TEXT", args->text, "the text; without it and --file, standard input", false);
       o.text("--to", "LANGUAGE", args->to, "a code such as fr, or a name such as French").must();
-      o.text("--from", "LANGUAGE", args->from, "the text's language; the model sees it by itself");
+      o.text("--from", "LANGUAGE", args->from, "the language of the text; without it the model finds out");
       o.text("--file", "FILE", args->file, "the text from a file").also("-f").streams();
-      o.flag("--lines", args->lines, "each line on its own, in the order of the input");
+      o.flag("--lines", args->lines, "translate each line on its own");
       args->flags.declare(o);
       return [args](const Common& common) { return run_translate(*args, common); };
     }};

@@ -11,9 +11,6 @@
 
 namespace anemone::cli {
 
-// The name that is at most a third of its letters away from `given`; empty when there is none.
-std::string nearest_name(std::string_view given, const std::vector<std::string>& names);
-
 // "'anemone run --help' shows what there is"; without a verb that of all.
 std::string help_hint(std::string_view verb);
 

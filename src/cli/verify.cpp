@@ -19,7 +19,8 @@ struct Args {
   std::string bundle, source, golden, text, ids, html;
   BackendFlags backend;
   int64_t steps = 16;
-  double min_cosine = kMinCosine;
+  double min_cosine = kMinCosine, max_kl = -1;
+  bool deep = false, no_hash = false;
 };
 
 VerifyOptions options_of(const Args& args, const Common& common) {
@@ -36,6 +37,9 @@ VerifyOptions options_of(const Args& args, const Common& common) {
   o.steps = args.steps;
   if (!(args.min_cosine >= 0 && args.min_cosine <= 1)) throw errorf("--min-cosine must be 0 to 1");
   o.min_cosine = args.min_cosine;
+  if (args.max_kl >= 0) o.max_divergence = args.max_kl;
+  o.deep = args.deep;
+  o.hashes = !args.no_hash;
   o.arithmetics = args.backend.arithmetics();
   o.backend = args.backend.make();
   o.threads = common.threads;
@@ -61,7 +65,7 @@ int run_verify(const Args& args, const Common& common) {
 }
 
 constexpr std::string_view kExamples =
-    "  anemone verify bundle --source model.gguf --html report.html\n"
+    "  anemone verify bundle --source model.gguf --max-kl 0.02 --html report.html\n"
     "  anemone verify bundle --golden g.npz --min-cosine 0.99 --json";
 
 }  // namespace
@@ -73,13 +77,20 @@ extern const Command kVerify{
       o.text("--source", "MODEL", args->source, "the .gguf file or safetensors folder that it was made from")
           .takes(kCheckpoint);
       o.text("--golden", "FILE", args->golden, "or an .npz with what a trusted model computes").reads();
-      o.text("--html", "FILE", args->html, "write the report as a page, too").writes();
+      o.text("--html", "FILE", args->html, "also write the report as a page").writes();
       o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default")
           .also("-f,--file")
           .streams();
       o.text("--ids", "FILE", args->ids, "token ids instead, .npy").streams();
       o.integer("--steps", "N", args->steps, "tokens to decode after the prompt (16)");
-      o.real("--min-cosine", "X", args->min_cosine, "the least cosine of stream and logits (0.97)");
+      o.real("--max-kl", "X", args->max_kl,
+             "the most that storing the weights may cost, in nats a token; any by default");
+      o.real("--min-cosine", "X", args->min_cosine,
+             "with --golden: the least cosine of stream and logits (0.97)");
+      o.group("How far to look");
+      o.flag("--deep", args->deep,
+             "look everywhere: every row of the cache and of the choice; takes minutes");
+      o.flag("--no-hash", args->no_hash, "do not compare the files with bundle.json's hashes");
       args->backend.declare_all(o);
       return [args](const Common& common) { return run_verify(*args, common); };
     }};

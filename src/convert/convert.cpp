@@ -21,6 +21,7 @@
 #include "families/weights.h"
 #include "plan/precision.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_export.h"
 
 namespace anemone {
 namespace {
@@ -61,6 +62,7 @@ class Converter {
     for (const Planned& table : tables_) write_table(writer, table);
     for (const StagePlan& plan : stages_) write_stage(writer, plan);
     report_.info.tokenizer = write_tokenizer(checkpoint_, writer.folder());
+    export_tokenizer(writer.folder());
     check_tokenizer();
     writer.finish(report_.info);
     for (const BundleFile& f : report_.info.files) report_.bytes += f.bytes;
@@ -93,6 +95,17 @@ class Converter {
     } catch (const Error& e) {
       report_.notes.push_back(
           fmt::format("the tokenizer cannot be read, so the bundle takes token ids, not text: {}", e.what()));
+    }
+  }
+
+  // For other programs: a tokenizer.json beside the file that we read.
+  void export_tokenizer(const fs::path& folder) {
+    try {
+      for (const TokenizerFile& file : exported_tokenizer(checkpoint_))
+        write_text(folder / file.name, file.made);
+    } catch (const Error& e) {
+      report_.notes.push_back(
+          fmt::format("no tokenizer.json is written for other programs: {}", e.message()));
     }
   }
 

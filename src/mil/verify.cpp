@@ -38,7 +38,7 @@ class Verifier {
   void add(const char* rule, const Operation* op, std::string message) {
     if (faults_.size() < most_)
       faults_.push_back({rule, function_->name, op ? fmt::format("'{}' ({})", op->name(), op->type) : "",
-                         std::move(message)});
+                         std::move(message), op});
   }
 
   void define(const Value& value, const Operation* op) {

@@ -30,6 +30,7 @@ struct Fault {
   std::string function;
   std::string op;  // its name and type; empty where the fault is the function's
   std::string message;
+  const Operation* operation = nullptr;  // the same as `op`, in the program that was verified
 
   std::string text() const;
 };

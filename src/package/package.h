@@ -30,6 +30,7 @@ struct Package {
   std::filesystem::path path;  // where it was read from
   int spec_version = 0;        // Model.specificationVersion
   Description description;
+  bool described = true;  // false: the file has no description, and it was taken from the program
   Program program;
   std::vector<PackageItem> items;
   std::string extra;  // fields of the Model message that we do not know

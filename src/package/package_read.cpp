@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "package/blob.h"
+#include "package/description_faults.h"
 #include "package/manifest.h"
 #include "package/mil_codec.h"
 #include "package/package.h"
@@ -73,54 +74,10 @@ void finish(Package& package, const BlobFiles& files) {
         fmt::format("the weight file {} is not there: the program can be shown but not run", name));
 }
 
-// How the description of a value differs from the program; empty when they agree.
-std::string disagreement(const Value& value, const FeatureType& said) {
-  if (said.kind != FeatureType::Kind::array && said.kind != FeatureType::Kind::state) return "";
-  const Type& type = value.type;
-  const std::vector<int64_t>& shape = said.array.shape;
-  bool same = array_dtype(said.array.data_type) == type.dtype;
-  if (!shape.empty()) {  // outputs of unknown size and scalars have none
-    same = same && shape.size() == type.shape.size();
-    for (size_t i = 0; same && i < shape.size(); ++i)
-      same = !type.shape[i].known() || type.shape[i].size() == shape[i];
-  }
-  return same ? "" : fmt::format("is {} in the program and {} in the description", type.text(), said.text());
-}
-
-// Core ML refuses a package whose description and program differ; here the program is used, and a note says so.
+// The program counts here; a note says what Core ML would do.
 void compare_description(Package& package) {
-  const auto note = [&](const Function& f, const std::string& what) {
-    package.notes.push_back(fmt::format("function '{}': {}; Core ML would refuse the package", f.name, what));
-  };
-  for (const auto& function : package.program.functions) {
-    const auto& all = package.description.functions;
-    const auto described = std::ranges::find(all, function->name, &Interface::name);
-    if (!all.empty() && described == all.end()) {
-      note(*function, "it is not described");
-      continue;
-    }
-    const Interface& interface = all.empty() ? package.description.main : *described;
-    const auto compare = [&](const char* kind, const Value& value, const std::vector<Feature>& said) {
-      const auto it = std::ranges::find(said, value.name, &Feature::name);
-      if (it == said.end())
-        return note(*function, fmt::format("the {} '{}' is not described", kind, value.name));
-      const std::string differs = disagreement(value, it->type);
-      if (!differs.empty()) note(*function, fmt::format("the {} '{}' {}", kind, value.name, differs));
-    };
-    for (const auto& input : function->inputs) {
-      const bool state = input->type.kind == Type::Kind::state;
-      compare(state ? "state" : "input", *input, state ? interface.states : interface.inputs);
-    }
-    for (const Value* output : function->body.outputs) compare("output", *output, interface.outputs);
-    for (const auto* said : {&interface.inputs, &interface.states})
-      for (const Feature& feature : *said)
-        if (std::ranges::none_of(function->inputs, [&](const auto& i) { return i->name == feature.name; }))
-          note(*function, fmt::format("'{}' is described but is not an input of the program", feature.name));
-    for (const Feature& feature : interface.outputs)
-      if (std::ranges::none_of(function->body.outputs,
-                               [&](const Value* o) { return o->name == feature.name; }))
-        note(*function, fmt::format("'{}' is described but is not an output of the program", feature.name));
-  }
+  for (const DescriptionFault& fault : description_faults(package))
+    package.notes.push_back(fault.text() + "; Core ML would refuse the package");
 }
 
 Package read_mlpackage(const fs::path& path) {
@@ -172,6 +129,7 @@ Package read_mlmodel(const fs::path& path) {
                            });
   out.path = path;
   finish(out, files);
+  compare_description(out);
   return out;
 }
 
@@ -218,6 +176,7 @@ Package read_mil(const fs::path& path, const ReadOptions& options) {
       read_text(path, path.string(), path.has_parent_path() ? path.parent_path() : fs::path("."), options);
   out.path = path;
   out.description = description_of(out.program);
+  out.described = false;
   return out;
 }
 
@@ -239,7 +198,10 @@ Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
       }
     }
   }
-  if (!described) {
+  out.described = described;
+  if (described) {
+    compare_description(out);
+  } else {
     out.description = description_of(out.program);
     out.notes.push_back("coremldata.bin could not be read: inputs and outputs are taken from the program");
   }

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "placement/evidence.h"
 #include "placement/op_view.h"
+#include "placement/product.h"
 #include "placement/rates.h"
 #include "placement/support.h"
 
@@ -128,14 +130,19 @@ double counted_bytes(const OpView& v) {
   double bytes = v.results().empty() ? 0 : v.results()[0].bytes();  // the first result alone
   std::string_view last;
   for (const Tensor& t : v.operands()) {
-    const bool again = t.param == last;  // of several values under one parameter only the first counts
+    // Of several values under one parameter only the first counts, but for a product.
+    const bool again = t.param == last && op != "einsum";
     last = t.param;
     if (again || (only_computed && t.constant)) continue;
     if (op == "matmul" && t.param != "x" && t.param != "y") continue;
+    if (op == "einsum" && t.param != "values") continue;
     bytes += t.bytes();
   }
   return pool ? bytes + 4 * product(v.integers("kernel_sizes")) : bytes;
 }
+
+// einsum is counted as the matmul that it is.
+bool is_matrix_product(const std::string& op) { return op == "matmul" || op == "einsum"; }
 
 double counted_flops(const OpView& v) {
   const std::string& op = v.type();
@@ -143,17 +150,18 @@ double counted_flops(const OpView& v) {
   if (op.ends_with("_pool")) return out * product(v.integers("kernel_sizes"));
   const Tensor* x = v.find("x");
   if (op == "gelu") return x ? kGeluFlops * x->count : 0;
+  if (!is_matrix_product(op)) return 0;
+  const std::vector<int64_t> inner = inner_sizes(v);
+  if (inner.empty()) return 0;
   const Tensor* y = v.find("y");
-  if (op != "matmul" || !x || !y || x->dims.empty()) return 0;
-  const bool turned = v.flag("transpose_x") && x->rank() > 1;
-  const double inner = static_cast<double>(x->dims[x->dims.size() - (turned ? 2 : 1)]);
-  return 2 * out * inner + (v.flag("transpose_y") ? y->count : 0) + (v.flag("transpose_x") ? x->count : 0);
+  return 2 * out * static_cast<double>(inner[0]) + (y && v.flag("transpose_y") ? y->count : 0) +
+         (x && v.flag("transpose_x") ? x->count : 0);
 }
 
 Times by_default(const OpView& v, const Rates& r) {
   const double bytes = counted_bytes(v), flops = counted_flops(v);
   Times t;
-  if (v.type() == "matmul" && r.matmul_tree)
+  if (is_matrix_product(v.type()) && r.matmul_tree)
     return by_leaf({r.matmul, 0, 1e18}, flops, "matmul tree", r.read.matmul);
   t.ane = std::max(bytes / (r.ane_gib * kGib), flops / (r.peak.ane * 1e9)) * 1e3;
   t.classic = std::max(bytes / (r.classic_gib * kGib), flops / (r.peak.classic * 1e9)) * 1e3;
@@ -246,6 +254,8 @@ OpCost estimate(const Operation& op, const Chip& chip) {
   cost.extrapolated = std::move(t.extrapolated);
   if (cost.extrapolated.empty() && has_compressed_weight(view))
     cost.extrapolated = "no probe had compressed weights";
+  if (cost.extrapolated.empty() && evidence_of(op.type).evidence == Evidence::stated)
+    cost.extrapolated = "no probe had this kind of operation; where it goes is stated by a source";
   if (!cost.probed) cost.extrapolated = "nobody has probed this kind of operation";
   if (!view.fixed()) cost.extrapolated = "its sizes are not known before run time";
   const auto refuse = [&](Processor processor, std::optional<Refusal> refusal) {

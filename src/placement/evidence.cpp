@@ -7,6 +7,7 @@ namespace {
 
 using enum Evidence;
 
+// resample and reverse have none: of their modes and axes one at most was seen.
 constexpr OpEvidence kTable[] = {
     {"abs", read},
     {"acos", read, "O01"},
@@ -113,7 +114,7 @@ constexpr OpEvidence kTable[] = {
     {"read_state", stated, "", "AB e30; AN; JR"},
     {"real_div", read},
     {"reduce_argmax", read, "O05"},
-    {"reduce_argmin", none},
+    {"reduce_argmin", stated, "O05", "M6 5.2: int32 results"},
     {"reduce_l1_norm", read},
     {"reduce_l2_norm", read},
     {"reduce_log_sum", read},
@@ -126,13 +127,13 @@ constexpr OpEvidence kTable[] = {
     {"reduce_sum_square", read},
     {"relu", read},
     {"relu6", read},
-    {"resample", read},
+    {"resample", none},
     {"reshape", read},
     {"reshape_like", none},
     {"resize", read},
     {"resize_bilinear", read},
     {"resize_nearest_neighbor", read},
-    {"reverse", read},
+    {"reverse", none},
     {"reverse_sequence", none},
     {"rnn", read, "O02"},
     {"round", read},

@@ -13,7 +13,7 @@
 namespace anemone::placement {
 
 enum class Evidence : uint8_t {
-  none,    // nobody published where Core ML puts it
+  none,    // nobody published where Core ML puts it, or only for one of several modes
   data,    // const and constexpr: part of the program, placed nowhere
   stated,  // a source says it without figures, or published models run it
   read,    // Core ML's own compute plan has it, in the study that the estimates come from (M6 5.2)

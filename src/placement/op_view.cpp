@@ -49,6 +49,13 @@ const Tensor* OpView::find(std::string_view param) const {
   return nullptr;
 }
 
+std::vector<const Tensor*> OpView::all(std::string_view param) const {
+  std::vector<const Tensor*> out;
+  for (const Tensor& t : operands_)
+    if (t.param == param) out.push_back(&t);
+  return out;
+}
+
 std::vector<int64_t> OpView::integers(std::string_view param) const {
   const Tensor* t = find(param);
   if (!t || !t->value || t->value->is_strings() || !t->fixed || t->count > kMostInParameter) return {};
@@ -61,6 +68,12 @@ std::vector<int64_t> OpView::integers(std::string_view param) const {
 bool OpView::flag(std::string_view param) const {
   const std::vector<int64_t> values = integers(param);
   return !values.empty() && values[0] != 0;
+}
+
+std::string OpView::text(std::string_view param) const {
+  const Tensor* t = find(param);
+  const auto* strings = t && t->value ? std::get_if<Constant::Strings>(&t->value->data) : nullptr;
+  return strings && strings->size() == 1 ? strings->front() : "";
 }
 
 bool OpView::fixed() const {

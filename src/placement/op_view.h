@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,9 +38,12 @@ class OpView {
   const std::vector<Tensor>& operands() const { return operands_; }
   const std::vector<Tensor>& results() const { return results_; }
   const Tensor* find(std::string_view param) const;
+  // Of a parameter that takes several values.
+  std::vector<const Tensor*> all(std::string_view param) const;
   // Small parameters that are constants.
   std::vector<int64_t> integers(std::string_view param) const;
   bool flag(std::string_view param) const;
+  std::string text(std::string_view param) const;  // empty when it is left out
   // Every operand and result has known sizes.
   bool fixed() const;
 

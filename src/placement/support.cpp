@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/shape.h"
 #include "placement/evidence.h"
+#include "placement/product.h"
 #include "placement/weight_form.h"
 
 namespace anemone::placement {
@@ -15,17 +16,24 @@ std::optional<Refusal> by_kind(const OpView& v) {
   const OpEvidence& row = evidence_of(v.type());
   const std::string_view rule = row.refused;
   if (rule.empty()) return std::nullopt;
-  if (row.evidence == Evidence::stated)
-    return Refusal{rule, fmt::format("the engine does not take it ({})", row.source)};
   if (rule == "O05") {
     if (!gives_int32(v)) return std::nullopt;
     return Refusal{rule, v.type() == "argsort" ? "Unsupported tensor data type: int32"
                                                : "Output type int32 is not supported."};
   }
+  if (row.evidence == Evidence::stated)
+    return Refusal{rule, fmt::format("the engine does not take it ({})", row.source)};
   if (v.type() == "scatter")
     return Refusal{rule, "scatter MIL op is currently only supported on uANE targets"};
   if (v.type() == "sliding_windows") return Refusal{rule, "MIL converter not implemented."};
   return Refusal{rule, fmt::format("Unsupported MIL operation \"{}\".", v.type())};
+}
+
+std::optional<Refusal> by_chip(const OpView& v, const Chip& chip) {
+  if ((v.type() == "sin" || v.type() == "cos") && chip.generation <= 13)
+    return Refusal{"O15", fmt::format("the engine of {} has no {}; A15 and M2 are the first with it",
+                                      chip.name, v.type())};
+  return std::nullopt;
 }
 
 bool computed(const Tensor* t) { return t && !t->constant; }
@@ -77,28 +85,26 @@ std::optional<Refusal> by_size(const OpView& v, const AneLimits& limits) {
                           shape_text(to_shape(t.dims)), most, i)};
       }
     }
-  if (v.type() == "matmul") {
-    const Tensor* x = v.find("x");
-    if (x && x->rank() >= 2) {
-      const int64_t inner = x->dims[x->dims.size() - (v.flag("transpose_x") ? 2 : 1)];
-      if (inner > limits.inner)
-        return Refusal{"S07", fmt::format("the inner dimension {} can not fit the Kmem ({} at most)", inner,
-                                          limits.inner)};
-    }
-  }
+  for (const int64_t inner : inner_sizes(v))
+    if (inner > limits.inner)
+      return Refusal{"S07", fmt::format("the inner dimension {} can not fit the Kmem ({} at most)", inner,
+                                        limits.inner)};
   return std::nullopt;
 }
 
+// A kernel of one dimension is one row: K is judged as 1 x K. Of three dimensions the first has the height's limit.
 std::optional<Refusal> by_kernel(const OpView& v, const Chip& chip) {
-  if (v.type() == "conv") {
+  if (is_convolution(v.op())) {
     const Tensor* w = v.find("weight");
-    if (!w || w->rank() != 4) return std::nullopt;
-    const int64_t height = w->dims[2], width = w->dims[3], widest = chip.generation <= 13 ? 13 : 15;
-    const bool square = height == 16 && width == 16 && chip.generation > 13;
-    if (!square && (width > widest || height > 31))
-      return Refusal{"O07",
-                     fmt::format("conv with large kernel ({} x {}) does not meet decomposition preconditions",
-                                 height, width)};
+    if (!w || w->rank() < 3) return std::nullopt;
+    const bool first = chip.generation <= 13;
+    const std::vector<int64_t> kernel(w->dims.begin() + 2, w->dims.end());
+    const int64_t width = kernel.back(), height = kernel.size() > 1 ? kernel[kernel.size() - 2] : 1,
+                  depth = kernel.size() > 2 ? kernel[0] : 1;
+    const bool square = height == 16 && width == 16 && !first;
+    if ((!square && (width > (first ? 13 : 15) || height > 31)) || depth > 31)
+      return Refusal{"O07", fmt::format("{} with large kernel {} does not meet decomposition preconditions",
+                                        v.type(), shape_text(kernel))};
   }
   if (v.type() == "max_pool") {
     const std::vector<int64_t> kernel = v.integers("kernel_sizes");
@@ -110,12 +116,12 @@ std::optional<Refusal> by_kernel(const OpView& v, const Chip& chip) {
 }
 
 std::optional<Refusal> by_weight(const OpView& v) {
-  if (v.type() != "conv" && v.type() != "linear" && v.type() != "matmul" && v.type() != "conv_transpose")
+  if (!is_convolution(v.op()) && v.type() != "linear" && v.type() != "matmul" && v.type() != "einsum")
     return std::nullopt;
   for (const Tensor& t : v.operands()) {
-    if (!t.constant || !t.maker || t.maker->type == "const") continue;
+    if (!t.constant || !t.maker || t.maker->type == "const" || t.maker->outputs.empty()) continue;
     const WeightForm form = weight_form(*t.maker);
-    const int axis = output_axis(v.op(), t.param);
+    const int axis = output_axis(v.op(), *t.maker->outputs.back());
     if (form.kind == WeightForm::Kind::integer && form.split_along_inputs(axis))
       return Refusal{"Q02", "ANE only support per-cout/per-tensor quantization: " + form.text()};
     if (form.kind == WeightForm::Kind::palette && form.vector > 1)
@@ -141,6 +147,7 @@ bool was_probed(const OpView& view) {
 std::optional<Refusal> ane_refuses(const OpView& view, const Chip& chip) {
   if (is_state_op(view.op())) return std::nullopt;
   if (auto r = by_kind(view)) return r;
+  if (auto r = by_chip(view, chip)) return r;
   if (auto r = by_index(view)) return r;
   if (auto r = by_dtype(view)) return r;
   if (auto r = by_size(view, chip.limits())) return r;

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/shape.h"
-#include "placement/op_view.h"
 
 namespace anemone::placement {
 namespace {
@@ -114,16 +113,6 @@ std::string WeightForm::text() const {
   if (vector > 1) out += fmt::format(", vectors of {}", vector);
   if (scaled_palette) out += ", with scales";
   return sparse ? "sparse " + out : out;
-}
-
-int output_axis(const Operation& op, std::string_view param) {
-  if (op.type == "conv_transpose") return 1;
-  if (op.type != "matmul") return 0;
-  const OpView view(op);
-  const Tensor* t = view.find(param);
-  const int rank = t ? t->rank() : 2;
-  if (param == "x") return view.flag("transpose_x") ? rank - 1 : rank - 2;
-  return view.flag("transpose_y") ? rank - 2 : rank - 1;
 }
 
 }  // namespace anemone::placement

@@ -26,7 +26,7 @@ struct WeightForm {
   const Constant* scale = nullptr;
   const Constant* data = nullptr;  // integers or indices
 
-  // Blocks differ along another dimension than `out_axis`.
+  // Blocks differ along another dimension than `out_axis` (see output_axis in placement/product.h).
   bool split_along_inputs(int out_axis) const;
   // One scale or table for everything.
   bool whole() const;
@@ -35,8 +35,5 @@ struct WeightForm {
 
 // Of the value that a const or constexpr operation makes.
 WeightForm weight_form(const Operation& maker);
-
-// The dimension of `param` of that operation that makes the output's channels.
-int output_axis(const Operation& op, std::string_view param);
 
 }  // namespace anemone::placement

@@ -63,6 +63,8 @@ GraphBytes graph_bytes(const Model& model, bool packed, bool prompts) {
   const uint64_t one = layers_bytes(model, packed, prompts, 1),
                  many = layers_bytes(model, packed, prompts, most);
   g.layer = most > 1 ? (many - one) / (most - 1) : one;
+  // A first layer that is smaller than the others leaves nothing for the package itself.
+  if (one < g.layer) g.layer = many / most;
   g.layers = one - std::min(one, g.layer);
   if (!model.generates()) return g;
   const uint64_t head1 = head_bytes(model, packed, prompts, 1),

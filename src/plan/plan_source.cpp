@@ -5,6 +5,7 @@
 #include "families/family.h"
 #include "plan/known_models.h"
 #include "plan/planner.h"
+#include "text/tokenizer_export.h"
 
 namespace anemone {
 namespace {
@@ -14,6 +15,10 @@ namespace fs = std::filesystem;
 uint64_t tokenizer_bytes(const Checkpoint& c) {
   uint64_t total = 0;
   for (const TokenizerFile& file : c.tokenizer().files) total += file.bytes;
+  try {
+    for (const TokenizerFile& file : exported_tokenizer(c)) total += file.bytes;
+  } catch (const Error&) {  // a bundle goes without, and convert says why
+  }
   return total;
 }
 

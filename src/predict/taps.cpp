@@ -15,16 +15,7 @@ Value* find_value(const Function& f, const std::string& name) {
   throw errorf("there is no value '{}' in the function '{}'", name, f.name);
 }
 
-Interface& interface_of(Description& description, const std::string& function) {
-  for (Interface& interface : description.functions)
-    if (interface.name == function) return interface;
-  return description.main;
-}
-
-}  // namespace
-
-std::shared_ptr<const Package> with_taps(const Package& package, const std::string& function,
-                                         const std::vector<std::string>& taps) {
+std::shared_ptr<Package> copy_of(const Package& package) {
   auto out = std::make_shared<Package>();
   out->path = package.path;
   out->spec_version = package.spec_version;
@@ -35,6 +26,20 @@ std::shared_ptr<const Package> with_taps(const Package& package, const std::stri
   out->weights_folder_missing = package.weights_folder_missing;
   out->missing_weights = package.missing_weights;
   out->notes = package.notes;
+  return out;
+}
+
+Interface& interface_of(Description& description, const std::string& function) {
+  for (Interface& interface : description.functions)
+    if (interface.name == function) return interface;
+  return description.main;
+}
+
+}  // namespace
+
+std::shared_ptr<const Package> with_taps(const Package& package, const std::string& function,
+                                         const std::vector<std::string>& taps) {
+  const std::shared_ptr<Package> out = copy_of(package);
   const std::string name = function.empty() ? signatures(package).front().function : function;
   Function* f = out->program.find_function(name);
   if (!f) throw errorf("there is no function '{}'", name).at(package.path.string());
@@ -53,6 +58,41 @@ std::shared_ptr<const Package> with_taps(const Package& package, const std::stri
   for (const std::string& tap : added)
     for (const Feature& feature : implied.interface(name).outputs)
       if (feature.name == tap) interface_of(out->description, name).outputs.push_back(feature);
+  return out;
+}
+
+std::shared_ptr<const Package> from_values(const Package& package, const std::string& function,
+                                           const std::vector<std::string>& values,
+                                           const std::vector<std::string>& outputs) {
+  const std::shared_ptr<Package> out = copy_of(package);
+  std::erase_if(out->program.functions, [&](const auto& f) { return f->name != function; });
+  Function* f = out->program.find_function(function);
+  if (!f) throw errorf("there is no function '{}'", function).at(package.path.string());
+  f->body.outputs.clear();
+  for (const std::string& name : outputs) f->body.outputs.push_back(find_value(*f, name));
+  std::vector<std::unique_ptr<Value>> inputs;
+  for (const std::string& name : values) {
+    Value* old = find_value(*f, name);
+    auto given = std::make_unique<Value>();
+    given->name = name;
+    given->type = old->type;
+    old->name += "_computed";
+    replace_uses(f->body, old, given.get());
+    inputs.push_back(std::move(given));
+  }
+  // What writes states has no part in the outputs.
+  std::erase_if(f->body.ops,
+                [](const auto& op) { return op->outputs.empty() || op->type == "coreml_update_state"; });
+  remove_dead_ops(*f);
+  for_each_op(f->body, [&](const Operation& op) {
+    for (const Input& in : op.inputs)
+      for (const Binding& b : in.bindings)
+        for (const auto& old : f->inputs)
+          if (b.value == old.get())
+            throw errorf("'{}' needs the input '{}'", op.name(), old->name).at(package.path.string());
+  });
+  f->inputs = std::move(inputs);
+  out->description = description_of(out->program);
   return out;
 }
 

@@ -16,6 +16,12 @@ namespace anemone {
 std::shared_ptr<const Package> with_taps(const Package& package, const std::string& function,
                                          const std::vector<std::string>& taps);
 
+// A copy of the package with nothing but the end of a function: it takes `values` instead of computing them, and gives
+// these outputs. Error when the outputs need another input of the function.
+std::shared_ptr<const Package> from_values(const Package& package, const std::string& function,
+                                           const std::vector<std::string>& values,
+                                           const std::vector<std::string>& outputs);
+
 // A predictor whose calls give the taps beside the outputs, in whichever way the backend can.
 std::unique_ptr<Predictor> open_tapped(const Backend& backend, std::shared_ptr<const Package> package,
                                        const std::string& function, const std::vector<std::string>& taps);

@@ -19,10 +19,14 @@ size_t elements(int64_t a, int64_t b) { return static_cast<size_t>(a) * static_c
 }  // namespace
 
 Reference::Reference(std::shared_ptr<const Checkpoint> checkpoint, Model model, int threads)
-    : checkpoint_(std::move(checkpoint)),
+    : Reference(std::make_shared<const ReferenceCheckpoint>(std::move(checkpoint)), std::move(model),
+                threads) {}
+
+Reference::Reference(std::shared_ptr<const ReferenceSource> weights, Model model, int threads)
+    : source_(std::move(weights)),
       model_(std::move(model)),
       pool_(std::make_unique<ThreadPool>(threads)),
-      weights_(*checkpoint_, *pool_) {}
+      weights_(*source_, *pool_) {}
 
 std::vector<float> Reference::logits(std::span<const int32_t> ids, const ReferenceOptions& options) const {
   return ReferenceSession(*this, options).step(ids);
@@ -48,13 +52,12 @@ ReferenceSession::~ReferenceSession() = default;
 
 int64_t ReferenceSession::position() const { return scope_->position(); }
 
-void ReferenceSession::check_ids(std::span<const int32_t> ids) const {
+void ReferenceSession::check_ids(std::span<const int32_t> ids, int64_t used) const {
   for (const int32_t id : ids)
     if (id < 0 || id >= model_.vocab)
       throw Error("a token id is not in the vocabulary")
           .found(std::to_string(id))
           .expected(fmt::format("0 to {}", model_.vocab - 1));
-  const int64_t used = scope_->before() + static_cast<int64_t>(ids.size());
   if (model_.embedding.positions &&
       used + model_.embedding.first_position > model_.embedding.positions.rows())
     throw errorf("the text is longer than the model's table of positions")
@@ -64,7 +67,7 @@ void ReferenceSession::check_ids(std::span<const int32_t> ids) const {
 }
 
 std::vector<float> ReferenceSession::step(std::span<const int32_t> ids, LogitRows rows) {
-  check_ids(ids);
+  check_ids(ids, scope_->before() + static_cast<int64_t>(ids.size()));
   if (ids.empty()) return {};
   const bool causal = model_.causal();
   if (!causal && scope_->before() > 0) throw Error("a text that is seen whole is computed in one step");
@@ -72,17 +75,28 @@ std::vector<float> ReferenceSession::step(std::span<const int32_t> ids, LogitRow
   std::vector<float> result;
   for (size_t at = 0; at < ids.size(); at += most) {
     const auto part = ids.subspan(at, std::min(ids.size() - at, most));
-    scope_->cover(static_cast<int64_t>(part.size()), static_cast<int64_t>(ids.size() - at));
-    const std::vector<float> x = piece(part);
+    const auto tokens = static_cast<int64_t>(part.size());
+    scope_->take({{.index = scope_->before(), .count = tokens}}, static_cast<int64_t>(ids.size() - at),
+                 false);
+    const std::vector<float> x = run_layers(part);
+    scope_->advance(tokens);
     const bool last = at + part.size() == ids.size();
     if (rows == LogitRows::none || (rows == LogitRows::last && !last)) continue;
-    const int64_t tokens = static_cast<int64_t>(part.size()),
-                  skipped = rows == LogitRows::last ? tokens - 1 : 0;
+    const int64_t skipped = rows == LogitRows::last ? tokens - 1 : 0;
     const std::vector<float> values =
         compute_head(*scope_, std::span(x).subspan(elements(skipped, model_.hidden)), tokens - skipped);
     result.insert(result.end(), values.begin(), values.end());
   }
   return result;
+}
+
+std::vector<float> ReferenceSession::probe(std::span<const int32_t> ids, std::vector<TokenRun> runs) {
+  ANEMONE_CHECK(model_.causal() && !runs.empty());
+  int64_t end = 0;
+  for (const TokenRun& run : runs) end = std::max(end, run.index + run.count);
+  check_ids(ids, end);
+  scope_->take(std::move(runs), end, true);
+  return compute_head(*scope_, run_layers(ids), static_cast<int64_t>(ids.size()));
 }
 
 std::vector<float> ReferenceSession::embed(std::span<const int32_t> ids) const {
@@ -93,14 +107,14 @@ std::vector<float> ReferenceSession::embed(std::span<const int32_t> ids) const {
   const auto scale = static_cast<float>(e.scale);
   for (size_t t = 0; t < ids.size(); ++t) {
     const std::span<float> row = std::span(x).subspan(t * hidden, hidden);
-    weights.row(e.tokens, ids[t], row);
+    weights.table_row(e.tokens, ids[t], row);
     for (float& value : row) value *= scale;
     const auto add = [&](const WeightRef& table, int64_t index) {
       if (!table) return;
-      weights.row(table, index, other);
+      weights.table_row(table, index, other);
       for (size_t i = 0; i < hidden; ++i) row[i] += other[i];
     };
-    const int64_t at = scope_->before() + static_cast<int64_t>(t);
+    const int64_t at = scope_->index_of(static_cast<int64_t>(t));
     add(e.positions, at + e.first_position);
     add(e.types,
         static_cast<size_t>(at) < options_.types.size() ? options_.types[static_cast<size_t>(at)] : 0);
@@ -138,7 +152,7 @@ void ReferenceSession::run_step(size_t layer, const ResidualStep& step, bool las
 }
 
 // Tokens through all layers and the final norm: [tokens, hidden].
-std::vector<float> ReferenceSession::piece(std::span<const int32_t> ids) {
+std::vector<float> ReferenceSession::run_layers(std::span<const int32_t> ids) {
   const auto tokens = static_cast<int64_t>(ids.size());
   std::vector<float> x = embed(ids);
   scope_->tap("embed_out", -1, x);
@@ -148,7 +162,6 @@ std::vector<float> ReferenceSession::piece(std::span<const int32_t> ids) {
   }
   if (model_.final_norm) scope_->normalise(*model_.final_norm, x, model_.hidden);
   scope_->tap("final_norm", -1, x);
-  scope_->advance(tokens);
   return x;
 }
 

@@ -56,10 +56,19 @@ struct ReferenceOptions {
 
 enum class LogitRows { all, last, none };
 
+// Tokens of a probe that follow each other.
+struct TokenRun {
+  int64_t index = 0;  // how many tokens come before the first
+  int64_t first = 0;  // which of the ids it is
+  int64_t count = 0;
+};
+
 class Reference {
  public:
   // threads: 0 means one per core. The description is one that describe() made for this checkpoint.
   Reference(std::shared_ptr<const Checkpoint> checkpoint, Model model, int threads = 0);
+  // The same model over weights that were stored in another form.
+  Reference(std::shared_ptr<const ReferenceSource> weights, Model model, int threads = 0);
 
   const Model& model() const { return model_; }
   // The logits of every token, [tokens, vocab]. Error when an id is no row of the vocabulary.
@@ -68,7 +77,7 @@ class Reference {
  private:
   friend class ReferenceSession;
 
-  std::shared_ptr<const Checkpoint> checkpoint_;
+  std::shared_ptr<const ReferenceSource> source_;
   Model model_;
   std::unique_ptr<ThreadPool> pool_;
   ReferenceWeights weights_;
@@ -88,15 +97,20 @@ class ReferenceSession {
   // Appends tokens and returns what the head gives of them: for logits [tokens, vocab], [vocab] of the last one, or
   // nothing. Where tokens see what comes behind them, a text is one step, and what compute_head says comes back.
   std::vector<float> step(std::span<const int32_t> ids, LogitRows rows = LogitRows::all);
+  // Tokens at places of their own: each run is computed as if it came next at `index`, over what was remembered up to
+  // there, and leaves no trace. The logits of all, [tokens, vocab]. For causal models.
+  std::vector<float> probe(std::span<const int32_t> ids, std::vector<TokenRun> runs);
   // Where the next token goes.
   int64_t position() const;
   const LayerMemory& memory(size_t layer) const { return memories_.at(layer); }
+  // What a probe finds there instead.
+  void set_memory(size_t layer, LayerMemory memory) { memories_.at(layer) = std::move(memory); }
 
  private:
-  void check_ids(std::span<const int32_t> ids) const;
+  void check_ids(std::span<const int32_t> ids, int64_t used) const;
   std::vector<float> embed(std::span<const int32_t> ids) const;
   void run_step(size_t layer, const ResidualStep& step, bool last, std::vector<float>& x, int64_t tokens);
-  std::vector<float> piece(std::span<const int32_t> ids);
+  std::vector<float> run_layers(std::span<const int32_t> ids);
 
   const Reference& reference_;
   const Model& model_;

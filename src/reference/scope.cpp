@@ -5,11 +5,30 @@
 
 namespace anemone {
 
-void ReferenceScope::cover(int64_t tokens, int64_t ahead) {
+void ReferenceScope::take(std::vector<TokenRun> runs, int64_t ahead, bool probes) {
+  runs_ = std::move(runs);
+  probes_ = probes;
   if (rotary_.empty())
     for (const Rope& rope : model_.ropes)
       rotary_.emplace_back(rope, std::max(options_.positions, position() + ahead), options_.long_rope);
-  for (RotaryTable& table : rotary_) table.cover(position(), position() + tokens);
+  int64_t begin = runs_.front().index, end = begin;
+  for (const TokenRun& run : runs_) {
+    begin = std::min(begin, run.index);
+    end = std::max(end, run.index + run.count);
+  }
+  for (RotaryTable& table : rotary_)
+    table.cover(options_.first_position + begin, options_.first_position + end);
+}
+
+const TokenRun& ReferenceScope::run_of(int64_t token) const {
+  const auto behind = std::upper_bound(runs_.begin(), runs_.end(), token,
+                                       [](int64_t t, const TokenRun& run) { return t < run.first; });
+  return *(behind - 1);
+}
+
+int64_t ReferenceScope::index_of(int64_t token) const {
+  const TokenRun& run = run_of(token);
+  return run.index + token - run.first;
 }
 
 void ReferenceScope::normalise(const Norm& norm, std::span<float> values, int64_t width) const {

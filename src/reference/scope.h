@@ -23,12 +23,19 @@ class ReferenceScope {
   const ReferenceWeights& weights() const { return weights_; }
   ThreadPool& pool() const { return pool_; }
   const ReferenceOptions& options() const { return options_; }
-  // The tokens that came before those at hand, and the position of the first at hand.
+  // The tokens that came before, and the position of the next one.
   int64_t before() const { return before_; }
   int64_t position() const { return options_.first_position + before_; }
   void advance(int64_t tokens) { before_ += tokens; }
-  // Sees to it that the next `tokens` positions can be rotated; `ahead` come in this step at most.
-  void cover(int64_t tokens, int64_t ahead);
+  // Takes these tokens at hand, and sees to it that their positions can be rotated; `ahead` come in this step at most.
+  // Probes are looked at and not remembered.
+  void take(std::vector<TokenRun> runs, int64_t ahead, bool probes);
+  const std::vector<TokenRun>& runs() const { return runs_; }
+  bool probes() const { return probes_; }
+  const TokenRun& run_of(int64_t token) const;
+  // Of a token at hand, counted from the first that is remembered; and its position.
+  int64_t index_of(int64_t token) const;
+  int64_t position_of(int64_t token) const { return options_.first_position + index_of(token); }
   const RotaryTable& rotary(size_t rope) const { return rotary_[rope]; }
 
   // Each run of `width` values by itself, in place.
@@ -45,6 +52,8 @@ class ReferenceScope {
   ThreadPool& pool_;
   const ReferenceOptions& options_;
   std::vector<RotaryTable> rotary_;
+  std::vector<TokenRun> runs_;
+  bool probes_ = false;
   int64_t before_ = 0;
 };
 

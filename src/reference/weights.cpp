@@ -22,32 +22,35 @@ float dot(const float* a, const float* b, int64_t count) {
 
 }  // namespace
 
+void ReferenceCheckpoint::read(const WeightRef& ref, int64_t begin, int64_t end, std::span<float> out) const {
+  read_rows(*checkpoint_, ref, begin, end, out);
+}
+
+void ReferenceCheckpoint::read_table(const WeightRef& ref, int64_t row, std::span<float> out) const {
+  read_rows(*checkpoint_, ref, row, row + 1, out);
+}
+
 std::vector<float> ReferenceWeights::vector(const WeightRef& ref) const {
   std::vector<float> values(static_cast<size_t>(ref.rows()));
-  read_rows(checkpoint_, ref, 0, ref.rows(), values);
+  source_.read(ref, 0, ref.rows(), values);
   return values;
 }
 
 std::vector<float> ReferenceWeights::matrix(const WeightRef& ref) const {
   std::vector<float> values(static_cast<size_t>(ref.rows() * ref.columns));
-  read_rows(checkpoint_, ref, 0, ref.rows(), values);
+  source_.read(ref, 0, ref.rows(), values);
   return values;
-}
-
-void ReferenceWeights::row(const WeightRef& ref, int64_t row, std::span<float> out) const {
-  read_rows(checkpoint_, ref, row, row + 1, out);
 }
 
 void ReferenceWeights::each_tile(const WeightRef& ref,
                                  const std::function<void(int64_t, int64_t, const float*)>& visit) const {
   constexpr int64_t kTile = 32;
-  const TensorReader& tensor = checkpoint_.tensor(ref.tensor);
   pool_.parallel_for(ref.rows(), kTile, [&](int64_t begin, int64_t end) {
     std::vector<float> tile(static_cast<size_t>(kTile * ref.columns));
     for (int64_t first = begin; first < end; first += kTile) {
       const int64_t last = std::min(first + kTile, end);
-      read_rows(tensor, ref, first, last,
-                std::span(tile).first(static_cast<size_t>((last - first) * ref.columns)));
+      source_.read(ref, first, last,
+                   std::span(tile).first(static_cast<size_t>((last - first) * ref.columns)));
       visit(first, last, tile.data());
     }
   });

@@ -22,6 +22,9 @@ struct EncodeOptions {
   bool parse_special = true;  // special tokens written in the text become their ids; off for text from users
 };
 
+// What Tokenizer::load() reads, before it is made ready.
+TokenizerSpec load_tokenizer_spec(const std::filesystem::path& path);
+
 class Tokenizer : public std::enable_shared_from_this<Tokenizer> {
  public:
   // A tokenizer.json, a tokenizer.model or a GGUF file; a checkpoint of any format that has a tokenizer; or a folder

@@ -16,14 +16,23 @@
 
 namespace anemone {
 
+// How values are judged.
+struct Judging {
+  Arithmetic arithmetic = Arithmetic::fp32;
+  // By their range alone. A cache of made-up numbers is no text: what half rounds grows there without bound, and the
+  // same graph was held to its bars in fp32.
+  bool range_only = false;
+};
+
 struct Climber {
   const VerifyOptions& options;
   std::filesystem::path path;
   std::shared_ptr<const Bundle> bundle;          // in fp32 arithmetic
   std::shared_ptr<const Checkpoint> checkpoint;  // with a source
   Model model;                                   // with a source; as the checkpoint describes it
-  std::unique_ptr<Reference> reference;          // with a source; of the bundle's layers alone
-  std::shared_ptr<const Tokenizer> tokenizer;    // may be absent
+  std::unique_ptr<Reference> full;       // with a source: the bundle's layers over the checkpoint's weights
+  std::unique_ptr<Reference> reference;  // the same over the stored weights, from rung 2 on: the truth
+  std::shared_ptr<const Tokenizer> tokenizer;  // may be absent
   Golden truth;
   int64_t tokens = 0;   // of the truth that are looked at
   int64_t context = 0;  // of the tier in use
@@ -32,13 +41,22 @@ struct Climber {
   mutable bool cancelled = false;
   VerifyReport report;
 
+  // The truth has the very weights of the packages, so that only the graph can differ.
+  bool exact() const { return !options.source.empty(); }
   bool half_weights() const { return least_bits >= 16; }
-  // The bars for the stream and logits, and for what stands inside a layer.
+  const GraphBars& graph_bars(Arithmetic arithmetic) const {
+    return arithmetic == Arithmetic::fp16 ? kHalfGraphBars : kGraphBars;
+  }
+  // What is wrong with a value of the stream, or of one inside a layer; empty when it is fine.
+  std::string value_problem(const Figures& f, const Judging& how, bool stream) const;
+  // The bars for the stream and logits, and for what stands inside a layer, against a golden.
   double stream_bar(Arithmetic arithmetic) const;
   double piece_bar(Arithmetic arithmetic) const;
+  // The width of a head by layer, where there is a source; 0 for a layer without attention.
+  std::vector<int64_t> heads() const;
   void say(const std::string& what) const;
-  // A stepper over the bundle for the tokens of the truth.
-  Stepper stepper(Arithmetic arithmetic, bool taps) const;
+  // A stepper over the bundle; `positions` in use in all, 0: those of the truth.
+  Stepper stepper(Arithmetic arithmetic, bool taps, int64_t positions = 0) const;
   // What a row of logits is held to; empty when it is fine.
   std::string logit_problem(const FigureRow& row) const;
 };
@@ -62,9 +80,29 @@ void note_fault(const std::optional<NumericFault>& fault, Rung& rung);
 void fail_layers(const Climber& c, std::string problem, Arithmetic arithmetic, Rung& rung);
 // How large the values inside became, and what a residual scale would do about it.
 void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, Rung& rung);
-// The layers of a step against the truth, of one token or of all that the step took; what is wrong first, or nothing.
-std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_t> token, int64_t layers,
-                           Arithmetic arithmetic);
+// What is wrong first inside a function, and in which layer, counted from the bundle's first.
+struct Drift {
+  std::string problem;  // empty: nothing
+  int64_t layer = -1;
+};
+// The layers of a step against rows of a truth, from row `first` on, as many as the step has. Figures go into `figures`
+// where it is given.
+Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                     int64_t layers, const Judging& how, std::vector<LayerFigures>* figures = nullptr);
+
+// What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
+std::string claim_problem(const Climber& c);
+// Files against their hashes, and the packages' descriptions against their programs; or nothing.
+std::string file_problem(const Climber& c);
+// What the tokenizer of the bundle does, its chat template and special tokens, against the source's; or nothing.
+std::string tokenizer_problem(const Climber& c);
+// What the functions compute at near and far positions over a cache of known numbers, and with every padding; what is
+// wrong first, or nothing. `note` hears what was looked at.
+std::string probe_problem(Climber& c, Arithmetic arithmetic, std::string& note);
+// Whether each row of the vocabulary, where it is the best, is the one that the bundle picks; or nothing.
+std::string choice_problem(const Climber& c);
+// What storing the weights cost: fills the report, and says when it is more than the user's bar.
+std::string storage_problem(Climber& c, Rung& rung);
 
 Rung check_weights_rung(Climber& c);
 Rung check_reference(Climber& c);

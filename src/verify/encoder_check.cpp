@@ -6,20 +6,12 @@
 #include "reference/head.h"
 #include "runtime/encoder.h"
 #include "verify/climber.h"
+#include "verify/stored_weights.h"
 
 namespace anemone {
 namespace {
 
 using Rows = std::vector<float>;
-
-// "label 2 is 'B-LOC' instead of 'I-ORG'"
-std::string first_difference(const std::vector<std::string>& got, const std::vector<std::string>& expected) {
-  if (got.size() != expected.size())
-    return fmt::format("there are {} instead of {}", got.size(), expected.size());
-  const auto at =
-      static_cast<size_t>(std::mismatch(got.begin(), got.end(), expected.begin()).first - got.begin());
-  return fmt::format("label {} is '{}' instead of '{}'", at, got[at], expected[at]);
-}
 
 // What the reference says of a text; `classes` where the model has some.
 struct TextTruth {
@@ -43,6 +35,16 @@ TextTruth truth_of(const Reference& reference, std::span<const int32_t> ids, con
   return out;
 }
 
+// Keeps the values inside a text of so many tokens.
+ReferenceTap keep_in(Golden& truth, int64_t tokens) {
+  return [&truth, tokens](std::string_view name, int64_t layer, std::span<const float> values) {
+    Golden::Rows& rows = truth.inner[{std::string(name), layer}];
+    rows.values.assign(values.begin(), values.end());
+    rows.rows = tokens;
+    rows.width = static_cast<int64_t>(values.size()) / tokens;
+  };
+}
+
 // Rows of one kind of result against the truth's, as one row of figures.
 class Comparison {
  public:
@@ -62,10 +64,10 @@ class Comparison {
     FigureRow row = tally.row();
     row.choices = choices;
     rung_.rows.push_back(row);
-    const double bar = c_.stream_bar(arithmetic_), cosine = c_.half_weights() ? row.worst_cosine : row.cosine;
-    if (!(cosine >= bar))
-      problem_ = fmt::format("{}: cosine {:.5f} in {} arithmetic, below {}", what, cosine,
-                             arithmetic_name(arithmetic_), bar);
+    const double bar = c_.graph_bars(arithmetic_).error;
+    if (!(row.worst_error <= bar))
+      problem_ = fmt::format("{}: an error of {:.2g}% in {} arithmetic (bar {:.2g}%)", what,
+                             100 * row.worst_error, arithmetic_name(arithmetic_), 100 * bar);
   }
 
   void add(const std::string& what, std::span<const float> hidden, std::span<const float> pooled,
@@ -84,6 +86,39 @@ class Comparison {
   std::string problem_;
 };
 
+// What storing the weights cost; what is more than the user's bar, or nothing.
+std::string encoder_cost(Climber& c, const TextTruth& stored, Rung& rung) {
+  c.say("computing what storing the weights cost");
+  const TextTruth own = truth_of(*c.full, c.truth.ids);
+  StorageCost cost;
+  cost.positions = c.truth.prompt;
+  const auto error = [](const Rows& got, const Rows& expected) {
+    return expected.empty() ? 0.0 : compare(got, expected).relative;
+  };
+  cost.error = own.classes.empty()
+                   ? std::max(error(stored.hidden, own.hidden), error(stored.pooled, own.pooled))
+                   : error(stored.classes, own.classes);
+  const int64_t rows = c.bundle->info().pooling ? 1 : c.truth.prompt;
+  if (!own.classes.empty()) {
+    const size_t width = own.classes.size() / static_cast<size_t>(rows);
+    for (size_t at = 0; at < own.classes.size(); at += width) {
+      const double d =
+          divergence(std::span(stored.classes).subspan(at, width), std::span(own.classes).subspan(at, width));
+      cost.divergence += d / static_cast<double>(rows);
+      cost.worst_divergence = std::max(cost.worst_divergence, d);
+    }
+  }
+  c.report.cost = cost;
+  rung.notes.push_back(
+      fmt::format("storing the weights cost an error of {:.2g}% in what the model gives ({})",
+                  100 * cost.error, cost.grade()));
+  const auto& most = c.options.max_divergence;
+  const double loss = std::max(cost.divergence, cost.error * cost.error / 2);
+  if (most && !(loss <= *most))
+    return fmt::format("storing the weights cost {:.3g} nats, and at most {:.3g} was asked for", loss, *most);
+  return "";
+}
+
 // The prompt over and over, cut at this length.
 std::vector<int32_t> text_of(const Climber& c, int64_t tokens) {
   std::vector<int32_t> out;
@@ -96,13 +131,9 @@ std::vector<int32_t> text_of(const Climber& c, int64_t tokens) {
 Rung check_encoder_reference(Climber& c) {
   Rung rung;
   c.say("computing the reference");
-  const TextTruth truth = truth_of(*c.reference, c.truth.ids,
-                                   [&](std::string_view name, int64_t layer, std::span<const float> values) {
-                                     Golden::Rows& rows = c.truth.inner[{std::string(name), layer}];
-                                     rows.values.assign(values.begin(), values.end());
-                                     rows.rows = c.truth.prompt;
-                                     rows.width = static_cast<int64_t>(values.size()) / c.truth.prompt;
-                                   });
+  c.reference = std::make_unique<Reference>(std::make_shared<const StoredWeights>(*c.bundle, c.model),
+                                            as_stored(c.full->model()), c.options.threads);
+  const TextTruth truth = truth_of(*c.reference, c.truth.ids, keep_in(c.truth, c.truth.prompt));
   c.tokens = c.truth.prompt;
   for (const Rows* rows : {&truth.hidden, &truth.pooled, &truth.classes})
     if (!std::all_of(rows->begin(), rows->end(), [](float v) { return std::isfinite(v); })) {
@@ -111,58 +142,88 @@ Rung check_encoder_reference(Climber& c) {
       return rung;
     }
   rung.summary = fmt::format("{} tokens, finite", c.truth.prompt);
+  if (std::string problem = encoder_cost(c, truth, rung); !problem.empty()) {
+    rung.verdict = Verdict::failed;
+    rung.summary = std::move(problem);
+    return rung;
+  }
   if (c.truth.prompt < 3) {
     rung.verdict = Verdict::warned;
     rung.notes.push_back("so short a text hardly exercises attention");
   }
-  for (const Reach& m : c.bundle->info().masks)
-    if (m.size >= c.tokens)
-      rung.notes.push_back(fmt::format(
-          "the band of {} tokens to either side is not reached by {} tokens; a longer --text would", m.size,
-          c.tokens));
   return rung;
 }
+
+namespace {
+
+// One text by one function.
+struct TextCall {
+  const CallShape* shape;
+  int64_t tokens;
+  Padding padding;
+};
+
+// The prompt where it fits best; then every length full, and short with every padding.
+std::vector<TextCall> calls_of(const Stepper& stepper, int64_t prompt) {
+  std::vector<TextCall> out = {{&stepper.shape_for(prompt), prompt, Padding::zeros}};
+  for (const CallShape& shape : stepper.shapes()) {
+    out.push_back({&shape, shape.most_tokens, Padding::zeros});
+    if (shape.most_tokens < 3) continue;
+    int64_t tokens = std::max<int64_t>(1, shape.most_tokens / 3);
+    for (const Padding padding : {Padding::zeros, Padding::repeat, Padding::noise})
+      out.push_back({&shape, tokens++, padding});
+  }
+  return out;
+}
+
+}  // namespace
 
 Rung check_encoder_layers(Climber& c) {
   Rung rung;
   int64_t layers = 0;
   bool inside = false;
-  const TextTruth truth = truth_of(*c.reference, c.truth.ids);
+  size_t texts = 0;
   for (const Arithmetic a : c.options.arithmetics) {
-    c.say(fmt::format("a text, layer by layer, {} arithmetic", arithmetic_name(a)));
     const Stepper stepper = c.stepper(a, true);
-    const CallShape& shape = stepper.shape_for(c.tokens);
     layers = stepper.layers();
-    Caches none = stepper.empty_caches(shape);
-    const StepResult r = stepper.step(shape, c.truth.ids, 0, none);
-    if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
-    std::string problem = compare_layers(c, r, std::nullopt, layers, a);
-    for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
-    Comparison all(c, rung, a);
-    all.add("", r.hidden, r.pooled, r.classes, truth, c.tokens);
-    if (problem.empty() && !all.problem().empty())
-      problem = "the layers agree, but what comes behind does not: " + all.problem();
-    note_fault(r.fault, rung);
-    if (problem.empty()) continue;
-    fail_layers(c, std::move(problem), a, rung);
-    return rung;
+    const std::vector<TextCall> calls = calls_of(stepper, c.tokens);
+    texts = calls.size();
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const TextCall& call = calls[i];
+      c.say(fmt::format("{} tokens through '{}', layer by layer, {} arithmetic", call.tokens,
+                        call.shape->function, arithmetic_name(a)));
+      const std::vector<int32_t> ids = text_of(c, call.tokens);
+      Golden inner;
+      const TextTruth truth = truth_of(*c.reference, ids, keep_in(inner, call.tokens));
+      Caches none = stepper.empty_caches(*call.shape);
+      const StepResult r = stepper.step(*call.shape, ids, 0, none, call.padding, call.shape->most_tokens);
+      if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
+      std::string problem =
+          compare_layers(c, r, inner, 0, layers, {a}, i == 0 ? &c.report.layer_figures[a] : nullptr).problem;
+      for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
+      Rung scratch;
+      Comparison all(c, i == 0 ? rung : scratch, a);
+      all.add("", r.hidden, r.pooled, r.classes, truth, call.tokens);
+      if (problem.empty() && !all.problem().empty())
+        problem = "the layers agree, but what comes behind does not: " + all.problem();
+      note_fault(r.fault, rung);
+      if (problem.empty()) continue;
+      fail_layers(c,
+                  fmt::format("{} (function '{}', {} tokens, padding: {})", problem, call.shape->function,
+                              call.tokens, padding_name(call.padding)),
+                  a, rung);
+      return rung;
+    }
   }
   if (!inside)
     rung.notes.push_back("the packages do not name the values inside: only the results were compared");
-  rung.summary =
-      fmt::format("{} tokens, {} layers{}, and the head", c.tokens, layers, inside ? " compared inside" : "");
+  rung.summary = fmt::format("{} texts in every length, full and padded, {} layers{}, and the head", texts,
+                             layers, inside ? " compared inside" : "");
   return rung;
 }
 
 Rung check_encoder_runtime(Climber& c) {
   Rung rung;
-  const auto* classes = std::get_if<ClassHead>(&c.model.head);
-  if (classes && classes->labels != c.bundle->info().labels) {
-    rung.verdict = Verdict::failed;
-    rung.summary = fmt::format("the labels are not the model's: {}",
-                               first_difference(c.bundle->info().labels, classes->labels));
-    return rung;
-  }
   struct Text {
     std::vector<int32_t> ids;
     int64_t width;

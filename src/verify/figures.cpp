@@ -64,10 +64,29 @@ Figures compare(std::span<const float> got, std::span<const float> expected) {
   return f;
 }
 
+double error_of_cosine(double cosine) {
+  return cosine > 0 ? std::sqrt(1 / (cosine * cosine) - 1) * (1 + 1e-9) : INFINITY;
+}
+
 bool Figures::within(double least) const {
-  // Where the error stands upright on the expected vector, this length belongs to that cosine.
-  const double most = least > 0 ? std::sqrt(1 / (least * least) - 1) : INFINITY;
-  return finite && cosine >= least && relative <= most * (1 + 1e-9);
+  return finite && cosine >= least && relative <= error_of_cosine(least);
+}
+
+double divergence(std::span<const float> got, std::span<const float> expected) {
+  ANEMONE_CHECK(got.size() == expected.size() && !got.empty());
+  const auto log_sum = [](std::span<const float> logits) {
+    const double most = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+    double sum = 0;
+    for (const float v : logits) sum += std::exp(static_cast<double>(v) - most);
+    return most + std::log(sum);
+  };
+  const double of_got = log_sum(got), of_expected = log_sum(expected);
+  double sum = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double log_p = static_cast<double>(expected[i]) - of_expected;
+    sum += std::exp(log_p) * (log_p - (static_cast<double>(got[i]) - of_got));
+  }
+  return std::isfinite(sum) ? std::max(0.0, sum) : INFINITY;
 }
 
 int64_t best_of(std::span<const float> logits) {
@@ -98,6 +117,7 @@ LogitFigures compare_logits(std::span<const float> got, std::span<const float> e
   out.values = compare(got, expected);
   out.best = best_of(got);
   out.expected_best = best_of(expected);
+  out.divergence = out.values.finite ? divergence(got, expected) : INFINITY;
   if (!out.values.finite) return out;
   const std::vector<int64_t> a = top(got), b = top(expected);
   size_t both = 0;

@@ -22,6 +22,8 @@ struct Figures {
   // cosine allows (0.25 for 0.97).
   bool within(double least) const;
 };
+// The relative error that belongs to a cosine, where the error stands upright on what was expected.
+double error_of_cosine(double cosine);
 
 Figures compare(std::span<const float> got, std::span<const float> expected);
 
@@ -30,11 +32,16 @@ struct LogitFigures {
   Figures values;
   int64_t best = 0, expected_best = 0;
   double overlap = 0;  // how many of the expected five best are among the got five best, as a part of one
+  double divergence =
+      0;  // Kullback-Leibler, of what the logits expect next: in nats, from the expected to the got
   bool same_best() const { return best == expected_best; }
 };
 
 LogitFigures compare_logits(std::span<const float> got, std::span<const float> expected);
 
+// Kullback-Leibler divergence of the softmax of `got` from that of `expected`, in nats; infinite where `got` is not
+// finite.
+double divergence(std::span<const float> got, std::span<const float> expected);
 int64_t best_of(std::span<const float> logits);  // the lowest of equals
 // Whether fewer than `k` logits are larger than this one.
 bool in_top(std::span<const float> logits, int64_t id, int64_t k);

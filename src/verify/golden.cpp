@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/npy.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr const char* kIdNames[] = {"input_ids", "ids", "tokens"};
 constexpr const char* kInner[] = {"embed_out", "final_norm"};
 constexpr const char* kInnerOfLayer[] = {"layer_out", "attn_out", "mlp_out", "q", "k", "v", "recurrent"};
+constexpr const char* kInnerOfBlock[] = {"attn_residual", "gate", "up", "gated"};
 
 // "layer_out_3" as layer_out of layer 3; a name without a number behind it is of no layer.
 InnerName parse_name(const std::string& text) {
@@ -50,11 +52,12 @@ Golden::Rows rows_of(const Array& array, const std::string& name) {
 }
 
 // Whether goldens hold this value.
-bool is_inner(const InnerName& name) {
+bool is_inner(const InnerName& name, bool blocks = false) {
   const auto among = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), name.name) != std::end(names);
   };
-  return name.layer < 0 ? among(kInner) : among(kInnerOfLayer);
+  if (name.layer < 0) return among(kInner);
+  return among(kInnerOfLayer) || (blocks && among(kInnerOfBlock));
 }
 
 // transformers counts the embedding as the first, and gives the last after the final norm.
@@ -182,9 +185,31 @@ void Golden::write(const std::filesystem::path& path) const {
   staged.commit();
 }
 
+static Golden capture_drafted(const Reference& reference, std::span<const int32_t> prompt,
+                              CaptureOptions options) {
+  const std::vector<int32_t> draft = std::exchange(options.draft, {});
+  std::vector<int32_t> ids(prompt.begin(), prompt.end());
+  ids.insert(ids.end(), draft.begin(), draft.end());
+  options.positions =
+      options.positions ? options.positions : static_cast<int64_t>(prompt.size()) + options.steps;
+  const int64_t steps = std::exchange(options.steps, 0);
+  Golden g = capture(reference, ids, options);
+  size_t right = 0;
+  const auto row = static_cast<int64_t>(prompt.size()) - 1;
+  while (right < draft.size() && best_of(g.logits.row(row + static_cast<int64_t>(right))) == draft[right])
+    ++right;
+  if (right < draft.size() || right < static_cast<size_t>(steps)) {
+    options.steps = steps - static_cast<int64_t>(right);
+    g = capture(reference, std::span(ids).first(prompt.size() + right), options);
+  }
+  g.prompt = static_cast<int64_t>(prompt.size());
+  return g;
+}
+
 Golden capture(const Reference& reference, std::span<const int32_t> prompt, const CaptureOptions& options) {
   if (prompt.empty()) throw errorf("there are no tokens");
   expect_next_tokens(reference.model());
+  if (!options.draft.empty()) return capture_drafted(reference, prompt, options);
   Golden g;
   ReferenceOptions o;
   o.positions = options.positions ? options.positions : static_cast<int64_t>(prompt.size()) + options.steps;
@@ -193,7 +218,7 @@ Golden capture(const Reference& reference, std::span<const int32_t> prompt, cons
     o.tap = [&](std::string_view name, int64_t layer, std::span<const float> values) {
       if (name == "embed_out") tokens = static_cast<int64_t>(values.size()) / reference.model().hidden;
       const InnerName inner{std::string(name), layer};
-      if (is_inner(inner)) append(g.inner[inner], values, tokens);
+      if (is_inner(inner, options.blocks)) append(g.inner[inner], values, tokens);
     };
   ReferenceSession session(reference, o);
   Golden out = feed(prompt, options.steps, reference.model().vocab,

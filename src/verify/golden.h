@@ -60,7 +60,10 @@ struct Golden {
 struct CaptureOptions {
   int64_t steps = 0;      // tokens to choose greedily after the prompt
   bool layers = false;    // the values inside as well
+  bool blocks = false;    // … and those inside the blocks, which no golden file holds
   int64_t positions = 0;  // as in ReferenceOptions; 0: those that are used
+  // What the greedy tokens may turn out to be: where it is right, all of them are computed at once.
+  std::vector<int32_t> draft;
 };
 
 Golden capture(const Reference& reference, std::span<const int32_t> prompt, const CaptureOptions& options);

@@ -37,21 +37,29 @@ int least_bits(const Bundle& bundle) {
   return bits;
 }
 
+// The model as far as the bundle goes.
+Model part_of(const Climber& c) {
+  Model part = c.model;
+  part.layers.assign(c.model.layers.begin() + c.first_layer,
+                     c.model.layers.begin() + c.first_layer + c.bundle->info().layers);
+  return part;
+}
+
 void open_source(Climber& c) {
   c.checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(c.options.source));
   c.model = describe(*c.checkpoint);
   const BundleInfo& info = c.bundle->info();
-  if (info.hidden != c.model.hidden || info.vocab != c.model.vocab ||
-      c.first_layer + info.layers > static_cast<int64_t>(c.model.layers.size()))
+  if (info.hidden != c.model.hidden || info.vocab != c.model.vocab)
     throw errorf("the bundle was made from another model than '{}'", c.options.source.string())
         .at(c.path.string())
-        .found(fmt::format("vocabulary {}, hidden {}, {} layers", info.vocab, info.hidden, info.layers))
-        .expected(fmt::format("vocabulary {}, hidden {}, {} layers", c.model.vocab, c.model.hidden,
-                              c.model.layers.size()));
-  Model part = c.model;
-  part.layers.assign(c.model.layers.begin() + c.first_layer,
-                     c.model.layers.begin() + c.first_layer + info.layers);
-  c.reference = std::make_unique<Reference>(c.checkpoint, std::move(part), c.options.threads);
+        .found(fmt::format("vocabulary {}, hidden {}", info.vocab, info.hidden))
+        .expected(fmt::format("vocabulary {}, hidden {}", c.model.vocab, c.model.hidden));
+  if (c.first_layer + info.layers > static_cast<int64_t>(c.model.layers.size()))
+    throw errorf("the bundle has layers that '{}' does not have", c.options.source.string())
+        .at(c.path.string())
+        .found(fmt::format("layers {} to {}", c.first_layer, c.first_layer + info.layers - 1))
+        .expected(fmt::format("0 to {}", c.model.layers.size() - 1));
+  c.full = std::make_unique<Reference>(c.checkpoint, part_of(c), c.options.threads);
 }
 
 // The prompt, short enough for the bundle; the steps follow it.
@@ -131,7 +139,7 @@ std::vector<std::function<Rung()>> rungs_of(Climber& c, std::map<Arithmetic, std
   return {
       [&c] { return check_weights_rung(c); },    [&c] { return check_encoder_reference(c); },
       [&c] { return check_encoder_layers(c); },  skipped("the model sees a text whole: there is no cache"),
-      [&c] { return check_encoder_runtime(c); }, skipped("the bundle writes no text")};
+      [&c] { return check_encoder_runtime(c); }, [&c, &made] { return check_text(c, made); }};
 }
 
 }  // namespace
@@ -172,29 +180,72 @@ double Climber::piece_bar(Arithmetic arithmetic) const {
   return options.min_cosine < kMinCosine ? std::min(bar, options.min_cosine) : bar;
 }
 
+std::vector<int64_t> Climber::heads() const {
+  std::vector<int64_t> out;
+  if (!full) return out;
+  for (const Layer& layer : full->model().layers) {
+    const Attention* a = find_attention(layer);
+    out.push_back(a ? a->head_dim : 0);
+  }
+  return out;
+}
+
 void Climber::say(const std::string& what) const {
   if (!options.progress || options.progress(what)) return;
   cancelled = true;
   throw errorf("cancelled");
 }
 
-Stepper Climber::stepper(Arithmetic arithmetic, bool taps) const {
+Stepper Climber::stepper(Arithmetic arithmetic, bool taps, int64_t positions) const {
   return {path,
           options.backend({.arithmetic = arithmetic, .threads = options.threads}),
-          {.positions = tokens, .taps = taps}};
+          {.positions = positions ? positions : tokens, .taps = taps}};
+}
+
+std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream) const {
+  if (how.range_only) return f.finite ? "" : text(f);
+  const Arithmetic arithmetic = how.arithmetic;
+  if (exact()) {
+    const double bar = graph_bars(arithmetic).error;
+    if (f.finite && f.relative <= bar) return "";
+    return fmt::format("{} (bar: error {:.2g}%)", text(f), 100 * bar);
+  }
+  const double bar = stream ? stream_bar(arithmetic) : piece_bar(arithmetic);
+  return f.within(bar) ? "" : fmt::format("{} (bar: cosine {})", text(f), bar);
 }
 
 std::string Climber::logit_problem(const FigureRow& row) const {
+  const auto name = arithmetic_name(row.arithmetic);
   if (!row.values) {
-    return row.same_best < (half_weights() ? 1.0 : 0.5)
-               ? fmt::format("only {:.0f}% of the best tokens are the truth's", 100 * row.same_best)
+    if (exact() && row.worst_margin > kTieMargin)
+      return fmt::format(
+          "a token was picked that lies {:.3g} standard deviations below the best in {} arithmetic "
+          "(bar {})",
+          row.worst_margin, name, kTieMargin);
+    const double least = half_weights() ? 1.0 : 0.5;
+    return !exact() && row.same_best < least
+               ? fmt::format("only {:.0f}% of the best tokens are the truth's (bar {:.0f}%)",
+                             100 * row.same_best, 100 * least)
                : "";
+  }
+  if (exact()) {
+    const GraphBars& bars = graph_bars(row.arithmetic);
+    if (!(row.worst_error <= bars.error))
+      return fmt::format("the logits have an error of {:.2g}% in {} arithmetic (bar {:.2g}%)",
+                         100 * row.worst_error, name, 100 * bars.error);
+    if (!(row.worst_divergence <= bars.divergence))
+      return fmt::format("the next token's distribution is {:.2g} nats away in {} arithmetic (bar {:.2g})",
+                         row.worst_divergence, name, bars.divergence);
+    return "";
   }
   // Compressed weights are judged by the mean: a single token may be hard.
   const double bar = stream_bar(row.arithmetic), cosine = half_weights() ? row.worst_cosine : row.cosine;
-  if (cosine >= bar) return "";
-  return fmt::format("the logits have cosine {:.5f} in {} arithmetic, below {}", cosine,
-                     arithmetic_name(row.arithmetic), bar);
+  const double error = half_weights() ? row.worst_error : row.error;
+  if (cosine >= bar && error <= error_of_cosine(bar)) return "";
+  return fmt::format(
+      "the logits have cosine {:.5f} and an error of {:.2g}% in {} arithmetic (bar: cosine {}, error "
+      "{:.2g}%)",
+      cosine, 100 * error, name, bar, 100 * error_of_cosine(bar));
 }
 
 LogitTally::LogitTally(std::string what, Arithmetic arithmetic) {
@@ -210,6 +261,10 @@ void LogitTally::add(std::span<const float> got, std::span<const float> expected
   row_.overlap += f.overlap;
   row_.cosine += f.values.cosine;
   row_.worst_cosine = std::min(row_.worst_cosine, f.values.cosine);
+  row_.error += f.values.relative;
+  row_.worst_error = std::max(row_.worst_error, f.values.relative);
+  row_.divergence += f.divergence;
+  row_.worst_divergence = std::max(row_.worst_divergence, f.divergence);
   row_.mean_abs += f.values.mean_abs;
   row_.max_abs = std::max(row_.max_abs, f.values.max_abs);
   row_.psnr += f.values.psnr;
@@ -220,12 +275,16 @@ void LogitTally::add_best(int64_t got, std::span<const float> expected) {
   row_.values = false;
   row_.same_best += got == best_of(expected) ? 1 : 0;
   row_.overlap += in_top(expected, got, 5) ? 1 : 0;
+  const bool inside = got >= 0 && got < static_cast<int64_t>(expected.size());
+  row_.worst_margin = std::max(row_.worst_margin, inside ? margin_below_best(expected, got) : INFINITY);
 }
 
 FigureRow LogitTally::row() const {
   FigureRow out = row_;
   const auto n = static_cast<double>(std::max<int64_t>(1, row_.positions));
-  for (double* sum : {&out.same_best, &out.overlap, &out.cosine, &out.mean_abs, &out.psnr}) *sum /= n;
+  for (double* sum :
+       {&out.same_best, &out.overlap, &out.cosine, &out.mean_abs, &out.psnr, &out.error, &out.divergence})
+    *sum /= n;
   return out;
 }
 

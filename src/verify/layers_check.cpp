@@ -17,18 +17,22 @@ struct Part {
 };
 // In the order of the computation: the first that drifts is where to look.
 constexpr Part kParts[] = {
-    {"q", "the query heads (projection, norm, rotation)", false},
-    {"k", "the key heads (projection, norm, rotation)", false},
-    {"v", "the value heads (projection)", false},
+    {"q", "the query heads (the norm before them, projection, norm, rotation)", false},
+    {"k", "the key heads (the norm before them, projection, norm, rotation)", false},
+    {"v", "the value heads (the norm before them, projection)", false},
     {"attn_out", "what attention gives (scores, mask, softmax, kv heads, output projection)", false},
-    {"mlp_out", "what the MLP gives", false},
-    {"layer_out", "the residual stream", true},
+    {"attn_residual", "the residual stream behind attention (the sum, a norm before it)", true},
+    {"gate", "what the MLP's gate projection gives (and the norm before it)", false},
+    {"up", "what the MLP's up projection gives (and the norm before it)", false},
+    {"gated", "what goes into the MLP's down projection (activation, product)", false},
+    {"mlp_out", "what the MLP gives (down projection)", false},
+    {"layer_out", "the residual stream behind the MLP (the sum, a norm before it)", true},
 };
 
 // A layer whose mixer is no attention has no queries.
-std::string meaning_of(const Climber& c, const Part& part, int64_t layer) {
-  const bool other_mixer = std::string_view(part.name) == "attn_out" && c.truth.find("layer_out", layer) &&
-                           !c.truth.find("q", layer) && c.truth.find("recurrent", layer);
+std::string meaning_of(const Golden& truth, const Part& part, int64_t layer) {
+  const bool other_mixer = std::string_view(part.name) == "attn_out" && truth.find("layer_out", layer) &&
+                           !truth.find("q", layer) && truth.find("recurrent", layer);
   return other_mixer ? "what the layer's convolution gives" : part.meaning;
 }
 
@@ -121,7 +125,7 @@ double scale_for_model(Climber& c) {
   constexpr size_t kTokens = 16;  // the first is the largest as a rule, and sums take their time
   c.say("measuring ranges");
   const auto ids = std::span(c.truth.ids).first(std::min(kTokens, static_cast<size_t>(c.truth.prompt)));
-  const std::vector<LayerRange> ranges = measure_ranges(*c.reference, ids);
+  const std::vector<LayerRange> ranges = measure_ranges(*c.full, ids);
   for (size_t i = 0; i < ranges.size() && i < c.report.magnitudes.size(); ++i) {
     Peak& sum = c.report.magnitudes[i].sum;
     sum.take(ranges[i].stream_sum.value * c.report.residual_scale, ranges[i].stream_sum.where);
@@ -161,14 +165,6 @@ std::string compare_head(const Climber& c, const StepResult& r, int64_t token, A
   return "";
 }
 
-// Within the bars, but less than weights of 8 bits give as a rule.
-void warn_of_low_cosine(const Climber& c, const FigureRow& row, Arithmetic a, Rung& rung) {
-  if (c.least_bits < 8 || !row.values || row.cosine >= kExpectedCosine) return;
-  rung.verdict = Verdict::warned;
-  rung.notes.push_back(fmt::format("cosine {:.5f} in {} arithmetic; {} is expected of 8-bit weights",
-                                   row.cosine, arithmetic_name(a), kExpectedCosine));
-}
-
 }  // namespace
 
 void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
@@ -191,7 +187,7 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
   std::vector<LayerMagnitude>& magnitudes = c.report.magnitudes;
   magnitudes = magnitudes_of(c, layers, largest);
   const double scale = c.report.residual_scale;
-  const double proposed = c.reference ? scale_for_model(c) : scale_for_values(largest, scale);
+  const double proposed = c.full ? scale_for_model(c) : scale_for_values(largest, scale);
   c.report.proposed_scale = 0;
   const auto tight = std::min_element(
       magnitudes.begin(), magnitudes.end(),
@@ -211,35 +207,57 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
   rung.notes.push_back(note);
 }
 
-std::string compare_layers(Climber& c, const StepResult& r, std::optional<int64_t> token, int64_t layers,
-                           Arithmetic a) {
-  std::string problem;
-  const auto look = [&](const InnerName& name, double bar,
+Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                     int64_t layers, const Judging& how, std::vector<LayerFigures>* figures) {
+  const Arithmetic a = how.arithmetic;
+  Drift drift;
+  std::string& problem = drift.problem;
+  // What nothing uses cannot be compared, and is the likely cause of what drifts behind it.
+  std::vector<InnerName> lost;
+  const auto look = [&](const InnerName& name, bool stream,
                         const std::string& what) -> std::optional<Figures> {
-    const Golden::Rows* rows = c.truth.find(name.name, name.layer);
+    const Golden::Rows* rows = truth.find(name.name, name.layer);
     const auto it = r.inner.find(name);
-    if (!rows || (token && !rows->has(*token)) || it == r.inner.end()) return std::nullopt;
-    const Figures f = compare(it->second, token ? rows->row(*token) : std::span(rows->values));
-    if (problem.empty() && !f.within(bar))
-      problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), text(f));
+    if (!rows || it == r.inner.end()) {
+      if (rows && std::ranges::find(r.unused, name) != r.unused.end()) lost.push_back(name);
+      return std::nullopt;
+    }
+    const auto count = static_cast<int64_t>(it->second.size()) / rows->width;
+    if (count < 1 || !rows->has(first) || !rows->has(first + count - 1)) return std::nullopt;
+    const size_t begin = static_cast<size_t>((first - rows->first) * rows->width);
+    const Figures f = compare(it->second, std::span(rows->values).subspan(begin, it->second.size()));
+    // Each token by itself: a large one must not hide the others.
+    std::string wrong;
+    const auto width = static_cast<size_t>(rows->width);
+    for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t)
+      wrong = c.value_problem(compare(std::span(it->second).subspan(t * width, width),
+                                      rows->row(first + static_cast<int64_t>(t))),
+                              how, stream);
+    if (problem.empty() && !wrong.empty()) {
+      drift.layer = name.layer;
+      problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
+      if (!lost.empty())
+        problem = fmt::format("layer {}: nothing uses its {}; then {}", c.first_layer + lost.front().layer,
+                              lost.front().name, problem);
+    }
     return f;
   };
-  look({"embed_out"}, c.stream_bar(a), "the embedding is wrong");
-  std::vector<LayerFigures>& out = c.report.layer_figures[a];
+  look({"embed_out"}, true, "the embedding is wrong");
   for (int64_t i = 0; i < layers; ++i) {
     LayerFigures layer;
     layer.layer = c.first_layer + i;
     for (const Part& part : kParts) {
-      const auto f =
-          look({part.name, i}, part.stream ? c.stream_bar(a) : c.piece_bar(a),
-               fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(c, part, i)));
+      const auto f = look(
+          {part.name, i}, part.stream,
+          fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i)));
       if (f) layer.parts.emplace(part.name, *f);
     }
-    out.push_back(std::move(layer));
+    if (figures) figures->push_back(std::move(layer));
   }
-  look({"final_norm"}, c.stream_bar(a),
-       "the layers agree, but what goes into the head does not (final norm)");
-  return problem;
+  look({"final_norm"}, true,
+       lost.empty() ? "the layers agree, but what goes into the head does not (final norm)"
+                    : "what goes into the head drifts (final norm)");
+  return drift;
 }
 
 Rung check_stateless(Climber& c) {
@@ -262,12 +280,12 @@ Rung check_stateless(Climber& c) {
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     keep_largest(r.magnitudes, largest);
     if (measuring) measure_magnitudes(c, layers, largest, rung);
-    std::string problem = compare_layers(c, r, token, layers, a);
+    std::string problem =
+        compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]).problem;
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
     if (c.truth.logits.has(token)) {
       const std::string head = compare_head(c, r, token, a, rung);
       if (problem.empty()) problem = head;
-      if (problem.empty()) warn_of_low_cosine(c, rung.rows.back(), a, rung);
     }
     note_fault(r.fault, rung);
     if (!problem.empty()) {

@@ -1,5 +1,7 @@
 #include "verify/package_weights.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "mil/function_info.h"
 
@@ -33,6 +35,21 @@ std::string place_of(const Value& value, const std::string& function) {
   return out.empty() ? function + "/" + value.name : out;
 }
 
+bool is_packed(const Operation& op, const char* name) {
+  const Value* value = op.value(name);
+  return value && value->producer && value->producer->type != "const";
+}
+
+int64_t zeros_in(const Value& value) {
+  const Operation* op = value.producer;
+  if (!op || storage_text(value) != kPlainSparse) return 0;
+  const Constant* kept = nullptr;
+  if (const Input* in = op->input("nonzero_data"); in && !in->bindings.empty())
+    kept = in->bindings[0].constant();
+  if (const auto it = op->attributes.find("nonzero_data"); it != op->attributes.end()) kept = &it->second;
+  return std::ranges::count(float_constant(kept), 0.0f);
+}
+
 // Of one operation, whatever its inputs are made of.
 std::string form_of(const Operation& operation, const Value& value) {
   const Operation* op = &operation;
@@ -51,11 +68,18 @@ std::string form_of(const Operation& operation, const Value& value) {
   if (op->type.starts_with("constexpr_lut")) return "lut" + digits(type_of("indices"));
   if (op->type == "constexpr_blockwise_shift_scale") return type_of("data");
   if (op->type == "constexpr_affine_dequantize") return type_of("quantized_data");
-  if (op->type.starts_with("constexpr_sparse")) return "sparse";
+  if (op->type.starts_with("constexpr_sparse"))
+    return type_of("nonzero_data") == "fp16" && !is_packed(*op, "nonzero_data") ? kPlainSparse
+                                                                                : kPackedSparse;
   return op->type;
 }
 
 }  // namespace
+
+std::vector<float> float_constant(const Constant* c) {
+  if (!c || (c->type.dtype != DType::fp16 && c->type.dtype != DType::fp32)) return {};
+  return decode_floats(*stored_constant(*c));
+}
 
 // A chain (a palette whose entries are scaled integers, …) is called after the link with the fewest bits.
 std::string storage_text(const Value& value) {
@@ -73,7 +97,7 @@ std::string storage_text(const Value& value) {
 
 int form_bits(const std::string& form) {
   const size_t at = form.find_first_of("0123456789");
-  if (form == "sparse" || at == std::string::npos) return 1;
+  if (at == std::string::npos) return 1;  // sparse ones
   return std::atoi(form.c_str() + at);
 }
 
@@ -85,7 +109,8 @@ PackageWeights::~PackageWeights() = default;
 std::optional<PackageWeights::Found> PackageWeights::find(const std::string& name) const {
   const Value* value = find_weight(function_, name);
   if (!value || !info_->is_constant(info_->id(value))) return std::nullopt;
-  return Found{info_->stored(info_->id(value)), storage_text(*value), place_of(*value, function_.name)};
+  return Found{info_->stored(info_->id(value)), storage_text(*value), place_of(*value, function_.name),
+               zeros_in(*value)};
 }
 
 }  // namespace anemone

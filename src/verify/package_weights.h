@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mil/program.h"
 #include "mil/stored.h"
@@ -14,7 +15,13 @@ namespace anemone {
 
 class FunctionInfo;
 
-// How a constant is stored: "fp16", "int8", "lut4", "sparse" …, and the bits of one element in that form.
+// The values of a constant of floating-point numbers; empty for others.
+std::vector<float> float_constant(const Constant* constant);
+
+// How a constant is stored: "fp16", "int8", "lut4", "sparse" …, and the bits of one element in that form. What was not
+// set to zero is half in a plain "sparse", and in a "packed sparse" of another form.
+inline constexpr const char* kPlainSparse = "sparse";
+inline constexpr const char* kPackedSparse = "packed sparse";
 std::string storage_text(const Value& value);
 int form_bits(const std::string& form);
 
@@ -24,6 +31,7 @@ class PackageWeights {
     std::shared_ptr<const StoredTensor> stored;
     std::string form;   // storage_text
     std::string place;  // where the bytes lie: the same for functions that share them
+    int64_t zeros = 0;  // of a plain sparse one: among the values that were kept
   };
 
   // The function must outlive it, and it what it gives.

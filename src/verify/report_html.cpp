@@ -82,18 +82,19 @@ std::string figures_table(const VerifyReport& r) {
                           html_escaped(f.what), arithmetic_name(f.arithmetic), f.positions);
       rows += f.choices ? fmt::format("<td>{:.0f}%</td><td>{:.0f}%</td>", 100 * f.same_best, 100 * f.overlap)
                         : std::string("<td>–</td><td>–</td>");
-      rows += f.values
-                  ? fmt::format("<td>{:.6f}</td><td>{:.6f}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n",
-                                f.cosine, f.worst_cosine, number(f.mean_abs), number(f.max_abs), f.psnr)
-                  : std::string("<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td></tr>\n");
+      rows += f.values ? fmt::format(
+                             "<td>{:.6f}</td><td>{:.3g}%</td><td>{:.3g}%</td><td>{}</td><td>{}</td></tr>\n",
+                             f.cosine, 100 * f.error, 100 * f.worst_error,
+                             f.choices ? number(f.divergence) : "–", number(f.max_abs))
+                       : std::string("<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td></tr>\n");
     }
   if (rows.empty()) return "";
   return fmt::format("<h2>{}</h2>", r.generates ? "Logits" : "Results") +
          "<div class=\"scroll\"><table><thead><tr><th>rung</th><th "
          "class=\"left\">what</th><th>arithmetic"
-         "</th><th>tokens</th><th>argmax</th><th>top 5</th><th>cosine</th><th>worst</th><th>mean "
-         "|e|</th><th>max |e|</th>"
-         "<th>PSNR dB</th></tr></thead><tbody>\n" +
+         "</th><th>tokens</th><th>argmax</th><th>top 5</th><th>cosine</th><th>error</th>"
+         "<th>worst error</th><th>KL, nats</th>"
+         "<th>max |e|</th></tr></thead><tbody>\n" +
          rows + "</tbody></table></div>\n";
 }
 
@@ -109,16 +110,14 @@ std::string layers_table(const VerifyReport& r) {
     for (const auto& [a, layers] : r.layer_figures)
       for (const char* part : {"layer_out", "attn_out", "mlp_out"}) {
         const bool there = i < layers.size() && layers[i].parts.contains(part);
-        const double cosine = there ? layers[i].parts.at(part).cosine : 1;
-        rows += !there ? "<td>–</td>"
-                       : fmt::format("<td class=\"{}\">{:.6f}</td>", cosine < kPieceCosine ? "failed" : "",
-                                     cosine);
+        rows +=
+            !there ? "<td>–</td>" : fmt::format("<td>{:.3g}%</td>", 100 * layers[i].parts.at(part).relative);
       }
     const LayerMagnitude m = i < r.magnitudes.size() ? r.magnitudes[i] : LayerMagnitude{};
     rows += fmt::format("<td>{} {}</td><td>{}×</td><td>{}×</td></tr>\n", number(m.value.value), m.value.where,
                         number(m.half_headroom()), number(m.accumulator_headroom()));
   }
-  return fmt::format("<h2>Layers</h2><p class=\"soft\">Cosines {}.</p>",
+  return fmt::format("<h2>Layers</h2><p class=\"soft\">Errors relative to the truth, {}.</p>",
                      r.generates ? "at one token of the prompt" : "over all tokens of the text") +
          "<div class=\"scroll\"><table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows +
          "</tbody></table></div>\n";

@@ -22,9 +22,29 @@ Json to_json(const FigureRow& f) {
   if (!f.values) return out;
   out["cosine"] = number(f.cosine);
   out["worst_cosine"] = number(f.worst_cosine);
+  out["relative_error"] = number(f.error);
+  out["worst_relative_error"] = number(f.worst_error);
+  if (f.choices) {
+    out["kl_divergence"] = number(f.divergence);
+    out["worst_kl_divergence"] = number(f.worst_divergence);
+  }
   out["mean_abs_error"] = number(f.mean_abs);
   out["max_abs_error"] = number(f.max_abs);
   out["psnr_db"] = number(f.psnr);
+  return out;
+}
+
+Json to_json(const StorageCost& c) {
+  Json out = {{"grade", c.grade()}, {"positions", c.positions}};
+  if (c.perplexity > 0) {
+    out["kl_divergence"] = number(c.divergence);
+    out["worst_kl_divergence"] = number(c.worst_divergence);
+    out["argmax_equal"] = c.same_best;
+    out["perplexity"] = number(c.perplexity);
+    out["stored_perplexity"] = number(c.stored_perplexity);
+  } else {
+    out["relative_error"] = number(c.error);
+  }
   return out;
 }
 
@@ -92,6 +112,7 @@ std::string report_json(const VerifyReport& r) {
               {"min_cosine", r.min_cosine},
               {"residual_scale", r.residual_scale}};
   if (r.proposed_scale > 0) out["proposed_residual_scale"] = r.proposed_scale;
+  if (r.cost) out["storage_cost"] = to_json(*r.cost);
   for (const Rung& rung : r.rungs) out["rungs"].push_back(to_json(rung));
   out["layer_figures"] = layers_json(r);
   out["weights"] = Json::array();

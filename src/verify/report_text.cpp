@@ -58,6 +58,12 @@ std::string number(double value) {
   return value < 10 ? fmt::format("{:.4f}", value) : fmt::format("{:.1f}", value);
 }
 
+// "0.0021%": a relative error.
+std::string percent(double value) {
+  if (!std::isfinite(value)) return "inf";
+  return 100 * value < 0.001 && value > 0 ? "<0.001%" : fmt::format("{:.2g}%", 100 * value);
+}
+
 std::string large(double value) {
   return std::isfinite(value) && value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
@@ -89,13 +95,13 @@ std::string figure_lines(const VerifyReport& r) {
       if (out.empty())
         out = fmt::format("\n  {:<4} {:<30} {:<5} {:>5} {:>6} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "rung",
                           r.generates ? "logits" : "values", "arith", "count", "argmax", "top 5", "cosine",
-                          "mean|e|", "max|e|", "PSNR dB");
+                          "error", "KL nats", "max|e|");
       out += fmt::format("  {:<4} {:<30.30} {:<5} {:>5} ", rung.number, f.what, arithmetic_name(f.arithmetic),
                          f.positions);
       out += f.choices ? fmt::format("{:>5.0f}% {:>5.0f}% ", 100 * f.same_best, 100 * f.overlap)
                        : fmt::format("{:>6} {:>6} ", "-", "-");
-      out += f.values ? fmt::format("{:>8.5f} {:>8} {:>8} {:>8.1f}\n", f.cosine, number(f.mean_abs),
-                                    number(f.max_abs), f.psnr)
+      out += f.values ? fmt::format("{:>8.5f} {:>8} {:>8} {:>8}\n", f.cosine, percent(f.error),
+                                    f.choices ? number(f.divergence) : "-", number(f.max_abs))
                       : fmt::format("{:>8} {:>8} {:>8} {:>8}\n", "-", "-", "-", "-");
     }
   return out;
@@ -113,14 +119,14 @@ std::string weight_lines(const VerifyReport& r) {
   return out;
 }
 
-// "0.99998/0.99991": in each arithmetic.
+// The error in each arithmetic.
 std::string both(const VerifyReport& r, size_t layer, const char* part) {
   std::string out;
   for (const auto& [a, layers] : r.layer_figures) {
     std::string one = "-";
     if (layer < layers.size())
       if (const auto it = layers[layer].parts.find(part); it != layers[layer].parts.end())
-        one = fmt::format("{:.5f}", it->second.cosine);
+        one = percent(it->second.relative);
     out += (out.empty() ? "" : " ") + fmt::format("{:>7}", one);
   }
   return out;
@@ -132,8 +138,8 @@ std::string layer_lines(const VerifyReport& r, bool detail) {
   for (const auto& [a, layers] : r.layer_figures)
     names += fmt::format("{}{:>7}", names.empty() ? "" : " ", arithmetic_name(a));
   const size_t width = 8 * r.layer_figures.size() - 1;
-  std::string out = fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "", "stream", width,
-                                "attention", width, "mlp", width, "largest", "", "headroom");
+  std::string out = fmt::format("\n  {:<5} {:>{}} {:>{}} {:>{}}  {:>9} {:<13} {:>19}\n", "error", "stream",
+                                width, "attention", width, "mlp", width, "largest", "", "headroom");
   out += fmt::format("  {:<5} {} {} {}  {:>9} {:<13} {:>7} {:>11}\n", "layer", names, names, names, "value",
                      "where", "fp16", "accumulator");
   const size_t count = r.layer_figures.begin()->second.size();

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/session.h"
 #include "verify/climber.h"
+#include "verify/stored_weights.h"
 
 namespace anemone {
 namespace {
@@ -35,6 +36,25 @@ std::span<const int32_t> greedy_of(const Climber& c) {
   return std::span(c.truth.ids).subspan(static_cast<size_t>(c.truth.prompt));
 }
 
+// The bundle's own greedy text: where it is right, which the reference decides, it saves a pass for each token.
+std::vector<int32_t> draft_of(const Climber& c) {
+  std::vector<int32_t> out;
+  try {
+    Session session(c.bundle, {.positions = c.truth.prompt + c.report.steps});
+    std::span<const int32_t> fresh = c.truth.ids;
+    while (static_cast<int64_t>(out.size()) < c.report.steps) {
+      const int64_t best =
+          c.bundle->info().argmax ? session.forward_best(fresh) : best_of(session.forward(fresh, true));
+      if (best < 0 || best >= c.bundle->info().vocab) break;
+      out.push_back(static_cast<int32_t>(best));
+      fresh = std::span(&out.back(), 1);
+    }
+  } catch (const Error&) {
+    return {};  // a bundle that does not run is judged further up
+  }
+  return out;
+}
+
 // What the runtime makes of the prompt, always taking the best token.
 std::vector<int32_t> make_text(Climber& c, Arithmetic arithmetic, Rung& rung) {
   Session session(
@@ -44,15 +64,17 @@ std::vector<int32_t> make_text(Climber& c, Arithmetic arithmetic, Rung& rung) {
   std::span<const int32_t> fresh = std::span(c.truth.ids).first(static_cast<size_t>(c.truth.prompt));
   std::vector<int32_t> made;
   const int64_t steps = std::max<int64_t>(1, c.report.steps);
-  LogitTally tally("Session, after the prompt", arithmetic);
+  LogitTally tally("Session, from the prompt on", arithmetic);
+  const std::span<const int32_t> greedy = greedy_of(c);
+  bool along = true;  // so far the text is the truth's
   while (static_cast<int64_t>(made.size()) < steps) {
     int64_t best = 0;
+    const int64_t row = c.truth.prompt - 1 + static_cast<int64_t>(made.size());
     if (picks) {
       best = session.forward_best(fresh);
       if (best < 0 || best >= c.bundle->info().vocab)
         throw errorf("the bundle picks a token that is not in the vocabulary").found(fmt::format("{}", best));
-      if (made.empty() && c.truth.logits.has(c.truth.prompt - 1))
-        tally.add_best(best, c.truth.logits.row(c.truth.prompt - 1));
+      if (along && c.truth.logits.has(row)) tally.add_best(best, c.truth.logits.row(row));
     } else {
       const std::vector<float> logits = session.forward(fresh, true);
       if (!std::all_of(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); })) {
@@ -62,9 +84,9 @@ std::vector<int32_t> make_text(Climber& c, Arithmetic arithmetic, Rung& rung) {
                      fault ? fmt::format("; '{}' was the first op to leave half's range", fault->op) : "");
       }
       best = best_of(logits);
-      if (made.empty() && c.truth.logits.has(c.truth.prompt - 1))
-        tally.add(logits, c.truth.logits.row(c.truth.prompt - 1));
+      if (along && c.truth.logits.has(row)) tally.add(logits, c.truth.logits.row(row));
     }
+    along = along && made.size() < greedy.size() && best == greedy[made.size()];
     made.push_back(static_cast<int32_t>(best));
     if (ends_text(c, made.back()) || session.position() >= session.capacity()) break;
     fresh = std::span(&made.back(), 1);
@@ -105,10 +127,25 @@ std::vector<std::vector<float>> truth_along(const Climber& c, std::span<const in
 
 Rung check_weights_rung(Climber& c) {
   Rung rung;
-  if (!c.reference) {
+  const auto fail = [&](std::string problem) {
+    rung.verdict = Verdict::failed;
+    rung.summary = std::move(problem);
+    return rung;
+  };
+  c.say("reading the files");
+  if (std::string problem = file_problem(c); !problem.empty()) return fail(std::move(problem));
+  if (!c.exact()) {
     rung.verdict = Verdict::skipped;
     rung.summary = "a golden holds no weights; give --source to compare them";
     return rung;
+  }
+  if (std::string problem = claim_problem(c); !problem.empty()) return fail(std::move(problem));
+  const int64_t layers = c.bundle->info().layers, all = static_cast<int64_t>(c.model.layers.size());
+  if (layers != all) {
+    rung.verdict = Verdict::warned;
+    rung.notes.push_back(
+        fmt::format("the bundle holds layers {} to {} of the model's {}: it is a part of it, for a trial",
+                    c.first_layer, c.first_layer + layers - 1, all));
   }
   c.say("comparing the weights with their source");
   ThreadPool pool(c.options.threads);
@@ -117,8 +154,7 @@ Rung check_weights_rung(Climber& c) {
                                  [](const WeightFigures& w) { return !w.problem.empty(); });
   const WeightFigures& worst = c.report.weights.front();
   if (bad > 0) {
-    rung.verdict = Verdict::failed;
-    rung.summary = fmt::format("{} ({}) in {} {}", worst.name, worst.tensor, worst.package, worst.problem);
+    fail(fmt::format("{} ({}) in {} {}", worst.name, worst.tensor, worst.package, worst.problem));
     if (bad > 1) rung.notes.push_back(fmt::format("{} weights in all are not as they should be", bad));
     return rung;
   }
@@ -129,13 +165,19 @@ Rung check_weights_rung(Climber& c) {
 
 Rung check_reference(Climber& c) {
   Rung rung;
-  if (c.reference) {
+  if (c.exact()) {
     c.say("computing the reference");
+    c.reference = std::make_unique<Reference>(std::make_shared<const StoredWeights>(*c.bundle, c.model),
+                                              as_stored(c.full->model()), c.options.threads);
     const int64_t positions = c.truth.prompt + c.report.steps;
     const std::vector<int32_t> prompt = c.truth.ids;
     const std::string origin = c.truth.origin;
-    c.truth =
-        capture(*c.reference, prompt, {.steps = c.report.steps, .layers = true, .positions = positions});
+    c.truth = capture(*c.reference, prompt,
+                      {.steps = c.report.steps,
+                       .layers = true,
+                       .blocks = true,
+                       .positions = positions,
+                       .draft = draft_of(c)});
     c.truth.origin = origin;
   }
   cut_at_end(c);
@@ -156,12 +198,18 @@ Rung check_reference(Climber& c) {
     if (static_cast<int64_t>(i) != best) second = std::max(second, last[i]);
   rung.summary = fmt::format("{} tokens of prompt, finite; best next token {}, {:.3g} above the second",
                              c.truth.prompt, token_text(c, best), last[static_cast<size_t>(best)] - second);
+  if (c.exact())
+    if (std::string problem = storage_problem(c, rung); !problem.empty()) {
+      rung.verdict = Verdict::failed;
+      rung.summary = std::move(problem);
+      return rung;
+    }
   if (c.truth.prompt < 3) {
     rung.verdict = Verdict::warned;
     rung.notes.push_back("so short a prompt hardly exercises attention, and a first token alone misleads");
   }
   for (const Reach& m : c.bundle->info().masks)
-    if (m.size >= c.tokens)
+    if (!c.exact() && m.size >= c.tokens)
       rung.notes.push_back(fmt::format("the window of {} is not reached by {} tokens; a longer --text would",
                                        m.size, c.tokens));
   return rung;
@@ -173,9 +221,19 @@ Rung check_runtime(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made)
   for (const Arithmetic a : c.options.arithmetics) {
     c.say(fmt::format("running the text, {} arithmetic", arithmetic_name(a)));
     const std::vector<int32_t>& tokens = made[a] = make_text(c, a, rung);
+    if (const std::string problem = rung.rows.empty() ? "" : c.logit_problem(rung.rows.back());
+        !problem.empty()) {
+      rung.verdict = Verdict::failed;
+      rung.summary = "the packages agree, but what the runtime makes of them does not: " + problem;
+      return rung;
+    }
+    if (c.exact()) {
+      total = std::max(total, tokens.size());
+      continue;
+    }
     const std::vector<std::vector<float>> along = truth_along(c, tokens);
     for (size_t i = 0; i < along.size(); ++i, ++checked)
-      if (!in_top(along[i], tokens[i], 5)) {
+      if (!c.exact() && !in_top(along[i], tokens[i], 5)) {
         rung.verdict = Verdict::failed;
         rung.summary = fmt::format(
             "token {} of the answer, {}, is not among the five best of {}, which takes {} ({} arithmetic)", i,
@@ -187,12 +245,16 @@ Rung check_runtime(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made)
     total = std::max(total, tokens.size());
     const std::span<const int32_t> greedy = greedy_of(c);
     const std::set<int32_t> expected(greedy.begin(), greedy.end());
-    if (tokens.size() > 3 && distinct.size() == 1 && expected.size() > 1) {
+    if (!c.exact() && tokens.size() > 3 && distinct.size() == 1 && expected.size() > 1) {
       rung.verdict = Verdict::failed;
       rung.summary = fmt::format("the answer is one token over and over: {} ({} arithmetic)",
                                  token_text(c, tokens[0]), arithmetic_name(a));
       return rung;
     }
+  }
+  if (c.exact()) {
+    rung.summary = fmt::format("{} tokens made; logits as the truth's from the prompt on", total);
+    return rung;
   }
   rung.summary = fmt::format("{} tokens made, {} distinct; {} looked up, each among the truth's five best",
                              total, least_distinct, checked);
@@ -205,6 +267,19 @@ Rung check_runtime(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made)
 
 Rung check_text(Climber& c, const std::map<Arithmetic, std::vector<int32_t>>& made) {
   Rung rung;
+  if (c.exact()) {
+    c.say("comparing the tokenizer with its source");
+    if (std::string problem = tokenizer_problem(c); !problem.empty()) {
+      rung.verdict = Verdict::failed;
+      rung.summary = std::move(problem);
+      return rung;
+    }
+  }
+  if (!c.report.generates) {
+    rung.verdict = c.exact() && c.tokenizer ? Verdict::passed : Verdict::skipped;
+    rung.summary = c.exact() && c.tokenizer ? "the tokenizer is the source's" : "the bundle writes no text";
+    return rung;
+  }
   const std::span<const int32_t> greedy = greedy_of(c);
   if (greedy.empty()) {
     rung.verdict = Verdict::skipped;
@@ -215,7 +290,7 @@ Rung check_text(Climber& c, const std::map<Arithmetic, std::vector<int32_t>>& ma
     c.report.expected_text = c.tokenizer->decode(greedy);
     c.report.text = c.tokenizer->decode(made.begin()->second);
   }
-  const double bar = c.half_weights() ? kTieMargin : kWideMargin;
+  const double bar = c.exact() || c.half_weights() ? kTieMargin : kWideMargin;
   std::string equal;
   for (const auto& [a, tokens] : made) {
     const size_t common = std::min(tokens.size(), greedy.size());

@@ -29,7 +29,24 @@ void expect_size(const Port& port, const Array& array, bool fits) {
         .found(shape_text(array.shape()));
 }
 
+// Numbers between -1 and 1 that look like none.
+float noise(int64_t i) {
+  auto n = static_cast<uint32_t>(i) * 2654435761u;
+  n ^= n >> 15;
+  n *= 2246822519u;
+  return static_cast<float>(n >> 8) / 8388608.0f - 1.0f;
+}
+
 }  // namespace
+
+std::string_view padding_name(Padding padding) {
+  switch (padding) {
+    case Padding::zeros: return "zeros";
+    case Padding::repeat: return "the last token again";
+    case Padding::noise: return "noise";
+  }
+  return "";
+}
 
 std::span<float> Caches::row(const LayerCache& layer, std::vector<float>& side, int64_t head,
                              int64_t position) const {
@@ -122,31 +139,11 @@ Caches Stepper::empty_caches(const CallShape& shape) const {
   return out;
 }
 
-// Those values of the stage's list that this function has, and that something uses: others say nothing about the
-// result.
-std::vector<Tap> Stepper::taps_of(size_t index, const std::string& function) const {
-  std::vector<Tap> out;
-  const Function* f = bundle_->package(index).program.find_function(function);
-  if (!f) return out;
-  std::set<const Value*> used(f->body.outputs.begin(), f->body.outputs.end());
-  for_each_op(f->body, [&](const Operation& op) {
-    for (const Input& in : op.inputs)
-      for (const Binding& b : in.bindings) used.insert(b.value);
-  });
-  std::set<std::string> names;
-  for (const auto& op : f->body.ops)
-    for (const auto& value : op->outputs)
-      if (used.contains(value.get())) names.insert(value->name);
-  for (const Tap& tap : info().stages[index].taps)
-    if (names.contains(tap.value) && (options_.taps || tap.name == "logits")) out.push_back(tap);
-  return out;
-}
-
 const Predictor& Stepper::predictor(size_t stage, const std::string& function) const {
   auto& slot = predictors_[{stage, function}];
   if (!slot) {
     std::vector<std::string> taps;
-    for (const Tap& tap : taps_of(stage, function)) taps.push_back(tap.value);
+    for (const auto& [tap, name] : taps_of(stage, function).used) taps.push_back(tap.value);
     slot =
         open_tapped(bundle_->backend(), open_package(path() / info().stages[stage].package), function, taps);
   }
@@ -157,13 +154,20 @@ Array Stepper::embedded(const Pass& pass) const {
   const int64_t hidden = info().hidden;
   Array x(DType::fp32, {1, hidden, pass.width, 1});
   std::vector<float> row(static_cast<size_t>(hidden));
-  // Without a cache padding is a token like others, seen by none; with one, columns of zeros.
-  const int64_t filled = pass.shape.context ? pass.tokens : pass.width;
-  for (int64_t t = 0; t < filled; ++t) {
-    const int32_t id = pass.ids[t < pass.tokens ? static_cast<size_t>(t) : 0];
-    bundle_->embedding().read({.id = id, .position = pass.position + t}, row);
+  double squares = 0;  // of the last token: noise is as large
+  for (int64_t t = 0; t < pass.width; ++t) {
+    if (t >= pass.tokens && pass.padding == Padding::zeros) break;
+    if (!pass.noisy(t)) {
+      const int64_t token = pass.token(t);
+      bundle_->embedding().read(
+          {.id = pass.ids[static_cast<size_t>(token)], .position = pass.position + token}, row);
+      squares = 0;
+      for (const float v : row) squares += static_cast<double>(v) * static_cast<double>(v);
+    }
+    const auto size = static_cast<float>(2 * std::sqrt(squares / static_cast<double>(hidden)));
     for (int64_t c = 0; c < hidden; ++c)
-      x.values<float>()[static_cast<size_t>(c * pass.width + t)] = row[static_cast<size_t>(c)];
+      x.values<float>()[static_cast<size_t>(c * pass.width + t)] =
+          pass.noisy(t) ? size * noise(c * pass.width + t) : row[static_cast<size_t>(c)];
   }
   return x;
 }
@@ -185,7 +189,8 @@ Array Stepper::mask_for(const Reach& reach, const Pass& pass) const {
   for (int64_t t = 0; t < pass.width; ++t)
     for (int64_t j = 0; j < context; ++j) {
       const int64_t at = pass.position + std::min(t, pass.tokens - 1);
-      const bool hidden = j > at || (reach.kind == Reach::Kind::window && j <= at - reach.size);
+      bool hidden = j > at || (reach.kind == Reach::Kind::window && j <= at - reach.size);
+      if (pass.noisy(t)) hidden = j > 0 && noise(t * context + j) > 0;
       mask.values<float>()[static_cast<size_t>(t * context + j)] = hidden ? kMaskedOut : 0.0f;
     }
   return mask;
@@ -206,9 +211,12 @@ Array Stepper::rotation(const RopeTable& rope, bool cosine, const Pass& pass) co
   const auto pairs = static_cast<int64_t>(f.size());
   Array out(DType::fp32, {1, 1, pass.width, pairs});
   for (int64_t i = 0; i < pass.width * pairs; ++i) {
-    const double angle = static_cast<double>(pass.position + i / pairs) * f[static_cast<size_t>(i % pairs)];
+    const int64_t at = pass.position + pass.token(i / pairs);
+    const double angle = static_cast<double>(at) * f[static_cast<size_t>(i % pairs)];
     out.values<float>()[static_cast<size_t>(i)] =
-        static_cast<float>((cosine ? std::cos(angle) : std::sin(angle)) * rope.attention_factor);
+        pass.noisy(i / pairs)
+            ? noise(i)
+            : static_cast<float>((cosine ? std::cos(angle) : std::sin(angle)) * rope.attention_factor);
   }
   return out;
 }
@@ -270,8 +278,9 @@ void Stepper::set_states(size_t index, const StageFunction& function, Caches& ca
   }
 }
 
-void Stepper::get_states(size_t index, const StageFunction& function, Caches& caches) const {
+void Stepper::get_states(size_t index, const StageFunction& function, Caches& caches, bool recurrent) const {
   for (const Port& port : function.interface.states) {
+    if ((port.role.kind == Role::Kind::recurrent) != recurrent) continue;
     const Array array = caches.states[index]->get(port.name);
     auto from = array.values<float>().begin();
     for (size_t i = 0; i < port.role.layers.size(); ++i) {
@@ -280,6 +289,17 @@ void Stepper::get_states(size_t index, const StageFunction& function, Caches& ca
       from += static_cast<ptrdiff_t>(to.size());
     }
   }
+}
+
+void Stepper::refresh(Caches& caches) const {
+  if (!caches.behind) return;
+  for (size_t s = 0; s < info().stages.size(); ++s)
+    for (const StageFunction& f : info().stages[s].functions)
+      if (caches.states[s] && f.context == caches.context) {
+        get_states(s, f, caches, false);
+        break;
+      }
+  caches.behind = false;
 }
 
 // What comes as an output and belongs into the cache that the host keeps.
@@ -310,6 +330,17 @@ void Stepper::keep_outputs(const StageFunction& function, const Prediction& resu
   }
 }
 
+Prediction Stepper::predict(size_t index, const std::string& function, const Pass& pass, const Arrays& inputs,
+                            State* state) const {
+  try {
+    return predictor(index, function).predict(inputs, state);
+  } catch (Error& e) {
+    e.within(fmt::format("function '{}' of '{}', position {}", function, info().stages[index].package,
+                         pass.position));
+    throw;
+  }
+}
+
 Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Caches& caches,
                               StepResult& out) const {
   const StageFunction& f = bundle_->function(index, pass.width, pass.shape.context);
@@ -320,8 +351,11 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
                    input_for(port.role, tensor_info(p.signature().inputs, port.name), pass, stream, caches));
   const bool stateful = !f.interface.states.empty();
   if (stateful && (caches.changed || !caches.states[index])) set_states(index, f, caches);
-  Prediction result = p.predict(inputs, caches.states[index].get());
-  if (stateful) get_states(index, f, caches);
+  Prediction result = predict(index, f.name, pass, inputs, caches.states[index].get());
+  if (stateful) {
+    get_states(index, f, caches, true);
+    caches.behind = true;
+  }
   for (const Port& port : f.interface.outputs)
     check_output(result.at(port.name).shape(), port, info(), pass.width);
   if (result.fault && !out.fault) out.fault = result.fault;
@@ -332,120 +366,15 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
   return result;
 }
 
-// Tapped values as [tokens, width], padding left out.
-void Stepper::take_inner(size_t index, const std::string& function, const Prediction& result,
-                         const Pass& pass, StepResult& out) const {
-  if (!options_.taps) return;
-  for (const Tap& tap : taps_of(index, function)) {
-    const Array& array = result.at(tap.value);
-    const std::vector<int64_t>& shape = array.shape();
-    if (shape.size() != 4 || shape[0] != 1 || shape[2] != pass.width || tap.name == "logits") continue;
-    const InnerName name{tap.name, tap.layer < 0 ? -1 : tap.layer - first_layer_};
-    const int64_t outer = shape[1], inner = shape[3];
-    std::vector<float> values(static_cast<size_t>(pass.tokens * outer * inner));
-    double largest = 0;
-    for (int64_t a = 0; a < outer; ++a)
-      for (int64_t t = 0; t < pass.tokens; ++t)
-        for (int64_t b = 0; b < inner; ++b) {
-          const float v = array.values<float>()[static_cast<size_t>((a * pass.width + t) * inner + b)];
-          largest = std::isfinite(v) ? std::max(largest, std::abs(static_cast<double>(v))) : INFINITY;
-          values[static_cast<size_t>((t * outer + a) * inner + b)] =
-              static_cast<float>(static_cast<double>(v) / tap.scale);
-        }
-    out.magnitudes[name] = largest;
-    out.inner[name] = std::move(values);
-  }
-}
-
-// What recurrent layers remember, after a call of one token: of several it is known for the last alone.
-void Stepper::take_memory(const StageFunction& function, const Pass& pass, const Caches& caches,
-                          StepResult& out) const {
-  if (!options_.taps || pass.tokens != 1) return;
-  for (const auto* ports : {&function.interface.states, &function.interface.inputs})
-    for (const Port& port : *ports)
-      if (port.role.kind == Role::Kind::recurrent) {
-        const int64_t layer = port.role.layers.front() - first_layer_;
-        out.inner[{"recurrent", layer}] = caches.layers.at(static_cast<size_t>(layer)).recurrent;
-      }
-}
-
-void Stepper::take_text(const StageFunction& function, const Prediction& result, const Pass& pass,
-                        StepResult& out) const {
-  const auto rows = [&](const Port& port, int64_t count) {
-    const Array& array = result.at(port.name);
-    const int64_t width = array.shape().at(1), columns = array.shape().at(2);
-    std::vector<float> values(static_cast<size_t>(count * width));
-    for (int64_t t = 0; t < count; ++t)
-      for (int64_t c = 0; c < width; ++c)
-        values[static_cast<size_t>(t * width + c)] =
-            array.values<float>()[static_cast<size_t>(c * columns + t)];
-    return values;
-  };
-  for (const Port& port : function.interface.outputs) {
-    if (port.role.kind == Role::Kind::stream) out.hidden = rows(port, pass.tokens);
-    if (port.role.kind == Role::Kind::pooled) out.pooled = rows(port, 1);
-    if (port.role.kind == Role::Kind::classes) out.classes = rows(port, info().pooling ? 1 : pass.tokens);
-  }
-}
-
-// Of a bundle that picks, its logits are looked up inside, where they have names.
-void Stepper::take_logits(const StageFunction& function, size_t stage, const Prediction& result,
-                          const Pass& pass, StepResult& out) const {
-  const auto take = [&](const Array& logits, int64_t first, int64_t last) {
-    if (out.logits.empty()) return;
-    for (int64_t t = 0; t < pass.tokens; ++t)
-      for (int64_t r = 0; r < last - first; ++r)
-        out.logits[static_cast<size_t>(t * info().vocab + first + r)] =
-            logits.values<float>()[static_cast<size_t>(r * pass.width + t)];
-  };
-  size_t piece = 0;
-  for (const Port& port : function.interface.outputs) {
-    if (port.role.kind == Role::Kind::logits) take(result.at(port.name), port.role.first, port.role.last);
-    if (port.role.kind != Role::Kind::best) continue;
-    const Array* inside = nullptr;
-    for (const Tap& tap : info().stages[stage].taps)
-      if (tap.name == "logits" && tap.layer == static_cast<int64_t>(piece))
-        if (const auto it = result.outputs.find(tap.value); it != result.outputs.end()) inside = &it->second;
-    ++piece;
-    if (inside)
-      take(*inside, port.role.first, port.role.last);
-    else
-      out.logits.clear();
-  }
-}
-
-void Stepper::take_best(const StageFunction& function, const Prediction& result, const Pass& pass,
-                        std::vector<float>& best_value, StepResult& out) const {
-  const auto& outputs = function.interface.outputs;
-  for (const Port& port : outputs) {
-    if (port.role.kind != Role::Kind::best) continue;
-    const Port* high = find_port(outputs, port.role.as(Role::Kind::best_high));
-    const Port* low = find_port(outputs, port.role.as(Role::Kind::best_low));
-    if (!high || !low)
-      throw errorf("'{}' has no numbers that say where it is", port.name).at(path().string());
-    for (int64_t t = 0; t < pass.tokens; ++t) {
-      const auto at = [&](const Port& p) {
-        return result.at(p.name).values<float>()[static_cast<size_t>(t)];
-      };
-      float& best = best_value[static_cast<size_t>(t)];
-      int64_t& row = out.best[static_cast<size_t>(t)];
-      if (row >= 0 && !(at(port) > best)) continue;
-      best = at(port);
-      const float h = at(*high), l = at(*low);
-      const bool sane = h >= 0 && h < 1e6f && l >= 0 && l < 1e6f;
-      row = sane ? port.role.first + static_cast<int64_t>(h) * kIndexBase + static_cast<int64_t>(l) : -1;
-    }
-  }
-}
-
 StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, int64_t position,
-                         Caches& caches) const {
+                         Caches& caches, Padding padding, int64_t least) const {
+  if (caches.changed) caches.behind = false;
   const auto tokens = static_cast<int64_t>(ids.size());
-  const int64_t width = std::max(tokens, shape.least_tokens);
+  const int64_t width = std::max({tokens, shape.least_tokens, least});
   ANEMONE_CHECK(tokens > 0 && width <= shape.most_tokens && caches.context == shape.context);
   if (position < 0 || position + tokens > shape.positions())
     throw errorf("the context of {} tokens is full", shape.positions()).at(path().string());
-  const Pass pass{shape, ids, position, tokens, width};
+  const Pass pass{shape, ids, position, tokens, width, padding};
   StepResult out;
   Array stream = embedded(pass);
   if (options_.taps) {

@@ -29,6 +29,14 @@ struct StepperOptions {
   bool taps = false;      // fetch the values inside
 };
 
+// What stands in the columns behind the tokens of a call that takes more: all that docs/bundle.md allows.
+enum class Padding {
+  zeros,   // columns of zeros
+  repeat,  // the last token once more
+  noise,   // numbers of the usual size
+};
+std::string_view padding_name(Padding padding);
+
 // One way to call the layers: so many tokens over a cache of that length, in all stages alike.
 struct CallShape {
   std::string function;  // its name in the first stage
@@ -56,6 +64,8 @@ struct Caches {
   std::vector<LayerCache> layers;
   std::vector<std::unique_ptr<State>> states;  // by stage; what the calls work on
   bool changed = true;  // `layers` was changed by hand, so the states must be set from it
+  bool behind =
+      false;  // the calls changed the states, and keys and values in `layers` are older: see refresh()
 
   // `side` is k or v of `layer`.
   std::span<float> row(const LayerCache& layer, std::vector<float>& side, int64_t head,
@@ -75,7 +85,8 @@ struct StepResult {
   // [tokens, width], in the model's own scale: what a residual scale does is undone. Those that the shards name,
   // with StepperOptions::taps.
   std::map<InnerName, std::vector<float>> inner;
-  Magnitudes magnitudes;  // of the same, as they stand in the shard
+  Magnitudes magnitudes;          // of the same, as they stand in the shard
+  std::vector<InnerName> unused;  // those that bundle.json names, and that nothing in the functions uses
   std::optional<NumericFault> fault;
 };
 
@@ -93,10 +104,12 @@ class Stepper {
   const CallShape& shape_for(int64_t positions) const;
 
   Caches empty_caches(const CallShape& shape) const;
-  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than shape.least_tokens are padded, with other
-  // tokens than the runtime takes for it.
-  StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position,
-                  Caches& caches) const;
+  // Runs tokens (at most shape.most_tokens) from `position` on. Fewer than `width` are padded; 0: than
+  // shape.least_tokens.
+  StepResult step(const CallShape& shape, std::span<const int32_t> ids, int64_t position, Caches& caches,
+                  Padding padding = Padding::zeros, int64_t width = 0) const;
+  // Brings keys and values in caches.layers up to date: calls leave them in their states, which are large.
+  void refresh(Caches& caches) const;
 
  private:
   using Arrays = std::map<std::string, Array>;
@@ -104,10 +117,23 @@ class Stepper {
     const CallShape& shape;
     std::span<const int32_t> ids;
     int64_t position, tokens, width;  // width: what the function takes, padding included
+    Padding padding = Padding::zeros;
+
+    bool noisy(int64_t column) const { return column >= tokens && padding == Padding::noise; }
+    // The token that stands in a column.
+    int64_t token(int64_t column) const {
+      return column < tokens || padding != Padding::repeat ? column : tokens - 1;
+    }
+  };
+
+  // The values of a stage's list that a function can give, and the names of those that it cannot.
+  struct TapList {
+    std::vector<std::pair<Tap, InnerName>> used;
+    std::vector<InnerName> unused;
   };
 
   const Predictor& predictor(size_t stage, const std::string& function) const;
-  std::vector<Tap> taps_of(size_t stage, const std::string& function) const;
+  const TapList& taps_of(size_t stage, const std::string& function) const;
   Array input_for(const Role& role, const TensorInfo& info, const Pass& pass, const Array& stream,
                   const Caches& caches) const;
   Array embedded(const Pass& pass) const;
@@ -117,6 +143,8 @@ class Stepper {
   LayerCache& layer_of(const Role& role, size_t index, Caches& caches) const;
   const LayerCache& layer_of(const Role& role, size_t index, const Caches& caches) const;
   Prediction run_stage(size_t stage, const Pass& pass, Array& stream, Caches& caches, StepResult& out) const;
+  Prediction predict(size_t stage, const std::string& function, const Pass& pass, const Arrays& inputs,
+                     State* state) const;
   void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,
                     Caches& caches) const;
   void take_logits(const StageFunction& function, size_t stage, const Prediction& result, const Pass& pass,
@@ -130,13 +158,15 @@ class Stepper {
   void take_memory(const StageFunction& function, const Pass& pass, const Caches& caches,
                    StepResult& out) const;
   void set_states(size_t stage, const StageFunction& function, Caches& caches) const;
-  void get_states(size_t stage, const StageFunction& function, Caches& caches) const;
+  void get_states(size_t stage, const StageFunction& function, Caches& caches, bool recurrent) const;
 
   std::shared_ptr<const Bundle> bundle_;
   StepperOptions options_;
   std::vector<CallShape> shapes_;
   int64_t first_layer_ = 0, layers_ = 0;
-  mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
+  using FunctionKey = std::pair<size_t, std::string>;  // stage, function
+  mutable std::map<FunctionKey, std::unique_ptr<Predictor>> predictors_;
+  mutable std::map<FunctionKey, TapList> taps_;
 };
 
 }  // namespace anemone

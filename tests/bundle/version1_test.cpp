@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/thread_pool.h"
+#include "bundle/files.h"
 #include "convert/convert.h"
 #include "engine/cpu_backend.h"
 #include "package/package.h"
@@ -195,6 +197,9 @@ TEST_CASE("a bundle of version 1 is verified, and becomes version 2 when it is w
   const TempFolder folder;
   BundleInfo today = convert(demo_model(), folder / "b", {.context = {64}, .tokens = {{1, 1}, {4, 4}}}).info;
   rename_as_version1(folder / "b", today);
+  fs::remove(folder / "b" / kBundleFile);
+  ThreadPool pool(1);
+  today.files = hash_files(folder / "b", pool);
   spill(folder / "b" / kBundleFile, version1(today).dump());
   const VerifyReport report = verify(folder / "b", {.source = demo_model(),
                                                     .ids = kIds,

@@ -1,5 +1,6 @@
 #include "check/seeds.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -349,6 +350,11 @@ std::vector<Seed> op_seeds() {
                      "work")});
        },
        {.target = "iphone"}},
+      {"O15",
+       error,
+       "cos on M1",
+       [] { return in_the_middle([](Graph& g, Value* x) { return unary(g, x, "cos"); }); },
+       {.target = "m1"}},
       {"O14", warning, "a product of two quantised values",
        [] {
          Graph g;
@@ -458,6 +464,42 @@ std::vector<Seed> other_seeds() {
          return g.finish({g.conv(g.x, 64, "conv")});
        },
        {.target = "m4", .os = 17}},
+      {"T02", error, "an operation that nobody knows",
+       [] {
+         Graph g;
+         Value* y = unary(g, g.x, "relu");
+         y->producer->type = "relu_of_tomorrow";
+         return g.finish({y});
+       }},
+      {"T03", error, "an operation of iOS 18 in a program of iOS 16",
+       [] {
+         Graph g({1, 4, 8, 64});
+         Value* y =
+             g.b.op("scaled_dot_product_attention", {{"query", g.x}, {"key", g.x}, {"value", g.x}}, "fault");
+         g.f->opset = Opset::ios16;
+         return g.finish({y});
+       }},
+      {"T04", error, "a convolution without its weight",
+       [] {
+         Graph g;
+         Value* y = g.conv(g.x, 64, "fault");
+         std::erase_if(y->producer->inputs, [](const Input& i) { return i.name == "weight"; });
+         return g.finish({y});
+       }},
+      {"T05", error, "a result that is declared with another shape",
+       [] {
+         Graph g;
+         Value* y = unary(g, g.x, "relu");
+         y->type.shape[3] = 32;
+         return g.finish({y});
+       }},
+      {"T06", error, "a description with another data type",
+       [] {
+         Graph g;
+         const auto package = g.finish({unary(g, g.x, "relu")});
+         package->description.main.inputs[0].type.array.data_type = array_dtype_code(fp32);
+         return package;
+       }},
       {"P04", warning, "two segments",
        [] { return in_the_middle([](Graph& g, Value* x) { return unary(g, x, "band_part"); }); }},
       {"H01", hint, "linear",
@@ -528,13 +570,26 @@ Value* Graph::work(Value* in, const std::string& name) {
   return conv(conv(same, 2048, name + "_again"), 64, name + "_down");
 }
 
-std::shared_ptr<const Package> Graph::finish(std::vector<Value*> outputs) {
+std::shared_ptr<Package> Graph::finish(std::vector<Value*> outputs) {
   for (Value* value : outputs) b.output(value);
   auto package = std::make_shared<Package>();
   package->path = "seed.mlpackage";
-  package->spec_version = 9;
+  package->spec_version = opset_info(f->opset).spec_version;
   package->program = std::move(program);
   package->description = description_of(package->program);
+  // Sizes that the program leaves open: 1 to 128.
+  for (Feature& feature : package->description.main.inputs) {
+    ArrayFeature& a = feature.type.array;
+    const auto& inputs = package->program.functions[0]->inputs;
+    const auto input =
+        std::find_if(inputs.begin(), inputs.end(), [&](const auto& i) { return i->name == feature.name; });
+    if ((*input)->type.fixed()) continue;
+    for (const Dim& size : (*input)->type.shape) {
+      a.shape.push_back(size.known() ? size.size() : 64);
+      a.range.push_back(size.known() ? SizeRange{static_cast<uint64_t>(size.size()), size.size()}
+                                     : SizeRange{1, 128});
+    }
+  }
   return package;
 }
 

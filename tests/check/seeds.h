@@ -27,7 +27,7 @@ struct Graph {
   Value* conv_by(Value* in, Value* weight, const std::string& name);
   // Convolutions that cost about 3 ms on the CPU by Core ML's count: a segment that pays by itself.
   Value* work(Value* in, const std::string& name);
-  std::shared_ptr<const Package> finish(std::vector<Value*> outputs);
+  std::shared_ptr<Package> finish(std::vector<Value*> outputs);
 };
 
 Constant zeros(DType dtype, Shape shape);

@@ -107,7 +107,8 @@ TEST_CASE("a folder with safetensors and config.json is a checkpoint") {
 
 TEST_CASE("a GGUF file, or a folder with one, is a checkpoint") {
   TempFolder folder;
-  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path() / "none"), doctest::Contains("there is no such file or folder"), Error);
+  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path() / "none"),
+                       doctest::Contains("there is no such file or folder"), Error);
   CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("a folder without a checkpoint"),
                        Error);
   GgufBuilder b;

@@ -93,8 +93,8 @@ TEST_CASE("the strongest claim decides the format; none or two are errors that l
                        doctest::Contains("is not a checkpoint that can be read; found a file of another "
                                          "format, expected other: nothing"),
                        Error);
-  CHECK_THROWS_WITH_AS(choose_format(folder / "none", List{&kFirst}), doctest::Contains("there is no such file or folder"),
-                       Error);
+  CHECK_THROWS_WITH_AS(choose_format(folder / "none", List{&kFirst}),
+                       doctest::Contains("there is no such file or folder"), Error);
 }
 
 TEST_CASE("the formats are told apart by first bytes, names and folders") {

@@ -245,9 +245,9 @@ TEST_CASE("a bundle that nothing is said of has 2048 rows and takes one token at
 TEST_CASE("a context beyond the model's own gets a note, and is refused where the rope changes there") {
   test::TinyModel model = test::TinyModel::llama_safetensors();  // made for 64 positions
   const auto notes = [&](int64_t context) {
-    const TempFolder folder;
+    const TempFolder folder, output;
     const Checkpoint source = model.safetensors(folder);
-    return convert(source.path(), folder.path() / "bundle", {.context = {context}}).notes;
+    return convert(source.path(), output / "bundle", {.context = {context}}).notes;
   };
   const std::string no_tokenizer = "the checkpoint has no tokenizer: the bundle takes token ids, not text";
   CHECK(notes(64) == std::vector{no_tokenizer});
@@ -263,10 +263,10 @@ TEST_CASE("a context beyond the model's own gets a note, and is refused where th
 
 TEST_CASE("a tokenizer that cannot be read, or knows more words than the model, gets a note") {
   const auto notes = [](const std::string& tokenizer) {
-    const TempFolder folder;
+    const TempFolder folder, output;
     const Checkpoint source = test::TinyModel::llama_safetensors().safetensors(folder);  // 10 tokens
     folder.write("tokenizer.json", tokenizer);
-    return convert(source.path(), folder.path() / "bundle", {.context = {64}}).notes;
+    return convert(source.path(), output / "bundle", {.context = {64}}).notes;
   };
   const auto words = [](int count) {
     nlohmann::json vocab;
@@ -286,11 +286,11 @@ TEST_CASE("a tokenizer that cannot be read, or knows more words than the model, 
 
 TEST_CASE("weights that are no numbers, or none of fp16, are refused in every precision") {
   const auto error = [](const char* tensor, float value, Precision precision) {
-    const TempFolder folder;
+    const TempFolder folder, output;
     test::TinyModel model = test::TinyModel::llama_safetensors();
     model.first_values[tensor] = value;
     const Checkpoint source = model.safetensors(folder);
-    return error_of([&] { convert(source.path(), folder / "b", {.context = {16}, .precision = precision}); });
+    return error_of([&] { convert(source.path(), output / "b", {.context = {16}, .precision = precision}); });
   };
   for (const char* tensor : {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.down_proj.weight",
                              "model.layers.0.input_layernorm.weight", "model.norm.weight", "lm_head.weight",
@@ -313,7 +313,8 @@ TEST_CASE("overwriting replaces bundles only, and never the model") {
   const char* kModel = "the place of what it is made from";
   CHECK_THROWS_WITH_AS(to(source.path()), doctest::Contains(kModel), Error);
   CHECK_THROWS_WITH_AS(to(folder / "x/../tiny.gguf"), doctest::Contains(kModel), Error);
-  CHECK_THROWS_WITH_AS(to(folder.path()), doctest::Contains(kModel), Error);  // it holds the model
+  CHECK_THROWS_WITH_AS(to(folder.path()), doctest::Contains("a folder that holds what it is made from"),
+                       Error);  // it holds the model
   CHECK_THROWS_WITH_AS(to(""), doctest::Contains("no name"), Error);
   fs::create_directory(folder.path() / "photos");
   to(folder.path() / "photos");  // nothing is lost

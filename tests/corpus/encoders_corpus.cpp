@@ -162,7 +162,10 @@ TEST_CASE(
       REQUIRE(report.rungs.size() == 6);
       for (const Rung& rung : report.rungs) {
         CAPTURE(rung.summary);
-        CHECK(rung.verdict == (rung.number == 4 || rung.number == 6 ? Verdict::skipped : Verdict::passed));
+        // There is no cache; and where there is a tokenizer it is compared.
+        const bool nothing =
+            rung.number == 4 || (rung.number == 6 && BundleInfo::read(bundle).tokenizer.empty());
+        CHECK(rung.verdict == (nothing ? Verdict::skipped : Verdict::passed));
       }
       CHECK(report.layer_figures.size() == 2);
     }

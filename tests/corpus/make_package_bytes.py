@@ -41,7 +41,12 @@ def main():
                 print(f"skipped: {entry['name']}: no {entry['source']}")
                 continue
             bundle = os.path.join(temporary, str(index))
-            subprocess.run([command, "convert", source, "-o", bundle, "--quiet", *entry["flags"]], check=True)
+            flags = list(entry["flags"])
+            # The test goes by the library's default, one token at once; the command adds a function for prompts.
+            writes_text = any(name.startswith(("head_", "whole.")) for name in entry["files"])
+            if "--tokens" not in flags and writes_text:
+                flags += ["--tokens", "1"]
+            subprocess.run([command, "convert", source, "-o", bundle, "--quiet", *flags], check=True)
             with open(os.path.join(bundle, "bundle.json")) as f:
                 info = json.load(f)
             entry["tool"] = info["tool"]

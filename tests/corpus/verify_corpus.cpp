@@ -120,7 +120,7 @@ TEST_CASE(
             [&](Function& f) { misread_kv_heads(f, layer, a.kv_heads, a.head_dim); });
     check("cache row", 4, fmt::format("layer {}, key cache: token 0 was written to row 1", attending[0]),
           shift_cache_rows);
-    check("mask", 4, "t4", [](Function& f) { hide_first_position(f, 2); }, "t4");
+    check("mask", 4, "t4", [](Function& f) { hide_positions(f, 2, 0, 1); }, "t4");
   }
 }
 

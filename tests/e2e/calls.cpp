@@ -42,7 +42,8 @@ Calls::Calls() {
   std::filesystem::copy(folder_ / "form.jinja", folder_ / "words/chat_template.jinja");
   const std::string demo = path("demo"), model = path("demo.gguf"), ids = path("ids.npy");
   const std::string package = path("demo/layers_00.mlpackage");
-  all_ = {{"plan", {model}},
+  all_ = {{"fetch", {model}},
+          {"plan", {model}},
           {"convert", {model, "-o", path("new-bundle"), "--context", "64"}},
           {"compress", {demo, "-o", path("new-small"), "--palettize", "4", "--fast"}},
           {"check", {demo}},

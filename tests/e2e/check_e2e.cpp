@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "e2e/command.h"
+#include "package/package.h"
 #include "support/data.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
@@ -133,6 +135,48 @@ TEST_CASE("check prints a summary, what is found and what to do, in 100 columns"
   CHECK(hurt.out.find("embedding.bin is missing") != std::string::npos);
 }
 
+TEST_CASE("what bundle.json names must be there, for check and for inspect") {
+  const TempFolder folder;
+  const std::string bundle = folder / "demo";
+  REQUIRE(anemone_command({"convert", demo_model(), "-o", bundle, "--tokens", "1"}).status == 0);
+  const std::string good = slurp(folder / "demo/bundle.json");
+  const auto refused = [&](const std::function<void(Json&)>& change,
+                           const std::vector<std::string>& must_say) {
+    Json json = Json::parse(good);
+    change(json);
+    spill(folder / "demo/bundle.json", json.dump(1));
+    for (const char* verb : {"check", "inspect"}) {
+      CAPTURE(verb);
+      check_refused(anemone_command({verb, bundle}), must_say);
+      check_refused(anemone_command({verb, bundle, "--json"}), must_say);
+    }
+  };
+  const auto stage = [](Json& json) -> Json& { return json.at("stages").at(0); };
+  const auto port = [&](Json& json, const char* side) -> Json& {
+    return stage(json).at("functions").at(0).at(side).at(0);
+  };
+  refused([&](Json& j) { stage(j)["package"] = "absent.mlpackage"; }, {"absent.mlpackage"});
+  refused([&](Json& j) { stage(j)["functions"][0]["name"] = "decode"; }, {"layers_00.mlpackage", "'decode'"});
+  for (const char* side : {"inputs", "outputs", "states"})
+    refused([&](Json& j) { port(j, side)["name"] = "nobody"; }, {"layers_00.mlpackage", "'nobody'"});
+  spill(folder / "demo/bundle.json", good);
+  CHECK(anemone_command({"check", bundle}).status == 0);
+  CHECK(anemone_command({"inspect", bundle}).status == 0);
+  // A package without what Core ML needs: a finding of check, a note of inspect.
+  Package package = read_package(folder / "demo/layers_00.mlpackage");
+  package.description.main.states.clear();
+  write_package(package, folder / "changed.mlpackage");
+  std::filesystem::remove_all(folder / "demo/layers_00.mlpackage");
+  std::filesystem::rename(folder / "changed.mlpackage", folder / "demo/layers_00.mlpackage");
+  const Outcome checked = anemone_command({"check", bundle, "--json"});
+  CHECK(checked.status == 1);
+  CHECK(Json::parse(checked.out).at("findings").at(0).at("rule") == "T06");
+  const Json notes = Json::parse(anemone_command({"inspect", bundle, "--json"}).out).at("notes");
+  REQUIRE(notes.size() == 10);  // a state each
+  CHECK(notes.at(0).get<std::string>().find("Core ML would refuse the package") != std::string::npos);
+  CHECK(anemone_command({"inspect", bundle}).out.find("note: layers_00.mlpackage: ") != std::string::npos);
+}
+
 TEST_CASE("rules and messages are explained") {
   const Outcome rule = anemone_command({"check", "--explain", "q02"});
   CHECK(rule.status == 0);
@@ -153,7 +197,8 @@ TEST_CASE("rules and messages are explained") {
 TEST_CASE("wrong calls of check are refused") {
   const TempFolder folder;
   check_refused(anemone_command({"check"}), {"nothing to check"});
-  check_refused(anemone_command({"check", "--explain", "Z99"}), {"Z99", "S01 to S13", "Z01 to Z10, T01"});
+  check_refused(anemone_command({"check", "--explain", "Z99"}),
+                {"Z99", "S01 to S13", "Z01 to Z10, T01 to T06"});
   check_refused(anemone_command({"check", folder / "absent"}), {"absent"});
   check_refused(anemone_command({"check", recall_package(), "--target", "pentium"}), {"pentium", "m4"});
   check_refused(anemone_command({"check", recall_package(), "--os", "200"}), {"200"});

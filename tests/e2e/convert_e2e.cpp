@@ -314,3 +314,21 @@ TEST_CASE("verify advises no other residual scale for what convert chose") {
   CHECK(verified.out.find("--residual-scale") == std::string::npos);
   CHECK(anemone_command({"check", bundle}).out.find("residual") == std::string::npos);
 }
+
+TEST_CASE("a bundle of a GGUF file carries a tokenizer.json for other programs, beside what we read") {
+  const TempFolder folder;
+  const std::string bundle = (folder / "b").string();
+  REQUIRE(anemone_command({"convert", demo(), "-o", bundle, "--context", "64"}).status == 0);
+  CHECK(slurp(folder / "b/bundle.json").find("\"tokenizer.gguf\"") != std::string::npos);
+  const std::string written = slurp(folder / "b/tokenizer.json");
+  CHECK(nlohmann::json::parse(written).at("model").at("vocab").size() == 2048);
+  CHECK(nlohmann::json::parse(slurp(folder / "b/tokenizer_config.json")).contains("tokenizer_class"));
+  // The same file alone, and the same ids of it.
+  const std::string alone = (folder / "alone.json").string();
+  CHECK(anemone_command({"tokenize", demo(), "--export", alone}).status == 0);
+  CHECK(slurp(alone) == written);
+  const std::string text = "Once upon a time, 123 crabs.";
+  CHECK(anemone_command({"tokenize", alone, text}).out == anemone_command({"tokenize", demo(), text}).out);
+  check_refused(anemone_command({"tokenize", alone, "--export", (folder / "x.json").string()}), {"already"});
+  check_refused(anemone_command({"tokenize", demo(), "Hi", "--export", alone}), {"--export takes no text"});
+}

@@ -206,14 +206,14 @@ TEST_CASE("every precision that plan names is one that convert takes, and weighs
     const std::string name = one.at("precision");
     CAPTURE(name);
     const std::string out = calls.path("p-" + name);
-    const Outcome made_it = anemone_command({"convert", calls.path("demo.gguf"), "-o", out, "--precision",
-                                             name, "--context", "64", "--tokens", "1", "--fast"});
+    const Outcome made_it = anemone_command(
+        {"convert", calls.path("demo.gguf"), "-o", out, "--precision", name, "--context", "64", "--fast"});
     // --fast is for palettes; it says how, not what.
     const bool palette = name.starts_with("lut");
     if (!palette) {
       check_refused(made_it, {"--fast says how"});
-      const Outcome plain = anemone_command({"convert", calls.path("demo.gguf"), "-o", out, "--precision",
-                                             name, "--context", "64", "--tokens", "1", "--quiet"});
+      const Outcome plain = anemone_command(
+          {"convert", calls.path("demo.gguf"), "-o", out, "--precision", name, "--context", "64", "--quiet"});
       REQUIRE_MESSAGE(plain.status == 0, plain.err);
     } else {
       REQUIRE_MESSAGE(made_it.status == 0, made_it.err);

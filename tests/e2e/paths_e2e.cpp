@@ -40,7 +40,7 @@ TEST_CASE("a path that is not there is said alike by every verb, with the name t
     CAPTURE(verb);
     const Outcome outcome = anemone_command(call(calls, verb, calls.path("dmo.gguf")));
     if (verb == "plan") {  // it knows models by name as well
-      check_refused(outcome, {"neither a file or folder nor a known model"});
+      check_refused(outcome, {"not a file, a folder or a known model"});
       continue;
     }
     check_refused(outcome, {calls.path("dmo.gguf") + ": there is no such file or folder; did you mean '",
@@ -124,6 +124,7 @@ TEST_CASE("no verb writes into its input, over it or around it, and nothing is w
   for (const auto& verb : Json::parse(anemone_command({"help", "--json"}).out)) {
     const std::string name = verb["verb"];
     CAPTURE(name);
+    if (name == "fetch") continue;  // it takes a name, and writes only where nothing is
     for (const auto& flag : verb["flags"]) {
       if (flag.value("path", "") != "output") continue;
       ++flags;

@@ -32,10 +32,10 @@ TEST_CASE("verify: passes with 0, fails with 1, refuses with 2") {
   CHECK(good.status == 0);
   CHECK(good.out.find("PASSED: 6 rungs") != std::string::npos);
   CHECK(slurp(page).find("<svg") != std::string::npos);
-  const Outcome bad = anemone_command({"verify", bundle, "--source", kModel, "--steps", "4", "--min-cosine",
-                                       "1", "--arith", "fp32", "--json"});
+  const Outcome bad = anemone_command({"verify", bundle, "--source", kModel, "--steps", "4", "--max-kl",
+                                       "1e-9", "--arith", "fp32", "--json"});
   CHECK(bad.status == 1);
-  CHECK(nlohmann::json::parse(bad.out)["rungs"].back()["name"] == "stateless");
+  CHECK(nlohmann::json::parse(bad.out)["rungs"].back()["name"] == "reference");
   check_refused(anemone_command({"verify", bundle}), {"--source"});
   check_refused(anemone_command({"verify", kModel, "--source", kModel}), {"verify takes a bundle"});
   check_refused(anemone_command({"verify", bundle, "--golden", (folder / "none.npz").string()}),

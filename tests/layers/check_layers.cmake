@@ -3,15 +3,17 @@
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(SRC ${SRC} ABSOLUTE)
 get_filename_component(INCLUDE ${INCLUDE} ABSOLUTE)
-set(layers base kernels mil package predict engine checkpoint families target placement lower text bundle runtime
+set(layers base hub kernels mil package predict engine checkpoint families target placement lower text bundle runtime
            reference compress page plan convert check verify cli)
 # Narrower than the order: these are of use without the rest.
+set(only_hub base hub)
 set(only_checkpoint base kernels checkpoint)
 set(only_text base checkpoint text)
 # Rooms of one folder that do not know each other; what they share lies in the folder itself.
 set(rooms_text jinja tokenizer)
 # Libraries that stay behind one wall each.
 set(homes_CLI cli)
+set(homes_curl hub)
 set(homes_hwy kernels)
 set(homes_protozero package checkpoint text)
 set(homes_simdjson text)

@@ -116,7 +116,7 @@ def forms(new):
         yield f"--palettize {bits}", palettizer(mode="kmeans", nbits=bits)
         yield f"--palettize {bits} --mode uniform", palettizer(mode="uniform", nbits=bits)
     yield "--palettize 4 --fast", None
-    yield "--mode unique --only few", None
+    yield "--mode unique --only few*", None
     yield "--palettize 2 --lut=-0.02,-0.005,0.005,0.02", None
     for dtype in ("int8", "uint8"):
         for mode, flag in (("linear_symmetric", ""), ("linear", " --asymmetric")):

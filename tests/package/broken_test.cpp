@@ -169,12 +169,15 @@ TEST_CASE("a description that differs from the program is noted") {
   };
   CHECK(notes([](Package&) {}).empty());
   CHECK(notes([](Package& p) { p.description.main.inputs[0].name = "z"; }) ==
-        "function 'main': the input 'x' is not described; Core ML would refuse the package\n"
-        "function 'main': 'z' is described but is not an input of the program; Core ML would refuse the "
-        "package\n");
+        "function 'main': the input 'z' of the description is not in the program; found 'z'; expected 'x'; "
+        "Core ML "
+        "would refuse the package\n"
+        "function 'main': the input 'x' of the program is not in the description; found 'z'; expected 'x'; "
+        "Core ML "
+        "would refuse the package\n");
   CHECK(notes([](Package& p) { p.description.main.inputs[0].type.array.shape = {9, 9}; }).find("[9, 9]") !=
         std::string::npos);
-  CHECK(notes([](Package& p) { p.description.main.outputs.clear(); }).find("is not described") !=
+  CHECK(notes([](Package& p) { p.description.main.outputs.clear(); }).find("is not in the description") !=
         std::string::npos);
 }
 

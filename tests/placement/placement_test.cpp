@@ -6,6 +6,7 @@
 #include "mil/builder.h"
 #include "placement/oracle_programs.h"
 #include "placement/placed_function.h"
+#include "placement/product.h"
 #include "placement/rates.h"
 #include "placement/weight_form.h"
 #include "support/data.h"
@@ -190,7 +191,7 @@ TEST_CASE("blocks along the inputs are told from blocks along the outputs") {
   const Constant w = Constant::numbers(std::vector<float>(64 * 64), DType::fp16, {64, 64});
   const auto axis = [&](const Constant& turned) {
     Value* y = b.op("matmul", {{"x", x}, {"y", w}, {"transpose_x", no}, {"transpose_y", turned}});
-    return output_axis(*y->producer, "y");
+    return output_axis(*y->producer, *y->producer->value("y"));
   };
   CHECK(axis(no) == 1);
   CHECK(axis(yes) == 0);

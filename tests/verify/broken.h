@@ -12,10 +12,13 @@
 #include <string>
 
 #include "base/npy.h"
+#include "base/thread_pool.h"
+#include "bundle/files.h"
 #include "convert/convert.h"
 #include "mil/builder.h"
 #include "mil/stored.h"
 #include "package/package.h"
+#include "support/temp_folder.h"
 
 namespace anemone::test {
 
@@ -50,9 +53,21 @@ class BundleEditor {
     save();
   }
 
+  // The bytes of a file, with a hash that fits afterwards, or with the old one.
+  void edit_file(const std::string& name, const std::function<void(std::string&)>& change,
+                 bool rehash = true) {
+    std::string bytes = slurp(path_ / name);
+    change(bytes);
+    spill(path_ / name, bytes);
+    if (rehash) save();
+  }
+
  private:
   void save() {
-    for (BundleFile& f : info_.files) f.bytes = std::filesystem::file_size(path_ / f.path);
+    // As a converter with that fault would have written it.
+    ThreadPool pool(1);
+    std::filesystem::remove(path_ / kBundleFile);
+    info_.files = hash_files(path_, pool);
     std::ofstream(path_ / kBundleFile) << info_.json();
   }
 
@@ -87,25 +102,23 @@ inline void bind(Operation& op, const std::string& name, Constant constant) {
   in->bindings = {Binding{nullptr, std::make_shared<Constant>(std::move(constant)), ""}};
 }
 
-// Puts a value made from `old` in its place everywhere.
+// Puts a value made from `old`, which is an input or stands inside, in its place everywhere.
 inline void replace_by(Function& f, Value* old, const std::function<Value*(Builder&, Value*)>& make) {
   const size_t before = f.body.ops.size();
   Builder b(f);
   Value* fresh = make(b, old);
-  const std::vector<std::unique_ptr<Operation>>& ops = f.body.ops;
+  std::vector<std::unique_ptr<Operation>>& ops = f.body.ops;
   std::vector<Operation*> own;
   for (size_t i = before; i < ops.size(); ++i) own.push_back(ops[i].get());
   replace_uses(f.body, old, fresh);
   for (Operation* op : own)
     for (Input& in : op->inputs)
       for (Binding& binding : in.bindings)
-        if (binding.value == fresh && op->outputs[0].get() != fresh) binding.value = old;
-  for (Operation* op : own)
-    if (op->outputs[0].get() == fresh)
-      for (Input& in : op->inputs)
-        for (Binding& binding : in.bindings)
-          if (binding.value == fresh) binding.value = old;
-  std::rotate(f.body.ops.begin(), f.body.ops.begin() + static_cast<ptrdiff_t>(before), f.body.ops.end());
+        if (binding.value == fresh) binding.value = old;
+  auto behind = ops.begin();
+  if (old->producer)
+    behind = std::next(std::ranges::find_if(ops, [&](const auto& op) { return op.get() == old->producer; }));
+  std::rotate(behind, ops.begin() + static_cast<ptrdiff_t>(before), ops.end());
 }
 
 inline std::string at_layer(int layer, const std::string& rest) {
@@ -178,20 +191,35 @@ inline void shift_cache_rows(Function& f) {
     });
 }
 
-// Row `row` of a mask does not see the first position.
-inline void hide_first_position(Function& f, int64_t row) {
+// A mask hides [first, last) from row `row`, or from all rows where that is negative.
+inline void hide_positions(Function& f, int64_t row, int64_t first, int64_t last) {
   for (const char* name : {"mask", "mask_local"}) {
     Value* mask = find_input(f, name);
     if (!mask) continue;
     replace_by(f, mask, [&](Builder& b, Value* old) {
       const int64_t tokens = old->type.shape[2].size(), context = old->type.shape[3].size();
       std::vector<float> hidden(static_cast<size_t>(tokens * context));
-      hidden[static_cast<size_t>(row * context)] = -10000;
+      for (int64_t t = 0; t < tokens; ++t)
+        for (int64_t p = first; p < std::min(last, context); ++p)
+          if (row < 0 || row == t) hidden[static_cast<size_t>(t * context + p)] = -10000;
       Value* more = b.constant(Constant::numbers(hidden, DType::fp16, {1, 1, tokens, context}),
                                std::string(name) + "_hidden");
       return b.op("add", {{"x", old}, {"y", more}}, std::string(name) + "_wrong");
     });
   }
+}
+
+// Whoever uses `name` uses `instead`, a value that stands before it.
+inline void use_instead(Function& f, const std::string& name, const std::string& instead) {
+  Value *old = find_value(f, name), *other = find_value(f, instead);
+  if (old && other) replace_uses(f.body, old, other);
+}
+
+inline void multiply(Function& f, Value* value, float factor) {
+  if (value)
+    replace_by(f, value, [&](Builder& b, Value* old) {
+      return b.op("mul", {{"x", old}, {"y", Constant::number(factor, DType::fp16)}}, old->name + "_times");
+    });
 }
 
 // A weight in fp16, times a factor.

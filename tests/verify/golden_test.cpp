@@ -11,14 +11,13 @@
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 #include "verify/figures.h"
+#include "verify/judged.h"
 #include "verify/prompt.h"
 
 using namespace anemone;
 using namespace anemone::test;
 
 namespace {
-
-fs::path demo_model() { return source_dir() / "examples" / "demo_model" / "demo.gguf"; }
 
 Array numbers(std::vector<int64_t> shape, float start = 0) {
   Array a(DType::fp32, std::move(shape));

@@ -1,0 +1,170 @@
+#include "verify/element_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "verify/package_weights.h"
+
+namespace anemone {
+namespace {
+
+// Half an ulp of half, and the smallest number below its range; a margin for factors applied in fp32.
+double half_rounding(double value) { return std::abs(value) * 0x1.01p-11 + 0x1p-24; }
+
+// Rounding to the nearest step, a scale that was itself rounded to half, and the product rounded to half again.
+constexpr double kSteps = 0.56;
+// The same where errors of other columns are made up for.
+constexpr double kWeighedSteps = 6;
+// Below this many bits converters cut off what is far out, so that the rest has finer steps.
+constexpr int kFewBits = 6;
+
+struct Range {
+  double lowest, highest;
+};
+
+Range integer_range(DType dtype, int bits) {
+  const bool is_signed = dtype == DType::int8 || dtype == DType::int4;
+  const double count = std::ldexp(1.0, bits);
+  // Converters use signed integers symmetrically.
+  return is_signed ? Range{-count / 2 + 1, count / 2 - 1} : Range{0, count - 1};
+}
+
+int bits_of(const std::string& form) {
+  const size_t at = form.find_first_of("0123456789");
+  return at == std::string::npos ? 0 : std::atoi(form.c_str() + at);
+}
+
+}  // namespace
+
+ElementBound::ElementBound(const StoredTensor& stored, const std::string& form) : layout_(stored.layout()) {
+  const Shape& dims = stored.type().shape;
+  rows_ = dims.empty() ? 1 : std::max<int64_t>(1, dims[0].size());
+  columns_ = std::max<int64_t>(1, stored.type().size() / rows_);
+  if (form == "fp16" || form == "fp32") {
+    kind_ = Kind::half;
+  } else if (form == kPlainSparse) {
+    kind_ = Kind::kept;
+  } else if (layout_.dtype == DType::none || layout_.rows_per_index > 1) {
+    kind_ = Kind::none;
+  } else if (layout_.indices()) {
+    kind_ = Kind::palette;
+  } else if (layout_.scale) {
+    const int bits = bits_of(form);
+    kind_ = Kind::integer;
+    const Range range = integer_range(layout_.dtype, bits);
+    lowest_ = bits < kFewBits ? range.lowest : -INFINITY;
+    highest_ = bits < kFewBits ? range.highest : INFINITY;
+  }
+}
+
+ElementBound ElementBound::of_table(bool int8) {
+  ElementBound out;
+  out.kind_ = int8 ? Kind::integer : Kind::half;
+  out.lowest_ = -INFINITY;
+  out.highest_ = INFINITY;
+  return out;
+}
+
+size_t ElementBound::shared_entries() const {
+  return kind_ == Kind::palette && layout_.rows_per_lut >= rows_ ? size_t{1} << dtype_bits(layout_.dtype) : 0;
+}
+
+int64_t ElementBound::scale_row(int64_t row) const {
+  const int64_t blocks = layout_.columns_per_scale > 0
+                             ? (columns_ + layout_.columns_per_scale - 1) / layout_.columns_per_scale
+                             : 1;
+  return row / std::max<int64_t>(1, layout_.rows_per_scale) * blocks;
+}
+
+ElementBound::Row ElementBound::row(int64_t row) const {
+  Row out;
+  out.bound_ = this;
+  if (kind_ != Kind::integer && kind_ != Kind::palette) return out;
+  if (layout_.scale) out.scales_ = layout_.scale + scale_row(row);
+  if (layout_.offset) out.offsets_ = layout_.offset + scale_row(row);
+  if (kind_ != Kind::palette) return out;
+  const int64_t entries = int64_t{1} << dtype_bits(layout_.dtype);
+  const int64_t first = row / std::max<int64_t>(1, layout_.rows_per_lut) * entries;
+  std::vector<float> table(static_cast<size_t>(entries));
+  if (layout_.lut)
+    std::copy_n(layout_.lut + first, entries, table.begin());
+  else
+    layout_.tables->read(first, first + entries, table.data());
+  out.entries_.assign(table.begin(), table.end());
+  std::sort(out.entries_.begin(), out.entries_.end());
+  return out;
+}
+
+ElementBound::Row ElementBound::table_row(double largest) const {
+  Row out;
+  out.bound_ = this;
+  out.scale_ = largest / 127;
+  return out;
+}
+
+double ElementBound::Row::scale(int64_t column) const {
+  const int64_t per = bound_->layout_.columns_per_scale;
+  return scales_ ? static_cast<double>(scales_[per > 0 ? column / per : 0]) : scale_;
+}
+
+double ElementBound::Row::offset(int64_t column) const {
+  const int64_t per = bound_->layout_.columns_per_scale;
+  return offsets_ ? static_cast<double>(offsets_[per > 0 ? column / per : 0]) : 0;
+}
+
+size_t ElementBound::Row::nearest(double target) const {
+  const auto above = std::lower_bound(entries_.begin(), entries_.end(), target);
+  const auto at = static_cast<size_t>(above - entries_.begin());
+  if (at == entries_.size()) return at - 1;
+  if (at == 0) return 0;
+  return *above - target < target - *(above - 1) ? at : at - 1;
+}
+
+size_t ElementBound::Row::entry(int64_t column, double have) const {
+  const double s = scale(column);
+  return nearest(s != 0 ? have / s + offset(column) : 0);
+}
+
+double ElementBound::Row::limit(int64_t column, double want, double have, bool weighed) const {
+  const double rounding = half_rounding(want);
+  if (bound_->kind_ == Kind::none) return INFINITY;
+  if (bound_->kind_ == Kind::kept) return have == 0 ? INFINITY : rounding;
+  if (bound_->kind_ == Kind::half) return rounding;
+  const double s = scale(column), o = offset(column);
+  if (bound_->kind_ == Kind::integer) {
+    const double code = s != 0 ? have / s + o : 0;
+    const bool cut = (code >= bound_->highest_ - 0.5 && (want > have) == (s > 0)) ||
+                     (code <= bound_->lowest_ + 0.5 && (want < have) == (s > 0));
+    return cut ? INFINITY : (weighed ? kWeighedSteps : kSteps) * std::abs(s) + rounding;
+  }
+  const auto error = [&](size_t entry) { return std::abs((entries_[entry] - o) * s - want); };
+  const size_t near = nearest(s != 0 ? want / s + o : 0);
+  double most = error(near);
+  if (weighed) {
+    const size_t reach = std::max<size_t>(2, entries_.size() / 5);
+    most = std::max(error(near - std::min(near, reach)), error(std::min(entries_.size() - 1, near + reach)));
+  }
+  return most * (1 + 0x1p-9) + 2 * half_rounding(have) + rounding;
+}
+
+void ElementBound::Row::undo_rounding(std::span<float> values) const {
+  const auto count = static_cast<int64_t>(values.size()), per = bound_->layout_.columns_per_scale;
+  for (int64_t begin = 0; begin < count; begin += per > 0 ? per : count) {
+    const int64_t end = per > 0 ? std::min(count, begin + per) : count;
+    const auto s = static_cast<float>(scale(begin)), o = static_cast<float>(offset(begin));
+    if (s == 0) continue;
+    float* v = values.data();
+    if (bound_->kind_ == Kind::integer) {
+      const float inverse = 1 / s;
+      for (int64_t i = begin; i < end; ++i) v[i] = (std::rint(v[i] * inverse + o) - o) * s;
+    } else if (bound_->kind_ == Kind::palette) {
+      for (int64_t i = begin; i < end; ++i)
+        v[i] = static_cast<float>(
+            (entries_[nearest(static_cast<double>(v[i]) / scale(begin) + offset(begin))] - offset(begin)) *
+            scale(begin));
+    }
+  }
+}
+
+}  // namespace anemone

@@ -1,0 +1,75 @@
+// ElementBound: what a storage form says about single elements: how far one may be from its source (half rounds,
+// integers stay within a step, a palette holds the nearest entry), and what number it is exactly.
+//     ElementBound bound(*stored, "int8");
+//     ElementBound::Row row = bound.row(r);
+//     if (std::abs(have - want) > row.limit(column, want, have)) …
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mil/stored.h"
+
+namespace anemone {
+
+class ElementBound {
+ public:
+  // `form`: storage_text of the weight. Rows are those of the tensor's first dimension.
+  ElementBound(const StoredTensor& stored, const std::string& form);
+  // Rows that a host reads by itself: fp16, or int8 with a scale a row that fits its largest number.
+  static ElementBound of_table(bool int8);
+
+  // The entries of a palette that the whole tensor shares; 0: it has none, or several.
+  size_t shared_entries() const;
+
+  // False: the form says nothing about single elements (pruned, palettes of vectors, …).
+  bool known() const { return kind_ != Kind::none; }
+
+  // Elements are products with a scale, and read rounded to half.
+  bool scaled() const { return (kind_ == Kind::integer || kind_ == Kind::palette) && layout_.scale; }
+
+  // One row. Make one per thread.
+  class Row {
+   public:
+    // The largest difference that rounding explains, of a source `want` that was stored as `have`. `weighed`: where
+    // whoever rounded made up for the errors of other columns, and took a near number instead of the nearest.
+    double limit(int64_t column, double want, double have, bool weighed = false) const;
+    // Which entry of its palette an element is.
+    size_t entry(int64_t column, double have) const;
+    // Makes of a row that was read what is stored, before it was rounded to half as the declared type says: engines
+    // that scale a sum compute with that.
+    void undo_rounding(std::span<float> values) const;
+
+   private:
+    friend class ElementBound;
+    double scale(int64_t column) const;
+    double offset(int64_t column) const;
+    // Which entry of a palette is next to a number.
+    size_t nearest(double target) const;
+
+    const ElementBound* bound_ = nullptr;
+    const float* scales_ = nullptr;
+    const float* offsets_ = nullptr;
+    double scale_ = 1;             // with neither: of the whole row
+    std::vector<double> entries_;  // of a palette, ascending
+  };
+  Row row(int64_t row) const;
+  // The same for a row that a host reads, from its largest magnitude in the source.
+  Row table_row(double largest) const;
+
+ private:
+  enum class Kind { none, half, kept, integer, palette };
+
+  ElementBound() = default;
+  int64_t scale_row(int64_t row) const;
+
+  Kind kind_ = Kind::none;
+  StoredTensor::Layout layout_;
+  int64_t rows_ = 1, columns_ = 1;
+  double lowest_ = 0, highest_ = 0;  // of an integer
+};
+
+}  // namespace anemone
