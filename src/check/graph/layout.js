@@ -1,7 +1,9 @@
-// Where everything goes. Operations stand in layers below what they read; those of one layer of the model are a group,
-// which is one box when closed. A wire that would cross boxes runs in a lane at the right, one lane a value.
+// Where everything goes. A function is a box with a title; its operations stand in layers below what they read. Those of
+// one layer of the model are a group, which is one box when closed. A wire that would cross boxes runs in a lane at the
+// right, one lane a value.
 "use strict";
 const kWide = 196, kHigh = 46, kGapX = 22, kGapY = 46, kHead = 34, kPad = 18, kLane = 9;
+const kTitle = 56, kApart = 70, kShape = 1.4;  // kShape: width by height of a usual window
 
 // Who reads what, and the groups: stretches of operations of one layer, in program order, so that no two groups wait
 // for each other.
@@ -260,4 +262,38 @@ function layout(fn) {
     });
   }
   return {boxes, wires, boxOf, w: top.frame.w, h: top.frame.h};
+}
+
+// The function's box, without its place.
+function lay(fn) {
+  fn.scene = layout(fn);
+  fn.w = Math.max(fn.scene.w, 420);
+  fn.h = kTitle + fn.scene.h;
+  fn.inset = (fn.w - fn.scene.w) / 2;
+}
+
+// Functions stand in rows. `columns` is how many stand in a row: 0 finds the number that a window shows largest.
+function placeFunctions(functions, columns) {
+  const place = (many) => {
+    let x = 0, y = 0, wide = 0, high = 0;
+    functions.forEach((f, i) => {
+      if (i && i % many === 0) {
+        y += high + kApart;
+        x = high = 0;
+      }
+      f.x = x;
+      f.y = y;
+      x += f.w + kApart;
+      high = Math.max(high, f.h);
+      wide = Math.max(wide, x - kApart);
+    });
+    return {x: 0, y: 0, w: wide, h: y + high, columns: many};
+  };
+  if (columns) return place(columns);
+  let best = 1, least = Infinity;
+  for (let many = 1; many <= functions.length; ++many) {
+    const all = place(many), size = Math.max(all.w, all.h * kShape);
+    if (size < least) [best, least] = [many, size];
+  }
+  return place(best);
 }

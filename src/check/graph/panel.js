@@ -61,23 +61,27 @@ function find() {
       make("li", {}, jump(i, fn.nodes[i].n), plain(" " + (fn.nodes[i].t || fn.nodes[i].k))))));
 }
 
-function present(at) {
-  fn = prepare(graph.functions[at]);
+// The function that the panel, the search and the buttons are about.
+function use(f) {
+  fn = f;
   chosen = -1;
   hovered = null;
-  scene = layout(fn);
+  $("function").value = graph.functions.indexOf(f);
   $("find").value = "";
   const devices = new Set(fn.nodes.map((node) => node.d));
   $("key").replaceChildren(...Object.entries(kDevices).filter(([d]) => devices.has(d))
     .map(([d, name]) => make("li", {}, make("i", {class: name}), deviceWords[d])));
   $("open").hidden = $("shut").hidden = fn.groups.length === 0;
   details();
-  fit();
+  draw();
 }
 
 function begin() {
   graph.functions.forEach((f, i) => $("function").append(make("option", {value: i, text: f.package + " · " + f.name})));
-  $("function").onchange = (e) => present(Number(e.target.value));
+  $("function").onchange = (e) => {
+    use(graph.functions[e.target.value]);
+    fit();
+  };
   $("find").oninput = find;
   $("find").onkeydown = (e) => {
     const first = document.querySelector("#found button");
@@ -90,18 +94,36 @@ function begin() {
   $("in").onclick = () => zoom(1.3);
   $("out").onclick = () => zoom(1 / 1.3);
   $("fit").onclick = fit;
-  const all = (open) => () => {
+  $("all").onclick = fitAll;
+  const groups = (open) => () => {
     fn.open = new Set(open ? fn.groups.keys() : []);
-    scene = layout(fn);
+    arrangeAgain();
     fit();
   };
-  $("open").onclick = all(true);
-  $("shut").onclick = all(false);
+  $("open").onclick = groups(true);
+  $("shut").onclick = groups(false);
   listen();
-  present(0);
+  graph.functions.forEach((f) => lay(prepare(f)));
+  world = placeFunctions(graph.functions, 0);
+  $("all").hidden = graph.functions.length === 1;
+  use(graph.functions[0]);
+  fitAll();
+  if (graph.functions.length === 1) fit();
   readColours();
   addEventListener("themechange", readColours);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);
   new ResizeObserver(draw).observe(canvas);
+  const root = document.documentElement;
+  let theme;
+  addEventListener("beforeprint", () => {  // on paper all is light; a frame would come too late
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+    readColours();
+    paint();
+  });
+  addEventListener("afterprint", () => {
+    if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+    readColours();
+  });
 }
 begin();
