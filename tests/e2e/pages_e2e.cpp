@@ -63,9 +63,20 @@ fs::path large_package(const TempFolder& folder) {
   return path;
 }
 
+// A page of every kind. The check fails: iPhones take two states at most.
 struct Pages {
   TempFolder folder;
   std::vector<std::pair<std::string, std::string>> all;  // name, text
+
+  Pages() {
+    const fs::path model = source_dir() / "examples/demo_model/demo.gguf";
+    const std::string bundle = folder / "demo";
+    REQUIRE(anemone_command({"convert", model, "-o", bundle, "--quiet", "--kv", "state"}).status == 0);
+    add("check", {"check", bundle, "--target", "iphone"}, 1);
+    add("plan", {"plan", "qwen3-0.6b"}, 0);
+    add("verify", {"verify", bundle, "--source", model}, 0);
+    add("graph", {"inspect", bundle}, 0);
+  }
 
   void add(const std::string& name, std::vector<std::string> arguments, int status) {
     const fs::path path = folder / (name + ".html");
@@ -77,22 +88,10 @@ struct Pages {
   }
 };
 
-Pages every_page() {
-  Pages pages;
-  const fs::path model = source_dir() / "examples/demo_model/demo.gguf";
-  const std::string bundle = pages.folder / "demo";
-  REQUIRE(anemone_command({"convert", model, "-o", bundle, "--quiet", "--kv", "state"}).status == 0);
-  pages.add("check", {"check", bundle, "--target", "iphone"}, 1);
-  pages.add("plan", {"plan", "qwen3-0.6b"}, 0);
-  pages.add("verify", {"verify", bundle, "--source", model}, 0);
-  pages.add("graph", {"inspect", bundle}, 0);
-  return pages;
-}
-
 }  // namespace
 
 TEST_CASE("pages share one stylesheet and need nothing from outside") {
-  const Pages pages = every_page();
+  const Pages pages;
   const std::string style = slurp(source_dir() / "src/page/style.css");
   for (const auto& [name, text] : pages.all) {
     CAPTURE(name);
@@ -111,7 +110,7 @@ TEST_CASE("pages fit a phone and a desk, in light and in dark, without what axe-
   }
   const auto axe = axe_core();
   if (!axe) MESSAGE("skipped: there is no axe-core (tools/axe.sh fetches it)");
-  const Pages pages = every_page();
+  const Pages pages;
   for (const auto& [name, text] : pages.all)
     for (const Look& look : {Look{360, false}, Look{1280, false}, Look{360, true}, Look{1280, true}}) {
       CAPTURE(name);
@@ -140,7 +139,7 @@ TEST_CASE("a failed check shows no bar that says all is well") {
     MESSAGE("skipped: there is no browser");
     return;
   }
-  Pages pages = every_page();
+  const Pages pages;
   REQUIRE(pages.all[0].first == "check");
   const Json seen = look_at(program, pages.all[0].second, {}, R"(
     const bars = [...document.querySelectorAll(".stack")], bad = bars.filter((b) => b.classList.contains("void"));
@@ -178,12 +177,12 @@ TEST_CASE("names in a model are text on every page and run nothing") {
       MESSAGE("skipped: there is no browser");
       continue;
     }
-    const Json seen = look_at(program, page, {}, R"(
+    const Json seen = look_at(program, page, {}, R"js(
       for (const d of document.querySelectorAll("details")) d.open = true;
       if (typeof choose === "function") for (let i = 0; i < fn.nodes.length; ++i) choose(i, true);
       await new Promise((done) => setTimeout(done, 300));
       const shown = document.body.innerText.includes("</script><script>pwned()");
-    return {ran : window.ran, images : document.images.length, shown};)",
+      return {ran: window.ran, images: document.images.length, shown};)js",
                               "window.ran = 0; window.pwned = () => { window.ran++; };");
     CHECK(seen.at("errors") == Json::array());
     CHECK(seen.at("result").at("ran") == 0);
