@@ -32,7 +32,7 @@ struct PredictOptions {
   int threads = 0;  // 0: one per core
 };
 
-// In fp16 arithmetic: the first operation whose result left half's range (or became NaN) though its inputs
+// In fp16 arithmetic: the first operation whose result left the range of fp16 (or became NaN) though its inputs
 // were finite.
 struct NumericFault {
   std::string op;

@@ -78,7 +78,7 @@ StagedOutput::StagedOutput(const fs::path& target, bool overwrite) : overwrite_(
   const fs::path folder = target_.parent_path();
   std::error_code why;
   if (!fs::is_directory(folder, why))
-    throw Error("cannot be written: its folder is not there").at(target.string());
+    throw Error("cannot be written: its folder does not exist").at(target.string());
   if (!overwrite && fs::exists(fs::symlink_status(target_, why)))
     throw Error("already exists").at(target.string()).hint("remove it, or overwrite it with --overwrite");
   Registry& all = registry();

@@ -102,7 +102,7 @@ constexpr ErrorMeaning kMeanings[] = {
      "Copy it again (anemone doctor --bundle looks at every size); then smaller packages or fewer bits.",
      "Z01, Z04", "ggml-org/whisper.cpp#2456"},
     {"weights/weight.bin|Error parsing MIL model|Code=110",
-     "The weight file of the package or of its compiled copy is not there, or the program in it is damaged.",
+     "The weight file of the package or of its compiled copy is missing, or the program in it is damaged.",
      "Copy the whole folder: a package is not one file. A compiled copy in a temporary folder is gone after "
      "a "
      "restart: compile again.",

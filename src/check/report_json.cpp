@@ -49,7 +49,8 @@ Json function_json(const FunctionReport& f) {
               {"switches", f.placed.switches},
               {"extrapolated", f.placed.extrapolated}};
   if (f.placed.unknown_ops > 0)
-    out["ops_on_ane_if_unknown_refused"] = placement::ane_ops_if_refused(f.placed);
+    out["ops_on_ane_if_unknown_refused"] =
+        placement::if_refused(f.placed, &placement::PlacedOp::unknown).ane_ops;
   for (const auto& [kind, r] : f.residency)
     out["residency"][kind] = {
         {"ops", r.all}, {"taken", r.taken}, {"on_ane", r.on_ane}, {"unknown", r.unknown}};

@@ -139,7 +139,8 @@ std::string operations(const FunctionReport& f) {
 
 // What the unknown operations mean for the others.
 std::string unknown_text(const placement::PlacedFunction& placed) {
-  const size_t others = placed.ops.size() - placed.unknown_ops, least = placement::ane_ops_if_refused(placed);
+  const size_t others = placed.ops.size() - placed.unknown_ops,
+               least = placement::if_refused(placed, &placement::PlacedOp::unknown).ane_ops;
   const std::string lead =
       fmt::format("  {} {}; ", placed.unknown_ops, device_text(placement::Device::unknown));
   if (least == placed.ane_ops)

@@ -107,7 +107,7 @@ constexpr Rule kRules[] = {
      .level = Level::error,
      .title = "asin, acos, tan, sinh, cosh, atanh, mod, reduce_prod and cumsum never run on the engine",
      .why = "\"Unsupported MIL operation\".",
-     .cost = "two switches; a small shard goes to the CPU whole",
+     .cost = "two switches; a small shard runs completely on the CPU",
      .fix = "Rewrite: cumsum as a product with a triangular matrix, prod as exp of a sum of logs.",
      .sources = "M6 5.2; AF",
      .by_placement = true},
@@ -117,7 +117,7 @@ constexpr Rule kRules[] = {
      .title = "Recurrent layers, band_part, one_hot, non_zero, range_1d, random_*, sliding_windows, "
               "crop_resize and while_loop never run on the engine",
      .why = "\"Unsupported MIL operation\".",
-     .cost = "two switches; a small shard goes to the CPU whole",
+     .cost = "two switches; a small shard runs completely on the CPU",
      .fix = "Unroll, compute it at build time, or on the host.",
      .sources = "M6 5.2; ct#2208",
      .by_placement = true},
@@ -125,9 +125,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "No gather with indices known only at run time, no scatter",
-     .why = "\"Unsupported gather index type\": it goes to the CPU with the preparation of its indices. "
-            "Constant "
-            "indices are fine; gather_nd and gather_along_axis take int16 indices, not int32.",
+     .why = "\"Unsupported gather index type\": it runs on the CPU, with the preparation of its indices. "
+            "Constant indices are fine; gather_nd and gather_along_axis accept int16 indices, not int32.",
      .cost = "two switches and about five small CPU operations",
      .fix = "Embedding on the host (a mapped table, H08); RoPE tables as inputs (H05); the cache by "
             "slice_update or mask.",
@@ -137,8 +136,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "A slice must begin at a constant",
-     .why = "A begin that is known only at run time is an invalid live-in; slice_update on a state is the "
-            "exception.",
+     .why = "Core ML refuses a begin that is known only at run time (\"invalid live-in\"). slice_update on a "
+            "state is the exception.",
      .cost = "two switches",
      .fix = "Pass a one-hot mask or the slice itself as an input; slice_update on a state.",
      .sources = "M6 5.2",
@@ -148,8 +147,8 @@ constexpr Rule kRules[] = {
      .level = Level::warning,
      .title = "No argmax or argsort inside",
      .why = "\"Output type int32 is not supported.\": a tail of about eight small operations on the CPU.",
-     .cost = "0.5 to 2 ms a token",
-     .fix = "Return logits and take the best on the host, or per slice the largest value "
+     .cost = "0.5 to 2 ms per token",
+     .fix = "Return logits and take the best on the host, or return the largest value of each slice "
             "(--argmax-output does it in fp16).",
      .sources = "M6; JR EXPERIMENTS",
      .by_placement = true},
@@ -157,9 +156,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "No topk inside",
-     .why = "The compiler rejects it alone, the segmenter keeps it in context, and there it is about 200 "
-            "times slower "
-            "than estimated; other builds put it on the CPU; k of 3 and 4 fail on M5.",
+     .why = "The compiler rejects topk alone. In context the segmenter keeps it, but it is about 200 times "
+            "slower than estimated. Other builds put it on the CPU. k of 3 and 4 fail on M5.",
      .cost = "6 to 10 ms",
      .fix = "Choose on the host.",
      .sources = "M6 5.2; AB j079; AF",
@@ -189,9 +187,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::warning,
      .title = "Attention should be matmul, softmax, matmul, not scaled_dot_product_attention",
-     .why = "The engine takes the fused form, but it is chosen only when big (about 2 million elements a "
-            "tensor); it "
-            "has crashed BNNS on iOS where it fell back, and given wrong tokens.",
+     .why = "The engine accepts the fused form, but Core ML chooses it only when it is large (about 2 "
+            "million elements per tensor). Where it fell back, it crashed BNNS on iOS and gave wrong tokens.",
      .cost = "CPU, or a crash",
      .fix = "Emit matmul, softmax, matmul.",
      .sources = "vx-lang/Vx#437; FluidInference/FluidAudio#272; AF; JR",
@@ -200,8 +197,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::warning,
      .title = "Convolution weights should be constants",
-     .why = "A computed weight was ignored (private API, M3) or worked at batch 1 only; Core ML's segmenter "
-            "takes it.",
+     .why = "A computed weight was ignored (private API, M3), or worked only at batch 1. Core ML's segmenter "
+            "accepts it.",
      .cost = "wrong numbers",
      .fix = "Constant weights, or a matmul.",
      .sources = "SK; AF",
@@ -212,7 +209,7 @@ constexpr Rule kRules[] = {
      .title = "concat should take two values at a time",
      .why = "More inputs mean more passes.",
      .cost = "not measured",
-     .fix = "Chain, where it is hot.",
+     .fix = "Chain concats of two values where speed matters.",
      .sources = "M6 15.2; AF",
      .in_function = many_inputs},
     {.id = "O12",
@@ -228,7 +225,7 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::error,
      .title = "No activation quantisation for iPhones",
-     .why = "cast to int8, quantize and dequantize: Macs take them, ANECCompile fails on iPhones (iOS 26).",
+     .why = "Macs accept cast to int8, quantize and dequantize. On iPhones ANECCompile fails (iOS 26).",
      .cost = "the package does not load",
      .fix = "Quantise weights only.",
      .sources = "JR EXPERIMENTS",
@@ -238,9 +235,9 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::warning,
      .title = "No products of two quantised activations",
-     .why = "A multiply between quantise-dequantise pairs can take another pair's scale.",
+     .why = "A multiply between quantize-dequantize pairs can use the scale of another pair.",
      .cost = "up to 339% error, silently",
-     .fix = "Clamp between, or keep one factor in fp16.",
+     .fix = "Clamp between them, or keep one factor in fp16.",
      .sources = "CAD",
      .in_function = quantised_products},
     {.id = "O15",

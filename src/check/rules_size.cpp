@@ -88,7 +88,7 @@ constexpr Rule kRules[] = {
     {.id = "Z01",
      .grade = Grade::X,
      .level = Level::warning,
-     .title = "Weights of one package: 250 MB are safe, 2,000 MB (Mac) and 1,000 MB (iPhone) the most",
+     .title = "Weights of one package: 250 MB is safe; the maximum is 2,000 MB (Mac) and 1,000 MB (iPhone)",
      .why = "Seen on the engine: 223 to 2,016 MB. Seen refused: 364 MB halves (GPU), 1.5 and 1.7 GB (-14), "
             "2.3 GB (CPU), "
             "more than 1.0 to 1.4 GB on iPhones (GPU, silently).",
@@ -110,10 +110,9 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::hint,
      .title = "A package needs enough work to go to the engine",
-     .why = "Core ML weighs its estimates (P02): with too little to save, everything goes to the CPU, "
-            "without an error. "
-            "About 14 MB of int8 transformer was the floor in one project.",
-     .cost = "CPU speed, which for so little work is fine",
+     .why = "Core ML compares its estimates (P02). If too little time is saved, everything runs on the CPU, "
+            "without an error. In one project the limit was about 14 MB of int8 transformer.",
+     .cost = "CPU speed, which is fine for so little work",
      .fix = "Merge packages. A model that is small as a whole has nothing to merge: it runs on the CPU, "
             "correctly.",
      .sources = "AB e27; M6 5.2",
@@ -130,7 +129,7 @@ constexpr Rule kRules[] = {
     {.id = "Z05",
      .grade = Grade::B,
      .level = Level::error,
-     .title = "Up to 386 convolutions may stand behind one another (448 on M4)",
+     .title = "At most 386 convolutions may follow one another (448 on M4)",
      .why = "The compiler crashes on longer chains of 1x1 convolutions.",
      .cost = "CPU",
      .fix = "Split the package.",
@@ -158,7 +157,7 @@ constexpr Rule kRules[] = {
     {.id = "Z08",
      .grade = Grade::A,
      .level = Level::hint,
-     .title = "Compiled copies eat the disk",
+     .title = "Compiled copies need much disk space",
      .why = "32 GB for one binary name (270 shards), 86 GB stale after an update, 178 GiB held by the "
             "compiler service, "
             "274 GB in the engine's own folder.",
@@ -179,8 +178,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::warning,
      .title = "Packages should be few, and all kept loaded",
-     .why = "Every package is a call per token, and reloading is ruin.",
-     .cost = "28.9 s a token with 270 reloaded shards",
+     .why = "Every package is one call per token, and reloading a package is very slow.",
+     .cost = "28.9 s per token with 270 reloaded shards",
      .fix = "Larger shards, fewer bits.",
      .sources = "AB j110",
      .in_bundle = reloaded},

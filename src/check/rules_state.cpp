@@ -49,6 +49,20 @@ const Operation* writer(const Operation& op) {
   return data ? data->producer : nullptr;
 }
 
+// A slice_update of rows of a state, also behind other updates of the same state.
+bool updates_state(const Operation& op) {
+  const Value* into = op.value("x");
+  while (into && into->producer && into->producer->type == "slice_update") into = into->producer->value("x");
+  return into && into->producer && into->producer->type == "read_state";
+}
+
+void standalone_updates(const FunctionSubject& s, Findings& out) {
+  for (const auto& op : s.placed.ops)
+    if (op.op->type == "slice_update" && !updates_state(*op.op))
+      out.add(Level::warning, *op.op,
+              "updates a tensor that is no state; write it by a mask (--kv-write mask)");
+}
+
 // concat(slice(cache), new): the cache moves along.
 void shifting(const FunctionSubject& s, Findings& out) {
   for (const auto& op : s.placed.ops) {
@@ -82,6 +96,30 @@ void blending(const FunctionSubject& s, Findings& out) {
   if (count > 0)
     out.add(Level::hint, fmt::format("{} states are blended by a mask: {:.1f} MB read and written a call",
                                      count, 2 * bytes / 1e6));
+}
+
+// Nobody has probed slice_update: what it costs if the engine refuses it.
+void slicing(const FunctionSubject& s, Findings& out) {
+  const auto updates = [](const placement::PlacedOp& op) {
+    return op.op->type == "slice_update" && updates_state(*op.op) && op.on_ane();
+  };
+  const auto count = std::count_if(s.placed.ops.begin(), s.placed.ops.end(), updates);
+  if (count == 0) return;
+  const placement::PlacedFunction refused = placement::if_refused(s.placed, updates);
+  out.add(Level::hint,
+          fmt::format("slice_update writes the cache {} times a call; if the engine refuses it: {} segments, "
+                      "{:.3f} ms, instead of {} and {:.3f} ms",
+                      count, refused.segments.size(), refused.ms, s.placed.segments.size(), s.placed.ms));
+}
+
+void cache_writes(const FunctionSubject& s, Findings& out) {
+  shifting(s, out);
+  standalone_updates(s, out);
+}
+
+void cache_costs(const FunctionSubject& s, Findings& out) {
+  blending(s, out);
+  slicing(s, out);
 }
 
 void one_length(const BundleSubject& s, Findings& out) {
@@ -118,15 +156,15 @@ constexpr Rule kRules[] = {
             "on the "
             "number of states, their alignment, how they are written, and the system (K02 to K04, S04).",
      .cost = "-14 at load where refused",
-     .fix = "Keep a twin without states (--kv io) and choose at load.",
+     .fix = "Keep a second version without states (--kv io), and choose when you load.",
      .sources = "AB e30; AN; JR MLSTATE_PATTERN; against: JR EXPERIMENTS, ct#2325, ct#2553",
      .targets = "iOS 18, macOS 15 and later",
      .in_package = states_at_all},
     {.id = "K02",
      .grade = Grade::B,
      .level = Level::error,
-     .title = "An iPhone takes one or two states a package",
-     .why = "Three and more fail at predict (0x1d), and the CPU's output is garbage. Macs take them.",
+     .title = "An iPhone accepts one or two states per package",
+     .why = "Three or more fail at predict (0x1d), and the output of the CPU is garbage. Macs accept them.",
      .cost = "the package does not run",
      .fix = "Pack the keys and values of all layers: --kv packed, [2L, heads, S, d].",
      .sources = "JR MLSTATE_PATTERN",
@@ -136,37 +174,38 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "States must be fp16",
-     .why = "Other types fail at load; and their last axis is a multiple of 32 (S04).",
+     .why = "Other types fail at load. The last axis must also be a multiple of 32 (S04).",
      .cost = "load failure",
-     .fix = "fp16.",
+     .fix = "Use fp16.",
      .sources = "ct#2631; kasper0406/stablehlo-coreml#76",
      .in_function = state_types},
     {.id = "K04",
      .grade = Grade::B,
      .level = Level::warning,
-     .title = "The cache should be written by slice_update or a masked blend, not shifted",
-     .why = "concat(cache[1:], new) gets -14 with tied embeddings and a state.",
+     .title = "The cache should be written by slice_update on a state or by a mask, not shifted",
+     .why = "concat(cache[1:], new) gets -14 with tied embeddings and a state. Core ML says \"Cannot support "
+            "standalone slice_update\" where the updated tensor is no state.",
      .cost = "-14",
-     .fix = "slice_update first, the masked blend otherwise; a ring position pos mod W for windows.",
+     .fix = "A mask, or slice_update on a state; for windows a ring position (pos mod W).",
      .sources = "JR DECODE_STATE 3; AB e26",
-     .in_function = shifting},
+     .in_function = cache_writes},
     {.id = "K05",
      .grade = Grade::C,
      .level = Level::hint,
-     .title = "A masked blend rewrites the whole cache each token",
-     .why = "It reads and writes every row. slice_update writes one, but takes its place from an int32 "
-            "(D02), and "
-            "not every system keeps it on the engine.",
+     .title = "Writing the cache costs time: a mask rewrites all of it, slice_update may leave the engine",
+     .why = "A mask reads and writes every row. slice_update writes only the new rows, but its position is "
+            "an int32 (D02), and it is not certain that the engine accepts it. If it does not, every write "
+            "falls back to the CPU, and the mask is faster.",
      .cost = "2 to 4 times the cost of attention",
-     .fix = "--kv-write slice, where it was seen to stay on the engine.",
+     .fix = "Measure --kv-write slice on the device; keep the mask until then.",
      .sources = "derived from published runs; JR Bonsai",
-     .in_function = blending},
+     .in_function = cache_costs},
     {.id = "K06",
      .grade = Grade::A,
      .level = Level::hint,
-     .title = "Attention costs what it was compiled for, not what is filled",
-     .why = "Masked positions are computed all the same.",
-     .cost = "4.4 times slower at 2K in one ladder",
+     .title = "Attention costs the compiled length, not the filled length",
+     .why = "Masked positions are computed too.",
+     .cost = "4.4 times slower at 2K in one comparison",
      .fix = "Several lengths that share weights: --context 512,2048.",
      .sources = "AM; JR; CAD",
      .in_bundle = one_length},
@@ -174,7 +213,7 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::hint,
      .title = "Rejected draft tokens need no rollback",
-     .why = "Slots behind the accepted prefix stay masked and are written over.",
+     .why = "Slots after the accepted prefix stay masked and are overwritten.",
      .cost = "",
      .fix = "Verify drafts with a function of several tokens.",
      .sources = "AB e26"},
@@ -182,9 +221,9 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::hint,
      .title = "With several tokens attention's result is permuted to [head, dim, token] before it is folded",
-     .why = "Otherwise one token is right and several are wrong.",
+     .why = "Otherwise one token is right, but several tokens are wrong.",
      .cost = "wrong numbers",
-     .fix = "Test parity at one token and at the most.",
+     .fix = "Test with one token and with the maximum.",
      .sources = "AB e26"},
     {.id = "K09",
      .grade = Grade::B,

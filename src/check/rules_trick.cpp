@@ -120,7 +120,7 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::hint,
      .title = "Attention should have operands that stay below 2 MiB",
-     .why = "One operand of up to 2 MiB stays on chip; softmax over channels is the friendlier axis.",
+     .why = "An operand of up to 2 MiB stays on the chip. Softmax over channels is faster.",
      .cost = "speed only",
      .fix = "Split heads, or compile a shorter length (K06).",
      .sources = "AP",
@@ -138,8 +138,10 @@ constexpr Rule kRules[] = {
     {.id = "H04",
      .grade = Grade::B,
      .level = Level::hint,
-     .title = "Gemma: the gain is 1 + γ, the embedding is scaled by √d, soft caps have their places",
-     .why = "A cosine of 0.92 to 0.97 a layer means a convention is wrong; 0.999 and more is int8's noise.",
+     .title =
+         "Gemma: the gain is 1 + γ, the embedding is scaled by √d, soft-caps must be in the right places",
+     .why =
+         "A cosine of 0.92 to 0.97 per layer means that a convention is wrong; 0.999 or more is int8 noise.",
      .cost = "",
      .fix = "anemone verify.",
      .sources = "AB ch3"},
@@ -147,7 +149,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::hint,
      .title = "cos and sin of RoPE should be inputs",
-     .why = "The host computes them once a token; models that rotate a part only (96 of 128) must stay so.",
+     .why = "The host computes them once per token. A model that rotates only a part of each head (96 of "
+            "128) must keep that.",
      .cost = "",
      .fix = "4-D inputs.",
      .sources = "AP; AB j100",
@@ -164,9 +167,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::X,
      .level = Level::hint,
      .title = "The LM head is cut at 16384 rows for old chips; new ones gain nothing from it",
-     .why = "One project cuts in 8 or 16; on M4 Max 3, 4 and 8 shards were equal; on A19 Pro one convolution "
-            "of 262144 "
-            "beat 16 by 4.6%.",
+     .why = "One project splits into 8 or 16. On M4 Max 3, 4 and 8 shards were equal. On A19 Pro one "
+            "convolution of 262144 rows was 4.6% faster than 16.",
      .cost = "",
      .fix = "--head-rows.",
      .sources = "AN; AB j048, j073; JR",
@@ -201,7 +203,7 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::hint,
      .title = "There should be a prefill function of 64 to 128 tokens over the same weights",
-     .why = "A prompt goes through many tokens a call.",
+     .why = "Prefill then processes many tokens per call.",
      .cost = "",
      .fix = "--tokens 1,64.",
      .sources = "AP; AN; M6 14.3",

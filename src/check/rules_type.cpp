@@ -14,7 +14,7 @@ using placement::OpView;
 using placement::Tensor;
 
 constexpr int64_t kMostMask = int64_t{1} << 24;  // elements of a constant that is looked through
-constexpr float kLowest = -6e4f;                 // of half's range, -65504 is the end
+constexpr float kLowest = -6e4f;                 // of the range of fp16, -65504 is the end
 
 // A cast to or from fp32 is fine where the model's edge is fp32, and breaks the graph elsewhere.
 void fp32(const FunctionSubject& s, Findings& out) {
@@ -110,8 +110,8 @@ constexpr Rule kRules[] = {
      .grade = Grade::A,
      .level = Level::error,
      .title = "The graph must compute in fp16",
-     .why = "An fp32 operation or constant leaves the engine; a cast may be put in its way.",
-     .cost = "a break of the segment: two switches",
+     .why = "An fp32 operation or constant falls back to the CPU; Core ML may insert a cast.",
+     .cost = "the segment is split: two switches",
      .fix = "Make every constant fp16, and the inputs and outputs as well.",
      .sources = "AP; AF; M6 5.2",
      .in_function = fp32,
@@ -123,21 +123,19 @@ constexpr Rule kRules[] = {
      .why = "add, mul, matmul, casts from and to int32, results of argmax and argsort: \"Unsupported tensor "
             "data "
             "type: int32\".",
-     .cost = "a break of the segment: two switches; at the very edge one",
-     .fix = "Keep token ids and positions on the host, or at the very edge.",
+     .cost = "the segment is split: two switches; only one at the very start or end",
+     .fix = "Keep token ids and positions on the host, or at the very start or end of the program.",
      .sources = "M6 5.2",
      .by_placement = true},
     {.id = "D03",
      .grade = Grade::B,
      .level = Level::warning,
      .title = "Sums of products, bias included, must stay inside ±32768",
-     .why =
-         "The multiplier's accumulator is fixed point with 15 bits before the point; a running sum that gets "
-         "there becomes inf, and NaN some layers on.",
+     .why = "The accumulator is fixed point with 15 integer bits. A running sum that reaches the limit "
+            "becomes inf, and NaN some layers later.",
      .cost = "wrong numbers",
-     .fix = "Scale activations before the projection and fold the factor into the next weight; a whole "
-            "stream with "
-            "--residual-scale.",
+     .fix = "Scale activations before the projection and fold the factor into the next weight; scale the "
+            "whole residual stream with --residual-scale.",
      .sources = "M6 8.2",
      .targets = "M4 and M6 measured; seen with --golden",
      .in_function = find_overflow},
@@ -145,23 +143,23 @@ constexpr Rule kRules[] = {
      .grade = Grade::B,
      .level = Level::hint,
      .title = "Products below 2^-16 are dropped",
-     .why = "The accumulator resolves 2^-16; products whose exponents add up to -17 or less vanish.",
-     .cost = "about 3e-5 a term: models with small activations drift",
+     .why = "The accumulator resolves 2^-16. Products whose exponents sum to -17 or less are lost.",
+     .cost = "about 3e-5 per term: models with small activations drift",
      .fix = "Compare with an emulation of the engine, not with IEEE fp16.",
      .sources = "M6 8.2.2"},
     {.id = "D05",
      .grade = Grade::B,
      .level = Level::hint,
-     .title = "Rounding is to nearest, ties away from zero; -0 becomes +0; NaN does not travel",
-     .why = "inf and NaN on the way in decode as ordinary numbers.",
+     .title = "Rounding is to nearest, ties away from zero; -0 becomes +0; NaN does not propagate",
+     .why = "inf and NaN inputs are read as ordinary numbers.",
      .cost = "one unit in the last place",
-     .fix = "Allow one fp16 ulp an operation; never use NaN as a signal.",
+     .fix = "Allow one fp16 ulp per operation; never use NaN as a signal.",
      .sources = "M6 8.2.4, 8.4"},
     {.id = "D06",
      .grade = Grade::B,
      .level = Level::hint,
      .title = "int8 by int8 accumulates in int32",
-     .why = "Overflow comes only at 2^31: more room than fp16 has.",
+     .why = "Overflow starts only at 2^31, so the range is larger than that of fp16.",
      .cost = "",
      .fix = "W8A8 for layers with large activations, on Macs (O13, O14).",
      .sources = "M6 8.3"},
@@ -207,8 +205,8 @@ constexpr Rule kRules[] = {
     {.id = "D11",
      .grade = Grade::B,
      .level = Level::hint,
-     .title = "Prompts should go through in chunks",
-     .why = "With an fp16 cache, one token at a time drifts after about 50 tokens.",
+     .title = "Prompts should be processed in chunks",
+     .why = "With an fp16 cache, results drift after about 50 tokens if prefill takes one token at a time.",
      .cost = "accuracy; and time (H11)",
      .fix = "A second function of 64 tokens: --tokens 1,64.",
      .sources = "AP",

@@ -55,7 +55,7 @@ void check_output_place(const Item& item, const std::string& path) {
   if (!named.has_filename()) named = named.parent_path();  // "bundle/" is "bundle"
   const std::filesystem::path folder = named.parent_path();
   if (!std::filesystem::is_directory(folder, ignored))
-    throw Error("cannot be written: its folder is not there").at(path);
+    throw Error("cannot be written: its folder does not exist").at(path);
 }
 
 // Before anything is read or written: inputs are there and of a kind that the verb takes, and no output would change

@@ -355,7 +355,7 @@ CompressReport CompressFlags::run_search(const std::string& input, const std::st
   };
   s.compress = options;
   if (!common.quiet && !common.json)
-    s.told = [](int run, double value, uint64_t bytes) {
+    s.progress = [](int run, double value, uint64_t bytes) {
       fmt::print("run {}: perplexity {:.3f}{}\n", run, value, bytes ? ", " + size_text(bytes) : " as it is");
       std::fflush(stdout);
     };

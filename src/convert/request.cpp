@@ -68,6 +68,11 @@ class Request {
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }
     if (r_.kv == KvKind::packed) check_packed();
+    if (r_.kv == KvKind::io && o_.kv_write == lower::KvWrite::slice)
+      r_.notes.emplace_back(
+          "--kv io with --kv-write slice: Core ML is known to refuse slice_update of a tensor that is no "
+          "state "
+          "(rule K04); --kv-write mask is the safe form");
     check_model_context();
   }
 

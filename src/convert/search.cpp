@@ -67,7 +67,7 @@ class Search {
   SearchResult run() {
     SearchResult best;
     const double before = options_.perplexity(bundle_, unseen_);
-    told(before, 0);
+    report(before, 0);
     rank();
     if (matrices_.empty()) throw errorf("there is no matrix whose bits can be chosen").at(bundle_.string());
     double low = kLeast, high = kMost;
@@ -76,7 +76,7 @@ class Search {
       const Recipe recipe = recipe_at(price);
       uint64_t bytes = 0;
       const double after = trial(recipe, bytes);
-      told(after, bytes);
+      report(after, bytes);
       const bool fits = after <= before * (1 + options_.max_loss);
       if (fits && (best.bytes == 0 || bytes < best.bytes)) best = {recipe, {}, before, after, bytes, runs_};
       (fits ? high : low) = price;
@@ -105,9 +105,9 @@ class Search {
     return price > kLeast && price < kMost;
   }
 
-  void told(double value, uint64_t bytes) {
+  void report(double value, uint64_t bytes) {
     ++runs_;
-    if (options_.told) options_.told(runs_, value, bytes);
+    if (options_.progress) options_.progress(runs_, value, bytes);
   }
 
   const Recipe& asked() const { return options_.compress.compress.recipe; }

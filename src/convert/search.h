@@ -27,7 +27,7 @@ struct SearchOptions {
   // `calibration` (whichever), what is tried is calibrated as well, on the beginning of `ids`.
   CompressBundleOptions compress;
   // Called for every perplexity: the number of the run, the value, bytes of the bundle.
-  std::function<void(int run, double perplexity, uint64_t bytes)> told;
+  std::function<void(int run, double perplexity, uint64_t bytes)> progress;
 };
 
 struct SearchResult {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kFar = -1000;      // a mask value below this takes a column away
 constexpr float kVanishes = -150;  // e^x is zero in fp32 below -103.98; half rounds masked scores by up to 32
-constexpr float kMostHalf = 65504;     // larger sums would leave half's range
+constexpr float kMostHalf = 65504;     // larger sums would leave the range of fp16
 constexpr int64_t kFewRows = 8;        // of one head: up to here keys are read row by row
 constexpr int64_t kRowBlock = 96;      // beyond: rows of one matrix product
 constexpr int64_t kColumnBlock = 128;  // columns whose scores a thread takes at a time, for few rows
@@ -145,7 +145,7 @@ class Attention : public FusedKernel {
         if (!std::isfinite(sum)) return false;
         bound = std::max(bound, static_cast<double>(sum));
       }
-    bound *= std::abs(s_.scale) * 1.001;  // the sum's own rounding, and half's
+    bound *= std::abs(s_.scale) * 1.001;  // the sum's own rounding, and that of fp16
     if (c.half() && s_.halves && (bound - e.lowest > kMostHalf || bound > kMostHalf * std::abs(s_.scale)))
       return false;
     return e.outside + bound - (e.inside - bound) < kVanishes;

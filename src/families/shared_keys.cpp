@@ -113,7 +113,7 @@ void note_origins(const Hparams& hp, Model& model) {
   if (!hp.says(keys::kVocab) && hp.spells(kTokens))
     model.origins[std::string(size_names::kVocabulary)] = hp.named(kTokens);
   if (!hp.says(keys::kHeadDim))
-    model.origins[std::string(size_names::kHeadSize)] = hp.named(keys::kHeadDim) + " is not there";
+    model.origins[std::string(size_names::kHeadSize)] = hp.named(keys::kHeadDim) + " is missing";
 }
 
 }  // namespace anemone

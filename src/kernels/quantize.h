@@ -18,7 +18,7 @@ inline float nearest_step(float x, float least, float most) noexcept {
 }
 // A scale of integers as it is stored, as a half or as a float: integers are made with that, so that rounding it costs
 // nothing. It is 1 for zero, so that nothing is divided by zero, and never so small that its inverse is infinite. As a
-// half, `most_steps` times it stays in half's range.
+// half, `most_steps` times it stays in the range of fp16.
 float stored_scale(float scale, float most_steps, bool as_half) noexcept;
 // The stored scale of int8 weights whose largest magnitude is this: largest / 127.
 float int8_scale(float largest, bool as_half) noexcept;

@@ -20,7 +20,7 @@ Constant::Bytes pack(std::span<const T> values) {
 
 std::span<const std::byte> Blob::bytes() const {
   if (!file)
-    throw errorf("the weight file '{}' is not there", file_name)
+    throw errorf("the weight file '{}' is missing", file_name)
         .hint("was the package copied without its weights?");
   return file->slice(data_offset, data_bytes, "a weight");
 }

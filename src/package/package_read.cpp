@@ -71,7 +71,7 @@ void finish(Package& package, const BlobFiles& files) {
   package.missing_weights.assign(files.missing().begin(), files.missing().end());
   for (const std::string& name : package.missing_weights)
     package.notes.push_back(
-        fmt::format("the weight file {} is not there: the program can be shown but not run", name));
+        fmt::format("the weight file {} is missing: the program can be shown but not run", name));
 }
 
 // The program counts here; a note says what Core ML would do.
@@ -90,7 +90,7 @@ Package read_mlpackage(const fs::path& path) {
   const fs::path data = path / "Data";
   const fs::path model_path = path_inside(path, data, manifest.root().path);
   if (model_path.empty())
-    throw errorf("the model file '{}' is not there", manifest.root().path).at(path.string());
+    throw errorf("the model file '{}' is missing", manifest.root().path).at(path.string());
 
   fs::path weights;
   bool weights_missing = false;
@@ -107,11 +107,11 @@ Package read_mlpackage(const fs::path& path) {
   out.path = path;
   out.weights_folder_missing = weights_missing;
   if (weights_missing && files.missing().empty())
-    out.notes.push_back("the manifest names a weights folder that is not there; nothing refers to it");
+    out.notes.push_back("the manifest names a weights folder that does not exist; nothing refers to it");
   for (const auto& [identifier, item] : manifest.items) {
     if (identifier == manifest.root_identifier || &item == manifest.weights()) continue;
     const fs::path source = path_inside(path, data, item.path);
-    if (source.empty()) throw errorf("the item '{}' is not there", item.path).at(path.string());
+    if (source.empty()) throw errorf("the item '{}' is missing", item.path).at(path.string());
     out.items.push_back({item.author, item.description, item.name, item.path, source});
   }
   finish(out, files);

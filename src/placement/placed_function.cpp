@@ -41,6 +41,19 @@ void count_devices(PlacedFunction& placed) {
   }
 }
 
+// Fills in what follows from the operations and their costs.
+void choose(PlacedFunction& placed) {
+  const std::vector<OpCost> costs = costs_of(placed);
+  const std::vector<Processor> path = cheapest_path(costs);
+  for (size_t i = 0; i < path.size(); ++i) {
+    placed.ops[i].chosen = path[i];
+    placed.extrapolated += !costs[i].extrapolated.empty();
+  }
+  find_segments(placed);
+  count_devices(placed);
+  placed.ms = path_cost(costs, path);
+}
+
 }  // namespace
 
 Device PlacedOp::device() const {
@@ -63,18 +76,9 @@ const PlacedOp* PlacedFunction::find(std::string_view name) const {
 
 PlacedFunction place_function(const Function& function, const Chip& chip) {
   PlacedFunction placed;
-  std::vector<OpCost> costs;
-  for (const auto& op : function.body.ops) {
-    if (is_data(*op)) continue;
-    costs.push_back(estimate(*op, chip));
-    placed.ops.push_back({op.get(), costs.back(), Processor::classic_cpu, 0});
-    if (!costs.back().extrapolated.empty()) ++placed.extrapolated;
-  }
-  const std::vector<Processor> path = cheapest_path(costs);
-  for (size_t i = 0; i < path.size(); ++i) placed.ops[i].chosen = path[i];
-  find_segments(placed);
-  count_devices(placed);
-  placed.ms = path_cost(costs, path);
+  for (const auto& op : function.body.ops)
+    if (!is_data(*op)) placed.ops.push_back({op.get(), estimate(*op, chip), Processor::classic_cpu, 0});
+  choose(placed);
   return placed;
 }
 
@@ -94,12 +98,13 @@ std::optional<double> missing_savings(const PlacedFunction& placed) {
   return path_cost(costs, with) - placed.ms;
 }
 
-size_t ane_ops_if_refused(const PlacedFunction& placed) {
-  std::vector<OpCost> costs = costs_of(placed);
-  for (size_t i = 0; i < costs.size(); ++i)
-    if (placed.ops[i].unknown()) costs[i][Processor::ane].supported = false;
-  const std::vector<Processor> path = cheapest_path(costs);
-  return static_cast<size_t>(std::count(path.begin(), path.end(), Processor::ane));
+PlacedFunction if_refused(const PlacedFunction& placed, const std::function<bool(const PlacedOp&)>& refused) {
+  PlacedFunction other;
+  other.ops = placed.ops;
+  for (PlacedOp& op : other.ops)
+    if (refused(op)) op.cost[Processor::ane].supported = false;
+  choose(other);
+  return other;
 }
 
 void fix_shapes(Function& function, const std::map<std::string, std::vector<int64_t>>& inputs) {

@@ -4,6 +4,7 @@
 //     fmt::print("{} of {} on the ANE", placed.ane_ops, placed.ops.size());
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -59,8 +60,8 @@ std::optional<double> price_of_moving(const PlacedFunction& placed, size_t op);
 // How many milliseconds of savings are missing before any operation goes to the engine; empty when the path goes
 // there already, or when it cannot.
 std::optional<double> missing_savings(const PlacedFunction& placed);
-// How many operations of the others are on the engine if it refuses every unknown one.
-size_t ane_ops_if_refused(const PlacedFunction& placed);
+// The same function if the engine refuses these operations too.
+PlacedFunction if_refused(const PlacedFunction& placed, const std::function<bool(const PlacedOp&)>& refused);
 
 // Gives the inputs these shapes and infers the types behind them again; sizes that stay unknown stay so.
 void fix_shapes(Function& function, const std::map<std::string, std::vector<int64_t>>& inputs);

@@ -1,7 +1,7 @@
 // How large values become inside a model, layer by layer, for a text: what decides whether half can hold them.
 //     std::vector<LayerRange> ranges = measure_ranges(reference, ids);
 //     double scale = proposed_residual_scale(ranges);                  // 1 where nothing comes near a limit
-// Two limits matter on the Neural Engine: half's own largest number, and its multiply-accumulate units, whose
+// Two limits matter on the Neural Engine: the largest fp16 number, and its multiply-accumulate units, whose
 // fixed-point sums become infinite at 32768 and count on the way, not only at the end. The order in which the
 // hardware adds is not published; here it is that of the columns.
 #pragma once
@@ -35,7 +35,7 @@ struct LayerRange {
   // What it does not multiply.
   Peak inner, inner_sum;
 
-  // How many times larger the values could be before they leave half's range, and the sums the accumulator's,
+  // How many times larger the values could be before they leave the range of fp16, and the sums the accumulator's,
   // when the stream is scaled.
   double half_headroom(double residual_scale = 1) const;
   double accumulator_headroom(double residual_scale = 1) const;

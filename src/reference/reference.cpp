@@ -34,7 +34,7 @@ std::vector<float> Reference::logits(std::span<const int32_t> ids, const Referen
 
 void expect_next_tokens(const Model& model) {
   if (!model.generates() || !model.causal())
-    throw errorf("a model of family {} sees a text whole and foresees no token", model.family)
+    throw errorf("a model of family {} reads a whole text at once and predicts no token", model.family)
         .hint("this is for models that write text");
 }
 

@@ -83,7 +83,7 @@ class Reference {
   ReferenceWeights weights_;
 };
 
-// Error unless the model foresees the next token of a text.
+// Error unless the model predicts the next token of a text.
 void expect_next_tokens(const Model& model);
 
 class ReferenceScope;

@@ -83,7 +83,7 @@ class Session {
   // keeps, recurrent states and their snapshots), or that calls could not read where they lay.
   uint64_t copied_bytes() const { return copied_bytes_; }
   const std::shared_ptr<const Bundle>& bundle() const { return bundle_; }
-  // The first operation that left half's range, in fp16 arithmetic.
+  // The first operation that left the range of fp16, in fp16 arithmetic.
   const std::optional<NumericFault>& fault() const { return fault_; }
 
  private:

@@ -42,7 +42,7 @@ class StagePass {
   TensorView stream() const;
   // From here on only this column of it is the stream.
   void take_column(int64_t column);
-  // The first operation that left half's range.
+  // The first operation that left the range of fp16.
   const std::optional<NumericFault>& fault() const { return fault_; }
   // What the calls could not read where it lay, in this pass.
   uint64_t copied_bytes() const { return copied_bytes_; }

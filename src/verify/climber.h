@@ -74,7 +74,7 @@ class LogitTally {
   FigureRow row_;  // sums, until row() divides them
 };
 
-// Notes the first operation that left half's range, once.
+// Notes the first operation that left the range of fp16, once.
 void note_fault(const std::optional<NumericFault>& fault, Rung& rung);
 // The rung of the layers fails; says so where half alone is to blame.
 void fail_layers(const Climber& c, std::string problem, Arithmetic arithmetic, Rung& rung);

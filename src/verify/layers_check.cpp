@@ -194,7 +194,8 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
       [](const LayerMagnitude& a, const LayerMagnitude& b) { return least_headroom(a) < least_headroom(b); });
   if (tight == magnitudes.end() || least_headroom(*tight) >= kSmallHeadroom) return;
   std::string note = fmt::format(
-      "layer {} comes near a limit: values to {:.0f} ({:.1f}x below half's), sums to {:.0f} ({:.1f}x below "
+      "layer {} comes near a limit: values to {:.0f} ({:.1f}x below the fp16 limit), sums to {:.0f} ({:.1f}x "
+      "below "
       "the accumulator's)",
       tight->layer, tight->value.value, tight->half_headroom(),
       tight->sum.where.empty() ? tight->value.value : tight->sum.value, tight->accumulator_headroom());

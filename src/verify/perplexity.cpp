@@ -55,7 +55,7 @@ Perplexity measure(std::span<const int32_t> ids, const PerplexityOptions& option
     if (first >= end) return;
     const Window window = start(end - begin);
     ++p.windows;
-    // The last token only needs to be foreseen, not read.
+    // The last token is only predicted, not read.
     for (int64_t at = begin; at + 1 < end; at += kPiece) {
       const int64_t stop = std::min(at + kPiece, end - 1);
       const std::vector<float> logits =

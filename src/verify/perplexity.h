@@ -1,4 +1,4 @@
-// Perplexity: how well a model foresees a text; what compression costs is seen here.
+// Perplexity: how well a model predicts a text. It shows what compression costs.
 //     auto bundle = Bundle::open("bundle", {});
 //     Perplexity p = perplexity(bundle, ids, {.context = 512, .stride = 256});
 //     fmt::print("{:.3f}\n", p.value());                               // exp(p.nats)
@@ -36,7 +36,7 @@ struct Perplexity {
   int64_t context = 0, stride = 0;
   double nats = 0;   // mean of -ln p(token), per scored token
   double error = 0;  // standard error of that mean
-  // The first operation that left half's range, in fp16 arithmetic.
+  // The first operation that left the range of fp16, in fp16 arithmetic.
   std::optional<NumericFault> fault;
 
   double value() const;  // exp(nats)

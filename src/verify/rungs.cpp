@@ -79,9 +79,10 @@ std::vector<int32_t> make_text(Climber& c, Arithmetic arithmetic, Rung& rung) {
       const std::vector<float> logits = session.forward(fresh, true);
       if (!std::all_of(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); })) {
         const auto& fault = session.fault();
-        throw errorf("the logits of step {} are not finite in {} arithmetic{}", made.size(),
-                     arithmetic_name(arithmetic),
-                     fault ? fmt::format("; '{}' was the first op to leave half's range", fault->op) : "");
+        throw errorf(
+            "the logits of step {} are not finite in {} arithmetic{}", made.size(),
+            arithmetic_name(arithmetic),
+            fault ? fmt::format("; '{}' was the first op to leave the range of fp16", fault->op) : "");
       }
       best = best_of(logits);
       if (along && c.truth.logits.has(row)) tally.add(logits, c.truth.logits.row(row));

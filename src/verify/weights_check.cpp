@@ -193,9 +193,9 @@ std::string stray_text(const std::string& form, int64_t count, const Stray& firs
       count, count == 1 ? "" : "s", form, first.row, first.column, first.have, first.want, first.limit);
 }
 
-// How far from 1 a gain may be, by the part of a weight's squares that is noise. Integers of few bits cut off what is far
-// out, which makes a weight smaller as a whole. Entries of a palette are means, or cells of equal width, which lose no
-// more than the noise.
+// How far from 1 a gain may be. `noise` is the share of a weight's squares that is noise. Integers of few bits clip
+// outliers, which makes a weight smaller as a whole. Entries of a palette are means, or cells of equal width: they lose
+// no more than the noise.
 double gain_slack(const std::string& form, double noise) {
   if (form.starts_with("lut")) return 0.005 + 1.2 * noise;
   return (form_bits(form) < 6 ? 0.03 : 0.005) + 2 * noise;

@@ -87,6 +87,22 @@ Made shifted_state() {
   return g.finish({g.work(g.x, "work")});
 }
 
+// Rows that are written at a place known at run time, into a state or into a plain tensor.
+Made slice_written(bool into_state) {
+  Graph g;
+  Value* rows = g.input("rows", kHalf, {1, 2, 1, 64});
+  Value* begin = g.input("begin", DType::int32, {4});
+  Value* end = g.input("end", DType::int32, {4});
+  Value* state = into_state ? g.state("cache", {1, 2, 64, 64}) : nullptr;
+  Value* old =
+      into_state ? g.b.op("read_state", {{"input", state}}, "old") : g.input("cache", kHalf, {1, 2, 64, 64});
+  Value* all =
+      g.b.op("slice_update", {{"x", old}, {"update", rows}, {"begin", begin}, {"end", end}}, "fault");
+  if (!into_state) return g.finish({g.work(g.x, "work"), all});
+  g.b.op("write_state", {{"input", state}, {"data", all}}, "write");
+  return g.finish({g.work(g.x, "work")});
+}
+
 Made many_convs(int count) {
   Graph g({1, 8, 1, 32});
   Value* x = g.x;
@@ -443,6 +459,8 @@ std::vector<Seed> other_seeds() {
        {.target = "iphone 15 pro"}},
       {"K03", error, "a state of fp32", [] { return with_states(1, {1, 2, 64, 64}, fp32); }},
       {"K04", warning, "a cache that shifts", shifted_state},
+      {"K04", warning, "a slice_update of a tensor that is no state", [] { return slice_written(false); }},
+      {"K05", hint, "a slice_update of a state", [] { return slice_written(true); }},
       {"K05", hint, "a masked blend", [] { return with_states(1, {1, 2, 64, 64}); }},
       {"K09", warning, "a state and an unknown size",
        [] {

@@ -306,7 +306,7 @@ TEST_CASE("docs/bundle.md: a row of an int8 embedding and its scale") {
         shown.at("t1/embedding scale 796"));
 }
 
-// Inputs are rounded to half, as on the device, so the bar is that of half's error in cos and sin.
+// Inputs are rounded to half, as on the device, so the bar is the error of fp16 in cos and sin.
 TEST_CASE("docs/bundle.md: a recurrent state moves on by the real tokens alone") {
   const auto source = data_folder("models/lfm2-tiny");
   if (!source) return;

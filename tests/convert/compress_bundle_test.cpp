@@ -198,7 +198,7 @@ TEST_CASE("searched bits stay within the loss, in eight runs") {
   };
   options.compress.compress.recipe = recipe(R"({"palettize": {"bits": 8, "group": 16, "fast": true}})");
   int runs = 0;
-  options.told = [&](int run, double value, uint64_t) {
+  options.progress = [&](int run, double value, uint64_t) {
     CHECK(run == ++runs);
     CHECK(std::isfinite(value));
   };

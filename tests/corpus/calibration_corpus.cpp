@@ -18,7 +18,7 @@ using namespace anemone;
 
 namespace fs = std::filesystem;
 
-TEST_CASE("corpus_calibration: calibrated bundles foresee another text better than plain ones") {
+TEST_CASE("corpus_calibration: calibrated bundles predict another text better than plain ones") {
   const TempFolder folder;
   const fs::path fp16 = folder / "fp16";
   convert(source_dir() / "examples/demo_model/demo.gguf", fp16,

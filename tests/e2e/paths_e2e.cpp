@@ -166,7 +166,7 @@ TEST_CASE("no verb writes into its input, over it or around it, and nothing is w
                                  calls.path("a.npz"), "--state", calls.path("a.npz")}),
                 {"two outputs"});
   check_refused(anemone_command({"golden", calls.path("demo.gguf"), "-o", calls.path("nowhere/g.npz")}),
-                {"folder is not there"});
+                {"folder does not exist"});
   check_refused(anemone_command({"logits", calls.path("demo"), "--ids", ids, "-o", "-"}),
                 {"standard output"});
 }

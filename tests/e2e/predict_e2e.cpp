@@ -125,7 +125,7 @@ TEST_CASE("the two files of a call are written both or not at all") {
   const TempFolder folder;
   check_refused(anemone_command({"predict", recall_package(), "--inputs", recall_steps().at(0), "--outputs",
                                  folder / "out.npz", "--state", folder / "absent" / "state.npz"}),
-                {"state.npz", "folder is not there"});
+                {"state.npz", "folder does not exist"});
   CHECK(!std::filesystem::exists(folder / "out.npz"));
   check_refused(anemone_command({"predict", recall_package(), "--inputs", recall_steps().at(0), "--outputs",
                                  folder / "absent" / "out.npz", "--state", folder / "state.npz"}),

@@ -290,7 +290,7 @@ TEST_CASE("what is not one-hot or not finite goes the plain way") {
   });
 }
 
-TEST_CASE("fp16 arithmetic names the same operation when a score leaves half's range") {
+TEST_CASE("fp16 arithmetic names the same operation when a score leaves the range of fp16") {
   for (const Form form : kForms)
     compare({form, 1}, Arithmetic::fp16, -10000, [](int n, Inputs& in) {
       if (n != 2) return;

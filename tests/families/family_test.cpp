@@ -109,7 +109,7 @@ TEST_CASE("sizes that contradict the tensors are errors that name both") {
       config_error([](TinyModel& m) { m.config["head_dim"] = 2; }),
       {"self_attn.", "head size 2", "'head_dim' of config.json", "'num_attention_heads' of config.json"});
   check_names(config_error([](TinyModel& m) { m.config.erase("head_dim"); }),
-              {"self_attn.", "head size 2 ('head_dim' of config.json is not there)"});
+              {"self_attn.", "head size 2 ('head_dim' of config.json is missing)"});
 }
 
 TEST_CASE("missing and left-over tensors are errors that name them") {

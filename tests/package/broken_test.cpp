@@ -77,7 +77,7 @@ TEST_CASE("a broken package is an error that says what is wrong") {
       {"absolute path",
        [](Files& f) { replace(f.manifest, "com.apple.CoreML/model.mlmodel", "/etc/passwd"); },
        "leaves the package"},
-      {"no model", [](Files& f) { fs::remove(f.model); }, "is not there"},
+      {"no model", [](Files& f) { fs::remove(f.model); }, "is missing"},
       {"model is a folder",
        [](Files& f) {
          fs::remove(f.model);
@@ -188,7 +188,7 @@ TEST_CASE("missing weights are told apart from weights that nobody needs") {
   CHECK(without.weights_folder_missing);
   CHECK(without.missing_weights == std::vector<std::string>{"@model_path/weights/weight.bin"});
   const Constant& w = without.program.functions[0]->body.ops[0]->attributes.at("val");
-  CHECK(error_of([&] { w.bytes(); }).find("is not there") != std::string::npos);
+  CHECK(error_of([&] { w.bytes(); }).find("is missing") != std::string::npos);
 
   Package unused = small_package();
   unused.program.functions[0]->body.ops[0]->attributes.at("val") = Constant::number(1, DType::fp16);

@@ -246,7 +246,7 @@ TEST_CASE("what stands there is replaced only on request, and a failed write lea
       Constant::from_blob(Type::tensor(DType::fp16, {4, 8}), gone);
   CHECK(error_of([&] {
           write_package(broken, folder / "m.mlpackage", {.overwrite = true});
-        }).find("is not there") != std::string::npos);
+        }).find("is missing") != std::string::npos);
   CHECK(all_files(folder / "m.mlpackage") == before);
 
   write_package(small_package(1), folder / "m.mlpackage", {.overwrite = true});
@@ -256,7 +256,7 @@ TEST_CASE("what stands there is replaced only on request, and a failed write lea
         std::string::npos);
   CHECK(error_of([&] {
           write_package(small_package(), folder / "no/m.mlpackage");
-        }).find("folder is not there") != std::string::npos);
+        }).find("folder does not exist") != std::string::npos);
 }
 
 TEST_CASE("a package can be written over the one it was read from") {

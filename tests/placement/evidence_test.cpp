@@ -102,7 +102,7 @@ TEST_CASE("an operation that nobody probed is unknown and is counted apart") {
   REQUIRE(placed.segments.size() == 1);
   CHECK(placed.segments[0].unknown == 1);
   // Each pair of convolutions pays for a segment of its own: 2 x 1.2 GFLOP at 656 Gflop/s is 3.7 ms on the CPU.
-  CHECK(ane_ops_if_refused(placed) == 4);
+  CHECK(if_refused(placed, &PlacedOp::unknown).ane_ops == 4);
 }
 
 TEST_CASE("a kind that is in no table is unknown, unless its types are refused anyway") {
@@ -114,7 +114,7 @@ TEST_CASE("a kind that is in no table is unknown, unless its types are refused a
   CHECK(placed.ops[0].unknown());
   CHECK(placed.ane_ops + placed.cpu_ops == 0);
   CHECK(placed.ane_share() == 0);
-  CHECK(ane_ops_if_refused(placed) == 0);
+  CHECK(if_refused(placed, &PlacedOp::unknown).ane_ops == 0);
   chain.x->type = Type::tensor(DType::int32, {1, 256, 32, 32});
   CHECK(place_function(chain.f, m4()).ops[0].device() == Device::cpu);
 }
