@@ -6,6 +6,7 @@
 
 #include "base/json_text.h"
 #include "base/shape.h"
+#include "base/words.h"
 #include "check/wrap.h"
 #include "cli/format.h"
 #include "cli/model_listing.h"
