@@ -27,7 +27,7 @@ std::string with_data(std::string_view body, std::string_view json);
 // instead: ⟨U+202E⟩.
 std::string html_escaped(std::string_view text);
 
-// Writes the file whole or not at all.
+// Writes the file whole or not at all. It may replace a file; Error where a folder or a device has its name.
 void write_page(const std::filesystem::path& path, std::string_view page);
 
 }  // namespace anemone

@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
+#include "base/error.h"
+#include "support/temp_folder.h"
+
 using namespace anemone;
 
 TEST_CASE("text for HTML keeps its signs, and marks of direction have names") {
@@ -26,4 +31,28 @@ TEST_CASE("a page is whole, and no name is taken for a slot") {
   CHECK(page.find("<title>{{body}}</title>") != std::string::npos);
   CHECK(page.find("<h1>{{kit}}<span>&lt;b&gt;</span></h1>") != std::string::npos);
   CHECK(page.find("BODY {{title}}</body>") != std::string::npos);
+}
+
+TEST_CASE("a page replaces a file, but no folder and no device") {
+  const TempFolder folder;
+  const auto text_of = [](const std::filesystem::path& path) {
+    std::ifstream in(path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  write_page(folder / "page.html", "one");
+  write_page(folder / "page.html", "two");
+  CHECK(text_of(folder / "page.html") == "two");
+
+  std::filesystem::create_directory(folder / "kept");
+  std::ofstream(folder / "kept/notes") << "mine";
+  CHECK_THROWS_WITH_AS(write_page(folder / "kept", "page"), doctest::Contains("a folder has this name"),
+                       Error);
+  CHECK(text_of(folder / "kept/notes") == "mine");
+
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  CHECK_THROWS_WITH_AS(write_page(folder / "null", "page"), doctest::Contains("a device has this name"),
+                       Error);
+  CHECK(std::filesystem::is_symlink(folder / "null"));
+  CHECK_THROWS_WITH_AS(write_page(folder / "none/page.html", "page"),
+                       doctest::Contains("folder does not exist"), Error);
 }
