@@ -89,14 +89,7 @@ std::string page_text(const PageHead& head, std::string_view body) {
 }
 
 void write_page(const std::filesystem::path& path, std::string_view page) {
-  // A page replaces a page, never a folder with all that is in it, and no device.
-  std::error_code ignored;
-  if (const auto there = std::filesystem::status(path, ignored);
-      std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
-    throw errorf("the page cannot be written: {} has this name",
-                 std::filesystem::is_directory(there) ? "a folder" : "a device")
-        .at(path.string())
-        .hint("give the name of a file: report.html");
+  check_file_output(path);
   StagedOutput staged(path, true);
   std::ofstream out(staged.path(), std::ios::binary);
   out.write(page.data(), static_cast<std::streamsize>(page.size()));
