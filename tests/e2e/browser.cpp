@@ -52,6 +52,13 @@ addEventListener("load", async () => {
 });
 </script>)";
 
+// A script for a page: "</script>" in one of its strings must not end it.
+std::string in_script(std::string text) {
+  for (size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3))
+    text.replace(at, 2, "<\\/");
+  return text;
+}
+
 void replace(std::string& text, std::string_view what, const std::string& with) {
   const size_t at = text.find(what);
   REQUIRE(at != std::string::npos);
@@ -77,8 +84,8 @@ std::optional<std::string> axe_core() {
 Json look_at(const std::string& program, const std::string& page, const Look& look, const std::string& script,
              const std::string& before) {
   std::string first = kBefore, last = kAfter, used = page, frame = kFrame;
-  replace(first, "BEFORE", before);
-  replace(last, "SCRIPT", script);
+  replace(first, "BEFORE", in_script(before));
+  replace(last, "SCRIPT", in_script(script));
   replace(used, "<body>", "<body>" + first);
   used.insert(used.rfind("</body>"), last);
   replace(frame, "WIDTH", std::to_string(look.width));

@@ -30,10 +30,15 @@ fs::path hostile_package(const TempFolder& folder) {
   Function& f = add_function(package.program, "main", Opset::ios18);
   Value* x = add_input(f, kHostile + "in", Type::tensor(DType::fp16, {1, 16, 1, 1}));
   Builder b(f);
-  Value* w = b.constant(Constant::from_bytes(Type::tensor(DType::fp16, {16, 16, 1, 1}), Constant::Bytes(512)),
-                        kHostile + "w");
-  Value* y = b.op("conv", {{"x", x}, {"weight", w}}, kHostile + "y");
-  b.output(b.op("relu", {{"x", y}}, kHostile + "z"));
+  Value* w =
+      b.constant(Constant::from_bytes(Type::tensor(DType::fp16, {16, 16, 1, 1}), Constant::Bytes(512)), "w");
+  Value* y = b.op("conv", {{"x", x}, {"weight", w}}, "y");
+  Value* z = b.op("relu", {{"x", y}}, "z");
+  b.output(z);
+  for (Value* value : {w, y, z}) {  // the builder makes names safe; others need not
+    value->name = kHostile + value->name;
+    value->producer->attributes.insert_or_assign("name", Constant::text(value->name));
+  }
   package.description = description_of(package.program);
   const fs::path path = folder / "<img src=x onerror=pwned()>\".mlpackage";
   write_package(package, path);
@@ -165,7 +170,7 @@ TEST_CASE("names in a model are text on every page and run nothing") {
   CHECK(check.status < 2);
   const Outcome graph = anemone_command({"inspect", package, "--html", folder / "graph.html", "--quiet"});
   CHECK(graph.status == 0);
-  for (const char* name : {"check.html", "graph.html"}) {
+  for (const std::string name : {"check.html", "graph.html"}) {
     CAPTURE(name);
     const std::string page = slurp(folder / name);
     CHECK(page.find("<script>pwned") == std::string::npos);
