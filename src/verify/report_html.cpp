@@ -74,6 +74,12 @@ std::string rungs(const VerifyReport& r) {
   return out + "</ol>\n";
 }
 
+// As the command prints it.
+std::string error_text(double relative) {
+  if (!std::isfinite(relative)) return "inf";
+  return relative > 0 && 100 * relative < 0.001 ? "&lt;0.001%" : fmt::format("{:.2g}%", 100 * relative);
+}
+
 std::string figures_table(const VerifyReport& r) {
   std::string rows;
   for (const Rung& rung : r.rungs)
@@ -82,10 +88,9 @@ std::string figures_table(const VerifyReport& r) {
                           html_escaped(f.what), arithmetic_name(f.arithmetic), f.positions);
       rows += f.choices ? fmt::format("<td>{:.0f}%</td><td>{:.0f}%</td>", 100 * f.same_best, 100 * f.overlap)
                         : std::string("<td>–</td><td>–</td>");
-      rows += f.values ? fmt::format(
-                             "<td>{:.6f}</td><td>{:.3g}%</td><td>{:.3g}%</td><td>{}</td><td>{}</td></tr>\n",
-                             f.cosine, 100 * f.error, 100 * f.worst_error,
-                             f.choices ? number(f.divergence) : "–", number(f.max_abs))
+      rows += f.values ? fmt::format("<td>{:.6f}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                                     f.cosine, error_text(f.error), error_text(f.worst_error),
+                                     f.choices ? number(f.divergence) : "–", number(f.max_abs))
                        : std::string("<td>–</td><td>–</td><td>–</td><td>–</td><td>–</td></tr>\n");
     }
   if (rows.empty()) return "";
@@ -110,8 +115,7 @@ std::string layers_table(const VerifyReport& r) {
     for (const auto& [a, layers] : r.layer_figures)
       for (const char* part : {"layer_out", "attn_out", "mlp_out"}) {
         const bool there = i < layers.size() && layers[i].parts.contains(part);
-        rows +=
-            !there ? "<td>–</td>" : fmt::format("<td>{:.3g}%</td>", 100 * layers[i].parts.at(part).relative);
+        rows += "<td>" + (there ? error_text(layers[i].parts.at(part).relative) : "–") + "</td>";
       }
     const LayerMagnitude m = i < r.magnitudes.size() ? r.magnitudes[i] : LayerMagnitude{};
     rows += fmt::format("<td>{} {}</td><td>{}×</td><td>{}×</td></tr>\n", number(m.value.value), m.value.where,

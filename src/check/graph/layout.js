@@ -3,7 +3,7 @@
 // right, one lane a value.
 "use strict";
 const kWide = 196, kHigh = 46, kGapX = 22, kGapY = 46, kHead = 34, kPad = 18, kLane = 9;
-const kTitle = 56, kApart = 70, kShape = 1.4;  // kShape: width by height of a usual window
+const kTitle = 56, kApart = 70, kRows = 160, kShape = 1.4;  // kShape: width by height of a usual window
 
 // Who reads what, and the groups: stretches of operations of one layer, in program order, so that no two groups wait
 // for each other.
@@ -267,7 +267,7 @@ function layout(fn) {
 // The function's box, without its place.
 function lay(fn) {
   fn.scene = layout(fn);
-  fn.w = Math.max(fn.scene.w, 420);
+  fn.w = Math.max(fn.scene.w, 480);
   fn.h = kTitle + fn.scene.h;
   fn.inset = (fn.w - fn.scene.w) / 2;
 }
@@ -278,7 +278,7 @@ function placeFunctions(functions, columns) {
     let x = 0, y = 0, wide = 0, high = 0;
     functions.forEach((f, i) => {
       if (i && i % many === 0) {
-        y += high + kApart;
+        y += high + kRows;
         x = high = 0;
       }
       f.x = x;

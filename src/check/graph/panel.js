@@ -68,9 +68,6 @@ function use(f) {
   hovered = null;
   $("function").value = graph.functions.indexOf(f);
   $("find").value = "";
-  const devices = new Set(fn.nodes.map((node) => node.d));
-  $("key").replaceChildren(...Object.entries(kDevices).filter(([d]) => devices.has(d))
-    .map(([d, name]) => make("li", {}, make("i", {class: name}), deviceWords[d])));
   $("open").hidden = $("shut").hidden = fn.groups.length === 0;
   details();
   draw();
@@ -106,6 +103,9 @@ function begin() {
   graph.functions.forEach((f) => lay(prepare(f)));
   world = placeFunctions(graph.functions, 0);
   $("all").hidden = graph.functions.length === 1;
+  const devices = new Set(graph.functions.flatMap((f) => f.nodes.map((node) => node.d)));
+  $("key").append(...Object.entries(kDevices).filter(([d]) => devices.has(d))
+    .map(([d, name]) => make("li", {}, make("i", {class: name}), deviceWords[d])));
   use(graph.functions[0]);
   fitAll();
   if (graph.functions.length === 1) fit();

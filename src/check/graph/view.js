@@ -64,7 +64,7 @@ function paintTitle(f, next, wide, k) {
   const top = Math.max(0, (f.y - camera.y) * k - (kTitle * k < kTitleHigh ? kTitleHigh : 0));
   if (right - left < 60) return;
   ink.font = "600 14px system-ui, sans-serif";
-  const text = fitted(f.package + " · " + f.name, right - left - 28);
+  const text = fitted(f.package.replace(/\.ml(package|modelc|model)$/, "") + " · " + f.name, right - left - 28);
   ink.fillStyle = colours.card;
   ink.strokeStyle = f === fn && graph.functions.length > 1 ? colours.ane : colours.line;
   ink.lineWidth = 1;
