@@ -154,7 +154,7 @@ std::string graph_html(const CheckReport& report) {
   const Json data = {{"target", report.target_text}, {"functions", std::move(functions)}};
   return page_text({.title = name + " · anemone inspect",
                     .heading = name,
-                    .note = "anemone inspect: the graph, coloured by predicted device"},
+                    .note = "anemone inspect: the graph, colored by predicted device"},
                    with_data(kGraphBody, json_text(data)) + "<script>\n" + std::string(kGraphLayout) +
                        std::string(kGraphView) + std::string(kGraphPanel) + "</script>\n");
 }
