@@ -325,8 +325,7 @@ extern const Command kInspect{
       o.flag("--weights", args->weights, "list every weight with its form, size and bits");
       o.flag("--ops", args->ops, "list every operation with its result type");
       o.flag("--mil", args->mil, "print the program as MIL text");
-      o.text("--html", "FILE", args->html,
-             "draw the graph on a page, operations colored by predicted device")
+      o.text("--html", "FILE", args->html, "draw the graph on a page, operations colored by predicted device")
           .writes();
       o.text("--target", "CHIP", args->target, "with --html: predict for this chip, as check takes it");
       return [args](const Common& common) { return inspect(*args, common); };
