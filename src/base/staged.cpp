@@ -153,6 +153,15 @@ void check_output(const fs::path& source, const fs::path& target, bool overwrite
       .hint("remove it, or give another name");
 }
 
+void check_file_output(const fs::path& target) {
+  std::error_code ignored;
+  const fs::file_status there = fs::status(target, ignored);
+  if (!fs::exists(there) || fs::is_regular_file(there)) return;
+  throw errorf("cannot be written: {} has this name", fs::is_directory(there) ? "a folder" : "a device")
+      .at(target.string())
+      .hint("give the name of a file");
+}
+
 void remove_staged_outputs() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);

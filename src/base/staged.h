@@ -38,6 +38,9 @@ class StagedOutput {
 void check_output(const std::filesystem::path& source, const std::filesystem::path& target, bool overwrite,
                   std::initializer_list<std::string_view> marks);
 
+// Error when a folder or a device has the name of a file that is to be written: a file replaces files alone.
+void check_file_output(const std::filesystem::path& target);
+
 // Removes everything that is staged and not committed, and keeps it from being committed. It takes locks and
 // allocates, so it is not for a signal handler: block the signals and call it from a thread that waits for
 // them, as remove_staged_outputs_on_signals() does.

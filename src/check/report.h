@@ -29,7 +29,4 @@ std::string explain_op(const CheckReport& report, const std::string& name);
 std::string explain_op_json(const CheckReport& report, const std::string& name);
 std::string explain_rule_json(const Rule& rule);
 
-// The page that report_html fills; made from page.html at build time.
-extern const std::string_view kCheckPage;
-
 }  // namespace anemone

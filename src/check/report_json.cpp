@@ -1,10 +1,15 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json_text.h"
 #include "check/report.h"
+#include "page/page.h"
 
 namespace anemone {
+
+extern const std::string_view kCheckBody;  // page.html, embedded by CMake
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -145,16 +150,14 @@ std::string report_json(const CheckReport& report, bool strict) {
   return json_text(to_json(report, strict), 1) + "\n";
 }
 
-// The page holds the same JSON, with every "<" spelled out: none may end the script or open a comment.
+// The page holds the same JSON.
 std::string report_html(const CheckReport& report, bool strict) {
-  const std::string json = json_text(to_json(report, strict));
-  std::string data;
-  for (const char c : json) c == '<' ? data += "\\u003c" : data += c;
-  constexpr std::string_view kMark = "/*report*/null";
-  std::string page(kCheckPage);
-  const size_t at = page.find(kMark);
-  ANEMONE_CHECK(at != std::string::npos);
-  return page.replace(at, kMark.size(), data);
+  const Json json = to_json(report, strict);
+  const std::string name = json["path"];
+  return page_text({.title = name + " · anemone check",
+                    .heading = name,
+                    .note = "anemone check: will it stay on the Neural Engine?"},
+                   with_data(kCheckBody, json_text(json)));
 }
 
 }  // namespace anemone

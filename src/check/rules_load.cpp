@@ -99,6 +99,10 @@ void package_description(const PackageSubject& s, Findings& out) {
     if (!s.program.find_function(fault.function)) out.add(Level::error, fault.text());
 }
 
+void weight_files(const PackageSubject& s, Findings& out) {
+  for (const std::string& fault : weight_file_faults(s.package)) out.add(Level::error, fault);
+}
+
 constexpr std::string_view kCost = "the package does not load";
 
 constexpr Rule kRules[] = {
@@ -159,6 +163,16 @@ constexpr Rule kRules[] = {
      .sources = "coremltools 9.0: model validator; ct#2275; ct#2278; ct#2283",
      .in_function = function_description,
      .in_package = package_description},
+    {.id = "T07",
+     .grade = Grade::A,
+     .level = Level::error,
+     .title = "Weight files must be where the program and the manifest say",
+     .why = "Core ML opens them by these paths. An item of the manifest without a file makes the package "
+            "invalid.",
+     .cost = kCost,
+     .fix = "Copy the package again, with all its files and folders.",
+     .sources = "coremltools 9.0: ModelPackage::validate, MIL blob storage",
+     .in_package = weight_files},
 };
 
 }  // namespace

@@ -233,6 +233,7 @@ class Chat {
   void save(const std::string& file) {
     if (file.empty()) throw errorf("/save takes the name of a file");
     expect_apart(args_.bundle, file);
+    check_file_output(file);
     StagedOutput staged(file, true);
     std::ofstream out(staged.path(), std::ios::binary);
     out << json_text(to_json(messages_), 1) << "\n";

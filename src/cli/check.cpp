@@ -2,18 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "base/staged.h"
 #include "check/check.h"
 #include "check/report.h"
 #include "check/wrap.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/source.h"
+#include "page/page.h"
 
 namespace anemone::cli {
 namespace {
@@ -68,15 +67,6 @@ int explain(const std::string& id, const Common& common) {
   if (!rule) throw errorf("there is no such rule").found("'" + id + "'").expected(known_rules() + ", or all");
   fmt::print("{}", common.json ? explain_rule_json(*rule) : explain_rule(*rule));
   return 0;
-}
-
-void write_page(const std::filesystem::path& path, const std::string& page) {
-  StagedOutput out(path, true);
-  std::ofstream file(out.path(), std::ios::binary);
-  file.write(page.data(), static_cast<std::streamsize>(page.size()));
-  file.close();
-  if (!file) throw errorf("the page cannot be written").at(path.string());
-  out.commit();
 }
 
 int run_check(const Args& args, const Common& common) {

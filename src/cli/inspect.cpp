@@ -1,4 +1,5 @@
-// `anemone inspect`: what is inside a package, or a bundle (inspect_bundle.cpp).
+// `anemone inspect`: what is inside a package, a bundle (inspect_bundle.cpp) or a checkpoint (model_listing.h); the
+// graph of a package or a bundle as a page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,16 +11,22 @@
 #include "base/shape.h"
 #include "base/words.h"
 #include "bundle/bundle_info.h"
+#include "check/check.h"
+#include "check/graph_page.h"
 #include "check/wrap.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/ids.h"
 #include "cli/inspect_bundle.h"
+#include "cli/model_listing.h"
 #include "cli/package_argument.h"
 #include "cli/source.h"
+#include "cli/weight_table.h"
 #include "mil/text.h"
 #include "mil/verify.h"
 #include "package/summary.h"
+#include "page/page.h"
 #include "predict/predictor.h"
 
 namespace anemone::cli {
@@ -28,7 +35,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Args {
-  std::string package;
+  std::string package, html, target;
   bool mil = false, weights = false, ops = false;
 };
 
@@ -113,31 +120,13 @@ void print_ops(const std::map<std::string, int>& ops, int constants) {
   fmt::print("{}\n", line);
 }
 
-// A line a weight; two where its name leaves no room for the rest.
 void print_each_weight(const std::vector<WeightInfo>& weights) {
-  struct Row {
-    std::string name, shape, size, bits, form;
-  };
-  std::vector<Row> rows = {{"weight", "shape", "size", "bits", ""}};
+  std::vector<WeightLine> lines = {{"weight", "shape", "size", "bits", ""}};
   for (const WeightInfo& w : weights)
-    rows.push_back({w.name, shape_text(w.type.shape), size_text(w.bytes),
-                    fmt::format("{:.2f}", w.bits_per_weight()),
-                    w.form + (w.uses > 1 ? fmt::format(", shared by {}", w.uses) : "")});
-  size_t name = 0, shape = 0, form = 0;
-  for (const Row& r : rows) {
-    name = std::max(name, r.name.size());
-    shape = std::max(shape, r.shape.size());
-    form = std::max(form, r.form.size());
-  }
-  const size_t rest = 2 + 2 + shape + 2 + 8 + 2 + 5 + 2 + form;
-  name = std::min(name, rest + 20 < kColumns ? kColumns - rest : 20);
-  fmt::print("\n");
-  for (const Row& r : rows) {
-    const bool fits = r.name.size() <= name;
-    if (!fits) fmt::print("  {}\n", r.name);
-    fmt::print("  {:<{}}  {:<{}}  {:>8}  {:>5}{}\n", fits ? r.name : "", name, r.shape, shape, r.size, r.bits,
-               r.form.empty() ? "" : "  " + r.form);
-  }
+    lines.push_back({w.name, shape_text(w.type.shape), size_text(w.bytes),
+                     fmt::format("{:.2f}", w.bits_per_weight()),
+                     w.form + (w.uses > 1 ? fmt::format(", shared by {}", w.uses) : "")});
+  print_weight_table(lines);
 }
 
 void print_each_op(const Function& function) {
@@ -271,9 +260,21 @@ Json to_json(const Package& package, const PackageSummary& summary, const Args& 
   return out;
 }
 
+void write_graph(const Args& args, const Common& common) {
+  write_page(args.html, graph_html(check(args.package, {.target = args.target})));
+  if (!common.quiet) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
+}
+
 int inspect(const Args& args, const Common& common) {
-  if (!args.mil && !args.weights && !args.ops && is_bundle(args.package))
-    return inspect_bundle(args.package, common);
+  if (!args.target.empty() && args.html.empty()) throw errorf("--target is for the picture: add --html FILE");
+  const bool bundle = is_bundle(args.package), checkpoint = !bundle && Checkpoint::recognises(args.package);
+  if (checkpoint && (args.mil || args.ops || !args.html.empty()))
+    throw errorf("a checkpoint has no operations; --mil, --ops and --html are for packages")
+        .at(args.package)
+        .hint("convert it first: anemone convert");
+  if (!args.html.empty()) write_graph(args, common);
+  if (checkpoint) return inspect_checkpoint(args.package, args.weights, common.json, common.quiet);
+  if (bundle && !args.mil && !args.ops) return inspect_bundle(args.package, args.weights, common);
   const auto package = package_argument(args.package);
   if (args.mil && !common.json) {
     fmt::print("{}", print_mil(package->program));
@@ -308,19 +309,25 @@ int inspect(const Args& args, const Common& common) {
 }
 
 constexpr std::string_view kExamples =
-    "  anemone inspect model.mlpackage\n"
-    "  anemone inspect model.mlmodelc --mil | less";
+    "  anemone inspect model.gguf\n"
+    "  anemone inspect model.mlpackage --html graph.html";
 
 }  // namespace
 
 extern const Command kInspect{
-    "inspect", "Show what is inside a package or a bundle", kExamples, [](Options& o) -> Action {
+    "inspect", "Show what is inside a package, a bundle or a checkpoint", kExamples,
+    [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("PACKAGE|BUNDLE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil, or a bundle")
-          .takes(kPackage | kBundle);
-      o.flag("--mil", args->mil, "print the program as MIL text");
+      o.positional(
+           "MODEL", args->package,
+           "an .mlpackage, .mlmodelc, .mlmodel or .mil, a bundle, a .gguf file or a safetensors folder")
+          .takes(kPackage | kBundle | kCheckpoint);
       o.flag("--weights", args->weights, "list every weight with its form, size and bits");
       o.flag("--ops", args->ops, "list every operation with its result type");
+      o.flag("--mil", args->mil, "print the program as MIL text");
+      o.text("--html", "FILE", args->html, "draw the graph on a page, operations colored by predicted device")
+          .writes();
+      o.text("--target", "CHIP", args->target, "with --html: predict for this chip, as check takes it");
       return [args](const Common& common) { return inspect(*args, common); };
     }};
 

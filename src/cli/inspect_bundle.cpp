@@ -7,9 +7,9 @@
 #include "base/json_text.h"
 #include "base/words.h"
 #include "bundle/bundle_info.h"
-#include "check/bundle_packages.h"
 #include "check/wrap.h"
 #include "cli/format.h"
+#include "cli/model_listing.h"
 
 namespace anemone::cli {
 namespace {
@@ -95,16 +95,6 @@ Json ports_json(const std::vector<Port>& ports) {
   return out;
 }
 
-// What the packages' readers say, a sentence each.
-std::vector<std::string> notes_of(const BundleInfo& info, const std::string& path) {
-  std::vector<std::string> out;
-  const auto packages = open_packages(info, path);
-  for (size_t i = 0; i < packages.size(); ++i)
-    for (const std::string& note : packages[i]->notes)
-      out.push_back(fmt::format("{}: {}", info.packages()[i], note));
-  return out;
-}
-
 Json to_json(const std::string& path, const BundleInfo& info) {
   Json out = {{"bundle", path},           {"kind", kind_name(info.kind)},
               {"name", info.name},        {"family", info.family},
@@ -132,12 +122,12 @@ Json to_json(const std::string& path, const BundleInfo& info) {
 
 }  // namespace
 
-int inspect_bundle(const std::string& path, const Common& common) {
+int inspect_bundle(const std::string& path, bool each_weight, const Common& common) {
   const BundleInfo info = BundleInfo::read(path);
-  const std::vector<std::string> notes = notes_of(info, path);
+  const ModelListing model = list_bundle(path, info);
   if (common.json) {
     Json out = to_json(path, info);
-    out["notes"] = notes;
+    add_listing(model, out);
     fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
@@ -148,9 +138,12 @@ int inspect_bundle(const std::string& path, const Common& common) {
   fmt::print("  {} weights for {}, {} in all\n", info.precision, info.target, size_text(bytes_of(info)));
   if (const std::string result = result_text(info); !result.empty())
     fmt::print("{}", wrap("  ", result, kColumns));
+  print_facts(model);
   for (const Stage& stage : info.stages) print_stage(stage, info);
+  print_weights(model, each_weight);
   if (!common.quiet)
-    for (const std::string& note : notes) fmt::print("\n{}", wrap("note: ", note, kColumns));
+    for (const std::string& note : model.notes)
+      fmt::print("\n{}", wrap("note: ", one_line(note, 1000), kColumns));
   return 0;
 }
 

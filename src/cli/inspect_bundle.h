@@ -1,4 +1,4 @@
-// `anemone inspect BUNDLE`: what a bundle is for, what it was made of, its stages.
+// `anemone inspect BUNDLE`: what a bundle is for, what it was made of, its stages, its weights.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 
 namespace anemone::cli {
 
-int inspect_bundle(const std::string& path, const Common& common);
+// `each_weight`: a line for every weight, not one for all layers.
+int inspect_bundle(const std::string& path, bool each_weight, const Common& common);
 
 }  // namespace anemone::cli

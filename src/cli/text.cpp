@@ -103,6 +103,7 @@ std::string text_of(const TokenizeArgs& args, const Common& common) {
 int export_json(const TokenizeArgs& args, const Common& common) {
   if (!args.text.empty() || !args.file.empty()) throw errorf("--export takes no text");
   const std::string json = export_tokenizer_json(args.source);
+  check_file_output(args.output);
   StagedOutput staged(args.output, true);
   std::ofstream out(staged.path(), std::ios::binary);
   out << json;

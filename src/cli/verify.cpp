@@ -3,14 +3,13 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 
 #include "base/error.h"
-#include "base/staged.h"
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/ids.h"
 #include "cli/source.h"
+#include "page/page.h"
 #include "verify/report.h"
 
 namespace anemone::cli {
@@ -57,14 +56,7 @@ int run_verify(const Args& args, const Common& common) {
   const VerifyOptions options = options_of(args, common);
   const VerifyReport report = verify(args.bundle, options);
   if (options.progress) fmt::print(stderr, "\r\x1b[K");
-  if (!args.html.empty()) {
-    StagedOutput staged(args.html, true);
-    std::ofstream out(staged.path(), std::ios::binary);
-    out << report_html(report);
-    out.close();
-    if (!out) throw errorf("cannot be written").at(args.html);
-    staged.commit();
-  }
+  if (!args.html.empty()) write_page(args.html, report_html(report));
   if (common.json)
     fmt::print("{}\n", report_json(report));
   else

@@ -72,6 +72,15 @@ bool is_weight(const Operation& op) {
   return type.dtype == DType::fp16 || type.dtype == DType::fp32;
 }
 
+// Numbers that are compared with others must stay exact: the rows of --argmax-output, the numbers of experts.
+bool is_compared(const std::vector<Consumer>& uses) {
+  return std::any_of(uses.begin(), uses.end(), [](const Consumer& use) {
+    for (const char* op : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+      if (use.op->type == op) return true;
+    return false;
+  });
+}
+
 // What uses the weight says which axes are its channels, and what it is multiplied with. False when it is only a part
 // of another weight.
 bool add_uses(Weight& w, const std::vector<Consumer>& uses) {
@@ -113,7 +122,7 @@ void FoundWeights::add(const Function& function, const FunctionInfo& info) {
     if (!is_weight(op)) return;
     const Value& value = *op.outputs[0];
     const auto uses = consumers.find(&value);
-    if (uses == consumers.end()) return;
+    if (uses == consumers.end() || is_compared(uses->second)) return;
     FoundWeight found;
     Weight& w = found.weight;
     w.name = value.name;

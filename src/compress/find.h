@@ -1,5 +1,5 @@
 // Finds the weights of a program: floating tensors of rank 2 or more that are constants, plain or compressed,
-// and used by ordinary operations.
+// and used by ordinary operations. Numbers that are compared with others are none.
 //     FoundWeights found(package.program);
 //     for (const FoundWeight& w : found.weights()) …
 // A weight that several functions use is found once.

@@ -134,8 +134,10 @@ std::shared_ptr<const BlobFile> BlobFiles::find(const std::string& file_name) {
   if (!file_name.starts_with(prefix))
     throw errorf("a weight is in '{}'", file_name).expected("a file under @model_path/");
   fs::path path = path_inside(root_, model_, file_name.substr(prefix.size()));
-  if (path.empty() && !weights_.empty())
+  if (path.empty() && !weights_.empty()) {
     path = path_inside(root_, weights_, fs::path(file_name).filename().string());
+    if (!path.empty()) moved_.insert(file_name);
+  }
   std::shared_ptr<const BlobFile> file;
   if (path.empty())
     missing_.insert(file_name);

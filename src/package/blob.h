@@ -75,13 +75,15 @@ class BlobFiles {
   Blob open(const std::string& file_name, uint64_t offset, const Type& type);
   // Names that blobs refer to and that are not there.
   const std::set<std::string>& missing() const { return missing_; }
+  // Names of files that are in the folder of weights, and not where the name says.
+  const std::set<std::string>& moved() const { return moved_; }
 
  private:
   std::shared_ptr<const BlobFile> find(const std::string& file_name);
 
   std::filesystem::path root_, model_, weights_;
   std::map<std::string, std::shared_ptr<const BlobFile>> files_;
-  std::set<std::string> missing_;
+  std::set<std::string> missing_, moved_;
 };
 
 // `relative` under `folder`, as a path that exists and, links followed, lies inside `root`; empty when

@@ -317,6 +317,17 @@ std::string DescriptionFault::text() const {
                      function.empty() ? "" : "function '" + function + "': ", message, found, expected);
 }
 
+std::vector<std::string> weight_file_faults(const Package& package) {
+  std::vector<std::string> out;
+  for (const std::string& name : package.missing_weights)
+    out.push_back(fmt::format("the weight file '{}' is missing", name));
+  for (const std::string& name : package.moved_weights)
+    out.push_back(fmt::format("the program names the weight file '{}', and it is not there", name));
+  if (package.weights_folder_missing && package.missing_weights.empty())
+    out.emplace_back("the manifest names a weights folder that does not exist");
+  return out;
+}
+
 std::vector<DescriptionFault> description_faults(const Package& package) {
   // Without a description of its own a package agrees with itself.
   return package.described ? PackageCheck(package).run() : std::vector<DescriptionFault>();

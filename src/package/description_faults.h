@@ -19,6 +19,9 @@ struct DescriptionFault {
   std::string text() const;  // all of it, as one sentence
 };
 
+// Weight files that are not where the program or the manifest says, one sentence each: Core ML does not find them.
+std::vector<std::string> weight_file_faults(const Package& package);
+
 // In the order of the program's functions. Reads no weights: it takes microseconds.
 std::vector<DescriptionFault> description_faults(const Package& package);
 

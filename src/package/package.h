@@ -37,6 +37,7 @@ struct Package {
 
   bool weights_folder_missing = false;       // the manifest names one that is not there
   std::vector<std::string> missing_weights;  // weight files that the program names and that are not there
+  std::vector<std::string> moved_weights;    // found in the manifest's folder, and not where the program says
   std::vector<std::string> notes;            // notes for the user, one sentence each
 };
 

@@ -69,6 +69,7 @@ std::shared_ptr<const MappedFile> open_regular(const fs::path& path) {
 
 void finish(Package& package, const BlobFiles& files) {
   package.missing_weights.assign(files.missing().begin(), files.missing().end());
+  package.moved_weights.assign(files.moved().begin(), files.moved().end());
   for (const std::string& name : package.missing_weights)
     package.notes.push_back(
         fmt::format("the weight file {} is missing: the program can be shown but not run", name));

@@ -91,6 +91,26 @@ std::string form_of(const Operation& op) {
   return op.type;
 }
 
+// Bytes of the constants behind an operation; `keys` gets the blobs among them.
+uint64_t collect(const Operation& op, std::set<BlobKey>& keys) {
+  uint64_t bytes = 0;
+  const auto take = [&](const Constant& constant) {
+    const auto* blob = std::get_if<Blob>(&constant.data);
+    if (blob && !keys.insert({blob->file_name, blob->record_offset}).second) return;
+    bytes += stored_bytes(constant);
+  };
+  for (const auto& [name, constant] : op.attributes)
+    if (name != "name") take(constant);
+  for (const Input& input : op.inputs)
+    for (const Binding& binding : input.bindings) {
+      if (const Constant* constant = binding.constant())
+        take(*constant);
+      else if (binding.value && binding.value->producer)
+        bytes += collect(*binding.value->producer, keys);
+    }
+  return bytes;
+}
+
 class Counter {
  public:
   PackageSummary count(const Package& package) {
@@ -140,25 +160,6 @@ class Counter {
     out_.weights.push_back({op.outputs[0]->name, function.name, form_of(op), type, bytes, 1});
   }
 
-  uint64_t collect(const Operation& op, std::set<BlobKey>& keys) {
-    uint64_t bytes = 0;
-    const auto take = [&](const Constant& constant) {
-      const auto* blob = std::get_if<Blob>(&constant.data);
-      if (blob && !keys.insert({blob->file_name, blob->record_offset}).second) return;
-      bytes += stored_bytes(constant);
-    };
-    for (const auto& [name, constant] : op.attributes)
-      if (name != "name") take(constant);
-    for (const Input& input : op.inputs)
-      for (const Binding& binding : input.bindings) {
-        if (const Constant* constant = binding.constant())
-          take(*constant);
-        else if (binding.value && binding.value->producer)
-          bytes += collect(*binding.value->producer, keys);
-      }
-    return bytes;
-  }
-
   PackageSummary out_;
   std::set<const Value*> inner_;
   std::map<BlobKey, size_t> seen_;
@@ -169,6 +170,11 @@ class Counter {
 double WeightInfo::bits_per_weight() const {
   const int64_t count = type.size();
   return count ? 8.0 * static_cast<double>(bytes) / static_cast<double>(count) : 0;
+}
+
+StoredForm stored_form(const Operation& op) {
+  std::set<BlobKey> keys;
+  return {form_of(op), collect(op, keys)};
 }
 
 PackageSummary summarize(const Package& package) {

@@ -33,4 +33,11 @@ struct PackageSummary {
 
 PackageSummary summarize(const Package& package);
 
+// How a const or constexpr operation is stored, with all that it is made of.
+struct StoredForm {
+  std::string form;  // as in WeightInfo
+  uint64_t bytes = 0;
+};
+StoredForm stored_form(const Operation& op);
+
 }  // namespace anemone

@@ -1,19 +1,18 @@
 #include "plan/page.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
-#include "base/staged.h"
+#include "base/json_text.h"
 #include "compress/recipe.h"
 #include "families/weights.h"
+#include "page/page.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
 
 namespace anemone {
 
-extern const char* const kPlanPageText;  // page/plan.html, made into a source by CMake
+extern const std::string_view kPlanBody;  // page/plan.html, embedded by CMake
 
 namespace {
 
@@ -152,25 +151,14 @@ Json page_data(const Planner* own, const ModelPlanOptions& o) {
 }  // namespace
 
 std::string plan_page(const Planner* own, const ModelPlanOptions& options) {
-  constexpr std::string_view kSlot = "/*DATA*/null";
-  std::string page = kPlanPageText;
-  const size_t at = page.find(kSlot);
-  ANEMONE_CHECK(at != std::string::npos);
-  std::string data = page_data(own, options).dump(-1, ' ', true, Json::error_handler_t::replace);
-  // A name from a checkpoint must not end the script.
-  for (size_t i = data.find('<'); i != std::string::npos; i = data.find('<', i))
-    data.replace(i, 1, "\\u003c");
-  return page.replace(at, kSlot.size(), data);
+  return page_text({.title = "anemone plan: size and speed",
+                    .heading = "Size and speed on the Neural Engine",
+                    .note = "anemone plan: move anything, see what it costs"},
+                   with_data(kPlanBody, json_text(page_data(own, options))));
 }
 
 void write_plan_page(const std::filesystem::path& path, const Planner* own, const ModelPlanOptions& options) {
-  const std::string page = plan_page(own, options);
-  StagedOutput staged(path, true);
-  std::ofstream out(staged.path(), std::ios::binary);
-  out << page;
-  out.close();
-  if (!out) throw errorf("cannot be written").at(path.string());
-  staged.commit();
+  write_page(path, plan_page(own, options));
 }
 
 }  // namespace anemone

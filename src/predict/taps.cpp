@@ -25,6 +25,7 @@ std::shared_ptr<Package> copy_of(const Package& package) {
   out->extra = package.extra;
   out->weights_folder_missing = package.weights_folder_missing;
   out->missing_weights = package.missing_weights;
+  out->moved_weights = package.moved_weights;
   out->notes = package.notes;
   return out;
 }

@@ -123,6 +123,18 @@ std::shared_ptr<const Tokenizer> Tokenizer::make(TokenizerSpec spec) {
 
 const TokenizerSpec& Tokenizer::spec() const { return parts_->spec; }
 
+std::string_view Tokenizer::model_name() const {
+  switch (spec().model.kind) {
+    case TokenModelSpec::Kind::bpe: return "BPE";
+    case TokenModelSpec::Kind::score_bpe: return "SentencePiece BPE";
+    case TokenModelSpec::Kind::unigram: return "Unigram";
+    case TokenModelSpec::Kind::word_piece: return "WordPiece";
+    case TokenModelSpec::Kind::word_level: return "word level";
+    case TokenModelSpec::Kind::longest: return "longest match";
+  }
+  return "";
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   std::string valid;
   if (!is_valid_utf8(text)) text = valid = to_valid_utf8(text);
@@ -228,6 +240,8 @@ int32_t Tokenizer::find(std::string_view piece) const {
   const auto added = parts_->added_by_text.find(piece);
   return added != parts_->added_by_text.end() ? added->second : spec().vocabulary.find(piece);
 }
+
+bool Tokenizer::is_added(int32_t id) const { return parts_->added_by_id.contains(id); }
 
 bool Tokenizer::is_special(int32_t id) const {
   const auto added = parts_->added_by_id.find(id);

@@ -38,12 +38,15 @@ class Tokenizer : public std::enable_shared_from_this<Tokenizer> {
   // Always valid UTF-8: bytes that make no character become U+FFFD. Ids without a token are left out.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
+  // How it cuts words, for people: "BPE", "Unigram", "WordPiece" …
+  std::string_view model_name() const;
   int32_t vocabulary_size() const;  // highest id + 1
   // The token as its file writes it; empty when the id has none.
   std::string_view piece(int32_t id) const;
   // The id of a token, added ones included; kNoToken when there is none.
   int32_t find(std::string_view piece) const;
   bool is_special(int32_t id) const;
+  bool is_added(int32_t id) const;  // it is found in a text before anything else
 
   int32_t bos() const { return spec().bos; }
   int32_t eos() const { return spec().eos; }

@@ -78,8 +78,13 @@ std::string function_problem(const Climber& c, size_t index, const StageFunction
     for (size_t i = 0; i < pieces.size(); ++i) {
       Array logits(DType::fp32, {1, pieces[i].rows(), width, 1});
       std::ranges::fill(logits.values<float>(), -2.0f);
-      for (int64_t t = 0; t < width; ++t)
-        logits.values<float>()[static_cast<size_t>(row_of(i, call, t) * width + t)] = 3.0f;
+      for (int64_t t = 0; t < width; ++t) {
+        const int64_t row = row_of(i, call, t);
+        logits.values<float>()[static_cast<size_t>(row * width + t)] = 3.0f;
+        // Of equal ones the first counts: one with a smaller low part, and one with the same, stand behind it.
+        for (const int64_t later : {row / kIndexBase * kIndexBase + kIndexBase, row + kIndexBase})
+          if (later < pieces[i].rows()) logits.values<float>()[static_cast<size_t>(later * width + t)] = 3.0f;
+      }
       inputs.emplace(pieces[i].logits, std::move(logits));
     }
     const Prediction result = predictor->predict(inputs);
@@ -92,8 +97,8 @@ std::string function_problem(const Climber& c, size_t index, const StageFunction
         const double got = at(*p.high) * static_cast<double>(kIndexBase) + at(*p.low);
         const int64_t row = row_of(i, call, t), first = p.best->role.first;
         if (got == static_cast<double>(row) && at(*p.best) == 3) continue;
-        return fmt::format("where token {} is the best, the function '{}' picks {} ('{}', '{}')", first + row,
-                           f.name, static_cast<double>(first) + got, p.high->name, p.low->name);
+        return fmt::format("where token {} is the first of the best, the function '{}' picks {} ('{}', '{}')",
+                           first + row, f.name, static_cast<double>(first) + got, p.high->name, p.low->name);
       }
   }
   return "";

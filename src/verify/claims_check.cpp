@@ -1,6 +1,7 @@
 // What a bundle says about itself, against its files and against the model: rung 1 before any weight is read.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/thread_pool.h"
 #include "bundle/files.h"
@@ -8,6 +9,7 @@
 #include "package/description_faults.h"
 #include "reference/rope.h"
 #include "verify/climber.h"
+#include "verify/expected.h"
 
 namespace anemone {
 namespace {
@@ -109,6 +111,31 @@ CacheForm cache_form(const BundleInfo& info) {
   return out;
 }
 
+// The values that bundle.json knows inside the packages. Where some are missing, less would be compared than is said;
+// a bundle without any says so elsewhere.
+std::string tap_problem(const Climber& c) {
+  const std::vector<Stage>& stages = c.bundle->info().stages;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Stage& stage = stages[i];
+    if (stage.taps.empty()) continue;
+    for (const Tap& expected : expected_stage(stage, c.model, c.bundle->info()).taps)
+      if (std::ranges::none_of(
+              stage.taps, [&](const Tap& t) { return t.name == expected.name && t.layer == expected.layer; }))
+        return fmt::format("bundle.json has no tap '{}' of layer {} for {}", expected.name, expected.layer,
+                           stage.package);
+    std::set<std::string_view> values;
+    for (const auto& f : c.bundle->package(i).program.functions) {
+      for (const auto& input : f->inputs) values.insert(input->name);
+      for (const auto& op : f->body.ops)
+        for (const auto& value : op->outputs) values.insert(value->name);
+    }
+    for (const Tap& tap : stage.taps)
+      if (!values.contains(tap.value))
+        return fmt::format("bundle.json names a value '{}' that is not in {}", tap.value, stage.package);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string claim_problem(const Climber& c) {
@@ -137,7 +164,8 @@ std::string claim_problem(const Climber& c) {
   claims.equal("tokens.bos", id_text(info.bos), id_text(model.bos));
   claims.equal("tokens.eos", ids_text(info.eos), ids_text(model.eos));
   claims.equal("tokens.pad", id_text(info.pad), id_text(model.pad));
-  if (!claims.problem().empty() || !c.report.generates) return claims.problem();
+  if (!claims.problem().empty()) return claims.problem();
+  if (std::string problem = tap_problem(c); !problem.empty() || !c.report.generates) return problem;
   const CacheForm form = cache_form(info);
   if (!form.kv.empty() && form.kv != info.kv && !(form.kv == "state" && info.kv == "packed"))
     return fmt::format("bundle.json says choices.kv {}, and the packages have {}", info.kv, form.kv);
@@ -154,9 +182,12 @@ std::string file_problem(const Climber& c) {
     return fmt::format("{}; copy the bundle again, or use --no-hash where it was changed on purpose",
                        faults.front());
   const std::vector<Stage>& stages = c.bundle->info().stages;
-  for (size_t i = 0; i < stages.size(); ++i)
+  for (size_t i = 0; i < stages.size(); ++i) {
+    if (const auto lost = weight_file_faults(c.bundle->package(i)); !lost.empty())
+      return fmt::format("Core ML would refuse {}: {}", stages[i].package, lost.front());
     if (const auto disagreements = description_faults(c.bundle->package(i)); !disagreements.empty())
       return fmt::format("Core ML would refuse {}: {}", stages[i].package, disagreements.front().text());
+  }
   return "";
 }
 

@@ -14,6 +14,8 @@ double half_rounding(double value) { return std::abs(value) * 0x1.01p-11 + 0x1p-
 
 // Rounding to the nearest step, a scale that was itself rounded to half, and the product rounded to half again.
 constexpr double kSteps = 0.56;
+// The same at either end of a range with an offset, which is a whole number and may cut off up to half a step.
+constexpr double kEdgeSteps = 1.1;
 // The same where errors of other columns are made up for.
 constexpr double kWeighedSteps = 6;
 // Below this many bits converters cut off what is far out, so that the rest has finer steps.
@@ -41,6 +43,7 @@ ElementBound::ElementBound(const StoredTensor& stored, const std::string& form) 
   const Shape& dims = stored.type().shape;
   rows_ = dims.empty() ? 1 : std::max<int64_t>(1, dims[0].size());
   columns_ = std::max<int64_t>(1, stored.type().size() / rows_);
+  if (form.empty()) return;
   if (form == "fp16" || form == "fp32") {
     kind_ = Kind::half;
   } else if (form == kPlainSparse) {
@@ -50,11 +53,11 @@ ElementBound::ElementBound(const StoredTensor& stored, const std::string& form) 
   } else if (layout_.indices()) {
     kind_ = Kind::palette;
   } else if (layout_.scale) {
-    const int bits = bits_of(form);
+    bits_ = bits_of(form);
     kind_ = Kind::integer;
-    const Range range = integer_range(layout_.dtype, bits);
-    lowest_ = bits < kFewBits ? range.lowest : -INFINITY;
-    highest_ = bits < kFewBits ? range.highest : INFINITY;
+    const Range range = integer_range(layout_.dtype, bits_);
+    lowest_ = bits_ < kFewBits ? range.lowest : -INFINITY;
+    highest_ = bits_ < kFewBits ? range.highest : INFINITY;
   }
 }
 
@@ -70,11 +73,50 @@ size_t ElementBound::shared_entries() const {
   return kind_ == Kind::palette && layout_.rows_per_lut >= rows_ ? size_t{1} << dtype_bits(layout_.dtype) : 0;
 }
 
+int64_t ElementBound::blocks() const {
+  const int64_t per = layout_.columns_per_scale;
+  return per > 0 ? (columns_ + per - 1) / per : 1;
+}
+
 int64_t ElementBound::scale_row(int64_t row) const {
-  const int64_t blocks = layout_.columns_per_scale > 0
-                             ? (columns_ + layout_.columns_per_scale - 1) / layout_.columns_per_scale
-                             : 1;
-  return row / std::max<int64_t>(1, layout_.rows_per_scale) * blocks;
+  return row / std::max<int64_t>(1, layout_.rows_per_scale) * blocks();
+}
+
+size_t ElementBound::scales() const {
+  if (kind_ != Kind::integer || !layout_.scale) return 0;
+  const int64_t shared = std::max<int64_t>(1, layout_.rows_per_scale);
+  return static_cast<size_t>((rows_ + shared - 1) / shared * blocks());
+}
+
+size_t ElementBound::scale_of(int64_t row, int64_t column) const {
+  const int64_t per = layout_.columns_per_scale;
+  return static_cast<size_t>(scale_row(row) + (per > 0 ? column / per : 0));
+}
+
+int64_t ElementBound::first_row(size_t scale) const {
+  return static_cast<int64_t>(scale) / blocks() * std::max<int64_t>(1, layout_.rows_per_scale);
+}
+
+int64_t ElementBound::first_column(size_t scale) const {
+  return static_cast<int64_t>(scale) % blocks() * layout_.columns_per_scale;
+}
+
+double ElementBound::step(size_t scale) const { return std::abs(static_cast<double>(layout_.scale[scale])); }
+
+// Integers go from -n to n, or over as many steps with an offset. Scales are rounded to half, and some converters leave
+// a little room.
+double ElementBound::coarsest_step(double largest) const {
+  return 1.1 * 2 * largest / (std::ldexp(1.0, bits_) - 2) + 0x1p-23;
+}
+
+int64_t ElementBound::rows_of_palette() const { return std::max<int64_t>(1, layout_.rows_per_lut); }
+
+int64_t ElementBound::palette_of(int64_t row) const {
+  return kind_ == Kind::palette ? row / rows_of_palette() : 0;
+}
+
+size_t ElementBound::palette_entries() const {
+  return kind_ == Kind::palette ? size_t{1} << dtype_bits(layout_.dtype) : 0;
 }
 
 ElementBound::Row ElementBound::row(int64_t row) const {
@@ -126,6 +168,17 @@ size_t ElementBound::Row::entry(int64_t column, double have) const {
   return nearest(s != 0 ? have / s + offset(column) : 0);
 }
 
+bool ElementBound::Row::cut(double code, double want, double have, double scale) const {
+  return (code >= bound_->highest_ - 0.5 && (want > have) == (scale > 0)) ||
+         (code <= bound_->lowest_ + 0.5 && (want < have) == (scale > 0));
+}
+
+double ElementBound::Row::step(int64_t column, double want, double have) const {
+  if (bound_->kind_ != Kind::integer) return 0;
+  const double s = scale(column);
+  return s == 0 || cut(have / s + offset(column), want, have, s) ? 0 : std::abs(s);
+}
+
 double ElementBound::Row::limit(int64_t column, double want, double have, bool weighed) const {
   const double rounding = half_rounding(want);
   if (bound_->kind_ == Kind::none) return INFINITY;
@@ -134,9 +187,9 @@ double ElementBound::Row::limit(int64_t column, double want, double have, bool w
   const double s = scale(column), o = offset(column);
   if (bound_->kind_ == Kind::integer) {
     const double code = s != 0 ? have / s + o : 0;
-    const bool cut = (code >= bound_->highest_ - 0.5 && (want > have) == (s > 0)) ||
-                     (code <= bound_->lowest_ + 0.5 && (want < have) == (s > 0));
-    return cut ? INFINITY : (weighed ? kWeighedSteps : kSteps) * std::abs(s) + rounding;
+    if (cut(code, want, have, s)) return INFINITY;
+    const bool edge = offsets_ && (code <= 0.5 || code >= std::ldexp(1.0, bound_->bits_) - 1.5);
+    return (weighed ? kWeighedSteps : edge ? kEdgeSteps : kSteps) * std::abs(s) + rounding;
   }
   const auto error = [&](size_t entry) { return std::abs((entries_[entry] - o) * s - want); };
   const size_t near = nearest(s != 0 ? want / s + o : 0);

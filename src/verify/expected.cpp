@@ -18,6 +18,7 @@ ExpectedStage expected_stage(const Stage& stage, const Model& model, const Bundl
   ExpectedStage out;
   const auto add = [&](const FunctionInterface& interface) {
     out.weights.insert(out.weights.end(), interface.weights.begin(), interface.weights.end());
+    out.taps.insert(out.taps.end(), interface.taps.begin(), interface.taps.end());
   };
   if (stage.has_layers()) {
     lower::LayersSpec spec;

@@ -21,6 +21,7 @@ struct ExpectedStage {
 
   std::vector<NamedWeight> weights;
   std::vector<Number> numbers;
+  std::vector<Tap> taps;
 };
 
 // The stage's layers are layers of the model.

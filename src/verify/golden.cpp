@@ -164,6 +164,7 @@ Golden Golden::read(const std::filesystem::path& path) {
 }
 
 void Golden::write(const std::filesystem::path& path) const {
+  check_file_output(path);
   StagedOutput staged(path, true);
   NpzWriter out(staged.path());
   const auto numbers = [&](const std::string& name, std::span<const int32_t> values) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "page/page.h"
 
 namespace anemone {
 namespace {
@@ -46,20 +47,6 @@ LogAxis axis_for(const Plot& plot) {
 }
 
 }  // namespace
-
-std::string html_escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 std::string Plot::svg() const {
   size_t count = 0;

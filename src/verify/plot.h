@@ -32,6 +32,4 @@ struct Plot {
   std::string svg() const;
 };
 
-std::string html_escaped(const std::string& text);
-
 }  // namespace anemone

@@ -4,7 +4,9 @@
 #include <iterator>
 #include <mutex>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
+#include "text/tokenizer_export.h"
 #include "verify/climber.h"
 #include "verify/prompt.h"
 
@@ -22,6 +24,30 @@ bool same_files(const TokenizerSource& source, const std::filesystem::path& bund
     const std::string expected = file.from.empty() ? file.made : file_bytes(file.from);
     return expected == file_bytes(bundle / file.name);
   });
+}
+
+// What other programs read beside our own tokenizer, as convert makes it of the source.
+std::string export_problem(const Climber& c) {
+  std::vector<TokenizerFile> expected;
+  try {
+    expected = exported_tokenizer(*c.checkpoint);
+  } catch (const Error&) {
+    return "";  // convert says why it writes none
+  }
+  for (const TokenizerFile& file : expected)
+    if (const std::string found = file_bytes(c.path / file.name); !found.empty() && found != file.made)
+      return fmt::format("{}, which other programs read, is not what the source's tokenizer gives",
+                         file.name);
+  return "";
+}
+
+// A template in a file of its own goes before the one in tokenizer_config.json.
+std::string added_file(const Climber& c, const TokenizerSource& source) {
+  for (const char* name : {"chat_template.jinja", "chat_template.json", "added_tokens.json"}) {
+    const auto has = [&](const TokenizerFile& file) { return file.name == name; };
+    if (std::filesystem::exists(c.path / name) && std::ranges::none_of(source.files, has)) return name;
+  }
+  return "";
 }
 
 constexpr std::string_view kTexts[] = {
@@ -89,7 +115,11 @@ class TokenizerComparison {
     const std::string got = got_.decode(std::span(&id, 1)), expected = expected_.decode(std::span(&id, 1));
     if (got != expected)
       return fmt::format("token {} is written '{}', and by the source's '{}'", id, got, expected);
-    for (const std::string& text : {expected, " " + expected}) {
+    // Text on both sides shows what an added token takes along, and whether it must stand alone.
+    const std::string piece = expected.empty() ? std::string(expected_.piece(id)) : expected;
+    std::vector<std::string> texts = {expected, " " + expected};
+    if (expected_.is_added(id)) texts.insert(texts.end(), {"a " + piece + " b", "a" + piece + "b"});
+    for (const std::string& text : texts) {
       const std::vector<int32_t> a = got_.encode(text), b = expected_.encode(text);
       if (a != b)
         return fmt::format("it makes {} of '{}', and the source's {}", ids_text(a), text, ids_text(b));
@@ -125,6 +155,9 @@ std::string tokenizer_problem(const Climber& c) {
   if (source.main.empty())
     return fmt::format("the bundle has a tokenizer ({}), and the source has none", own);
   if (own.empty()) return "the source has a tokenizer, and the bundle has none";
+  if (std::string wrong = export_problem(c); !wrong.empty()) return wrong;
+  if (const std::string name = added_file(c, source); !name.empty())
+    return fmt::format("the bundle has a {}, and the source has none", name);
   if (own == source.main && same_files(source, c.path)) return "";
   const std::shared_ptr<const Tokenizer> expected = Tokenizer::load(source.load);
   ThreadPool pool(c.options.threads);

@@ -1,7 +1,7 @@
 #include "verify/weights_check.h"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -14,229 +14,13 @@
 #include "verify/element_bound.h"
 #include "verify/expected.h"
 #include "verify/package_weights.h"
+#include "verify/weight_sums.h"
 
 namespace anemone {
 namespace {
 
 constexpr double kMostDecibels = 200;
-
-// An element that its form does not explain.
-struct Stray {
-  int64_t row = -1, column = 0;
-  double want = 0, have = 0, limit = 0;
-};
-
-// What was set to zero: the smallest magnitudes, so that none of them is larger than one that was kept.
-class Pruned {
- public:
-  void add(int64_t row, int64_t column, double want, double have) {
-    const double size = std::abs(want);
-    if (have != 0) {
-      least_kept_ = std::min(least_kept_, size);
-      return;
-    }
-    ++zeros_[bin(size)];
-    if (size > largest_.want) largest_ = {row, column, size, 0, 0};
-  }
-  void add(const Pruned& other) {
-    for (size_t i = 0; i < kBins; ++i) zeros_[i] += other.zeros_[i];
-    least_kept_ = std::min(least_kept_, other.least_kept_);
-    if (other.largest_.want > largest_.want) largest_ = other.largest_;
-  }
-  // Zeros that are larger than some that were kept.
-  int64_t too_large() const {
-    int64_t out = 0;
-    for (size_t i = std::isfinite(least_kept_) ? bin(least_kept_) + 2 : kBins; i < kBins; ++i)
-      out += zeros_[i];
-    return out;
-  }
-  const Stray& largest() const { return largest_; }
-  double least_kept() const { return least_kept_; }
-
- private:
-  static constexpr size_t kBins = 512, kPerOctave = 8;
-  static size_t bin(double size) {
-    if (size <= 0) return 0;
-    const double at = (std::log2(size) + 40) * static_cast<double>(kPerOctave);
-    return static_cast<size_t>(std::clamp(at, 0.0, static_cast<double>(kBins - 1)));
-  }
-
-  std::array<int64_t, kBins> zeros_{};  // by magnitude
-  double least_kept_ = INFINITY;
-  Stray largest_;
-};
-
-// More strays than this part of a weight are no accident: what weighs errors by their use, or makes up for the error
-// of one column in the next, does not take the nearest number.
-constexpr double kFewStrays = 0.02;
-// Of such a weight, the part that may be far away. Calibrated palettes of the demo model reach 0.00012 with 4 bits and
-// 0.0013 with 2.
-double few_far(int bits) { return bits < 4 ? 0.003 : 0.0005; }
-
-// Elements by the entry of the palette that they are, where the whole tensor shares one.
-class Entries {
- public:
-  explicit Entries(size_t count = 0) : all_(count), strays_(count) {}
-
-  void add(size_t entry, bool stray) {
-    ++all_[entry];
-    strays_[entry] += stray ? 1 : 0;
-  }
-  void add(const Entries& other) {
-    all_.resize(std::max(all_.size(), other.all_.size()));
-    strays_.resize(all_.size());
-    for (size_t i = 0; i < other.all_.size(); ++i) {
-      all_[i] += other.all_[i];
-      strays_[i] += other.strays_[i];
-    }
-  }
-  // The strays of entries that most of their elements do not fit.
-  int64_t in_wrong_entries() const {
-    int64_t out = 0;
-    for (size_t i = 0; i < all_.size(); ++i)
-      if (2 * strays_[i] > all_[i]) out += strays_[i];
-    return out;
-  }
-
- private:
-  std::vector<int64_t> all_, strays_;
-};
-
-struct Sums {
-  double ww = 0, ss = 0, ws = 0, ee = 0, max_abs = 0;
-  int64_t count = 0, strays = 0, far = 0;  // far: also where errors of other columns are made up for
-  Stray first, first_far;
-  Pruned pruned;
-  Entries entries;
-
-  void add(double wanted, double stored) {
-    const double e = std::abs(stored - wanted);
-    ww += wanted * wanted;
-    ss += stored * stored;
-    ws += wanted * stored;
-    ee += e * e;
-    max_abs = std::max(max_abs, e);
-    ++count;
-  }
-  void add(const Sums& other) {
-    ww += other.ww;
-    ss += other.ss;
-    ws += other.ws;
-    ee += other.ee;
-    max_abs = std::max(max_abs, other.max_abs);
-    count += other.count;
-    if (strays == 0) first = other.first;
-    if (far == 0) first_far = other.first_far;
-    strays += other.strays;
-    far += other.far;
-    pruned.add(other.pruned);
-    entries.add(other.entries);
-  }
-  // More strays than a few are no accident, unless they are all of some entries of a palette.
-  bool few_strays() const {
-    return static_cast<double>(strays - entries.in_wrong_entries()) <=
-           kFewStrays * static_cast<double>(count);
-  }
-};
-
-constexpr int64_t kStretch = 64;  // columns that are judged together
-
-// What stretches of a weight lose, each as a part of what it could lose: of its own mean square, or its row's where
-// that is larger.
-class StretchLoss {
- public:
-  StretchLoss(int64_t rows, int64_t columns)
-      : per_row_((columns + kStretch - 1) / kStretch), loss_(static_cast<size_t>(rows * per_row_)) {}
-
-  // `errors` and `squares`: sums over each stretch of the row.
-  void set(int64_t row, std::span<const double> errors, std::span<const double> squares, int64_t columns) {
-    const double mean = std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(columns);
-    for (int64_t i = 0; i < per_row_; ++i) {
-      const auto at = static_cast<size_t>(i);
-      const auto n = static_cast<double>(std::min(kStretch, columns - i * kStretch));
-      const double size = std::max(mean, squares[at] / n);
-      loss_[static_cast<size_t>(row * per_row_ + i)] =
-          size > 0 ? static_cast<float>(errors[at] / n / size) : 0.0f;
-    }
-  }
-
-  // A stretch that is lost, while others are not: its row and first column.
-  struct Lost {
-    int64_t row, column;
-    double loss, median;
-  };
-  std::optional<Lost> worst() const {
-    if (loss_.empty()) return std::nullopt;
-    std::vector<float> sorted = loss_;
-    const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
-    std::nth_element(sorted.begin(), middle, sorted.end());
-    const auto most = std::max_element(loss_.begin(), loss_.end());
-    const int64_t at = most - loss_.begin();
-    return Lost{at / per_row_, at % per_row_ * kStretch, static_cast<double>(*most),
-                static_cast<double>(*middle)};
-  }
-
- private:
-  int64_t per_row_;
-  std::vector<float> loss_;
-};
-
-// A stretch whose error is nearly as large as itself, and far above the others'. Calibrated palettes of the demo model
-// reach 0.25 with 4 bits; with 2 bits 6 and 10 times the others.
-constexpr double kLostStretch = 0.7, kAboveOthers = 12;
-
-std::string stray_text(const std::string& form, int64_t count, const Stray& first) {
-  return fmt::format(
-      "has {} element{} that {} does not explain, first in row {}, column {}: {:.5g} is stored, the source "
-      "has {:.5g}, "
-      "and {:.2g} may lie between them",
-      count, count == 1 ? "" : "s", form, first.row, first.column, first.have, first.want, first.limit);
-}
-
-// How far from 1 a gain may be. `noise` is the share of a weight's squares that is noise. Integers of few bits clip
-// outliers, which makes a weight smaller as a whole. Entries of a palette are means, or cells of equal width: they lose
-// no more than the noise.
-double gain_slack(const std::string& form, double noise) {
-  if (form.starts_with("lut")) return 0.005 + 1.2 * noise;
-  return (form_bits(form) < 6 ? 0.03 : 0.005) + 2 * noise;
-}
-
-void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, bool bounded) {
-  w.sqnr = s.ee > 0 ? std::min(kMostDecibels, 10 * std::log10(s.ww / s.ee)) : kMostDecibels;
-  w.gain = s.ss > 0 ? s.ws / s.ss : (s.ww > 0 ? 0 : 1);
-  w.max_abs = s.max_abs;
-  if (!std::isfinite(s.ee)) {
-    w.sqnr = -kMostDecibels;
-    w.problem = "holds a value that is not finite";
-    return;
-  }
-  const double noise = s.ww > 0 && s.ss > 0 ? 1 - s.ws * s.ws / s.ww / s.ss : 0;
-  const bool few = s.few_strays();
-  const std::optional<StretchLoss::Lost> lost = loss.worst();
-  const bool explained = (bounded && s.strays == 0) || (w.form == kPlainSparse && s.pruned.too_large() == 0);
-  if (std::abs(w.gain - 1) > gain_slack(w.form, std::max(0.0, noise)))
-    w.problem = fmt::format("is scaled: the values fit the source best when multiplied by {:.4g}", w.gain);
-  else if (bounded && s.strays > 0 && few)
-    w.problem = stray_text(w.form, s.strays, s.first);
-  else if (w.sqnr < least_sqnr(w.form))
-    w.problem = fmt::format("differs from its source: SQNR {:.1f} dB, at least {:.0f} expected for {}",
-                            w.sqnr, least_sqnr(w.form), w.form);
-  else if (bounded && static_cast<double>(s.far) > few_far(form_bits(w.form)) * static_cast<double>(s.count))
-    w.problem = stray_text(w.form, s.far, s.first_far);
-  else if (w.form == kPlainSparse && s.pruned.too_large() > 0 &&
-           static_cast<double>(s.pruned.too_large()) <= kFewStrays * static_cast<double>(s.count))
-    w.problem = fmt::format(
-        "has {} zero{} where larger values stand than some that were kept, the largest in row {}, column {}: "
-        "the source "
-        "has {:.5g} there, and {:.5g} was kept",
-        s.pruned.too_large(), s.pruned.too_large() == 1 ? "" : "s", s.pruned.largest().row,
-        s.pruned.largest().column, s.pruned.largest().want, s.pruned.least_kept());
-  else if (!explained && lost && lost->loss > kLostStretch && lost->loss > kAboveOthers * lost->median)
-    w.problem = fmt::format(
-        "is wrong in row {}, from column {} on: the error is {:.2g} of the row's own size there, and {:.2g} "
-        "elsewhere",
-        lost->row, lost->column, std::sqrt(lost->loss), std::sqrt(lost->median));
-}
+constexpr const char* kUnknownForm = "";
 
 std::string tensor_name(const TensorReader& tensor, const WeightRef& ref) {
   const bool part = ref.row_begin != 0 || ref.row_end != tensor.rows();
@@ -246,9 +30,15 @@ std::string tensor_name(const TensorReader& tensor, const WeightRef& ref) {
 // One weight against its source, row by row.
 class RowComparison {
  public:
-  // `entries`: of a palette that all rows share.
-  RowComparison(int64_t rows, int64_t columns, bool pruned = false, size_t entries = 0)
-      : rows_(rows), columns_(columns), pruned_(pruned), entries_(entries), loss_(rows, columns) {}
+  // `bound`: of a weight with scales or palettes.
+  RowComparison(int64_t rows, int64_t columns, bool pruned = false, const ElementBound* bound = nullptr)
+      : rows_(rows),
+        columns_(columns),
+        pruned_(pruned),
+        bound_(bound),
+        entries_(bound ? bound->shared_entries() : 0),
+        largest_(bound ? bound->scales() : 0),
+        loss_(rows, columns) {}
 
   // `visit(begin, end, compare)` gives rows: compare(row, wanted, stored, bound).
   using Compare =
@@ -271,14 +61,49 @@ class RowComparison {
   const Sums& sums() const { return all_; }
   const StretchLoss& loss() const { return loss_; }
 
+  // A scale that is coarser than the source's numbers ask for explains any error; or nothing.
+  std::string coarse_problem() const {
+    for (size_t i = 0; i < largest_.size(); ++i) {
+      const double largest = static_cast<double>(largest_[i].load()), most = bound_->coarsest_step(largest);
+      if (largest == 0 || bound_->step(i) <= most) continue;
+      return fmt::format(
+          "has a scale of {:.4g} for row {}, column {}, and the largest value there, {:.4g}, asks for {:.4g} "
+          "at most",
+          bound_->step(i), bound_->first_row(i), bound_->first_column(i), largest, most);
+    }
+    return "";
+  }
+
  private:
+  void take_largest(int64_t row, std::span<const double> want) {
+    for (size_t i = 0; i < want.size();) {
+      const size_t scale = bound_->scale_of(row, static_cast<int64_t>(i));
+      float largest = 0;
+      for (; i < want.size() && bound_->scale_of(row, static_cast<int64_t>(i)) == scale; ++i)
+        largest = std::max(largest, static_cast<float>(std::abs(want[i])));
+      std::atomic<float>& known = largest_[scale];
+      for (float seen = known.load(); seen < largest && !known.compare_exchange_weak(seen, largest);) {
+      }
+    }
+  }
+
   void compare(int64_t row, std::span<const double> want, std::span<const float> have,
                const ElementBound::Row& bound, Sums& sums) {
     std::vector<double> errors(static_cast<size_t>((columns_ + kStretch - 1) / kStretch)),
         squares(errors.size());
+    if (!largest_.empty()) take_largest(row, want);
+    double ws = 0, ss = 0, largest = 0;
+    const int64_t strays = sums.strays;
     for (size_t i = 0; i < want.size(); ++i) {
       const double stored = static_cast<double>(have[i]), e = stored - want[i];
       sums.add(want[i], stored);
+      ws += want[i] * stored;
+      ss += stored * stored;
+      largest = std::max(largest, std::abs(want[i]));
+      if (const double step = bound.step(static_cast<int64_t>(i), want[i], stored); step > 0) {
+        sums.steps += step * step;
+        sums.step_errors += e * e;
+      }
       if (pruned_) sums.pruned.add(row, static_cast<int64_t>(i), want[i], stored);
       errors[i / static_cast<size_t>(kStretch)] += e * e;
       squares[i / static_cast<size_t>(kStretch)] += want[i] * want[i];
@@ -291,11 +116,20 @@ class RowComparison {
         sums.first_far = stray;
     }
     loss_.set(row, errors, squares, columns_);
+    if (sums.strays > strays && ss > 0 && columns_ >= kStretch && std::abs(ws / ss - 1) > kRowGain &&
+        sums.scaled_row.row < 0)
+      sums.scaled_row = {row, 0, ws, ss, 0};
+    if (bound_ && bound_->palette_entries())
+      sums.palettes[bound_->palette_of(row)].add({std::accumulate(errors.begin(), errors.end(), 0.0),
+                                                  std::accumulate(squares.begin(), squares.end(), 0.0),
+                                                  largest, columns_});
   }
 
   int64_t rows_, columns_;
   bool pruned_;
+  const ElementBound* bound_;
   size_t entries_;
+  std::vector<std::atomic<float>> largest_;  // magnitudes of the source, by scale
   StretchLoss loss_;
   Sums all_;
 };
@@ -401,9 +235,12 @@ class Checker {
     }
     const TensorReader& tensor = checkpoint_.tensor(named.ref.tensor);
     const Shape& dims = stored.type().shape;
+    // A vector may be stored as one row: [1, C, 1, 1].
+    if (columns == 1 && !dims.empty() && dims[0].size() == 1 && rows > 1)
+      return compare_as_row(named, *found, w);
     const bool whole_rows = !dims.empty() && dims[0].size() == rows;
-    const ElementBound bound(stored, whole_rows || w.form == "fp16" ? w.form : "");
-    RowComparison comparison(rows, columns, w.form == kPlainSparse, bound.shared_entries());
+    const ElementBound bound(stored, whole_rows || w.form == "fp16" ? w.form : kUnknownForm);
+    RowComparison comparison(rows, columns, w.form.ends_with(kPlainSparse), &bound);
     comparison.run(pool_, [&](int64_t begin, int64_t end, const RowComparison::Compare& compare) {
       const auto n = static_cast<size_t>(columns);
       std::vector<float> source(static_cast<size_t>(end - begin) * n), have(source.size());
@@ -418,9 +255,25 @@ class Checker {
       }
       release_rows(tensor, named.ref, begin, end);
     });
-    judge(w, comparison.sums(), comparison.loss(), bound.known());
+    judge(w, comparison.sums(), comparison.loss(), {&bound, bound.known(), comparison.coarse_problem()});
     if (w.problem.empty() && found->zeros > w.count / 1000)
       w.problem = fmt::format("has {} zeros among the values that were kept", found->zeros);
+  }
+
+  void compare_as_row(const NamedWeight& named, const PackageWeights::Found& found, WeightFigures& w) {
+    const int64_t count = named.ref.rows();
+    const auto n = static_cast<size_t>(count);
+    std::vector<float> source(n), have(n);
+    std::vector<double> want(n);
+    read_rows(checkpoint_.tensor(named.ref.tensor), named.ref, 0, count, source);
+    found.stored->read(0, count, have.data());
+    for (size_t i = 0; i < n; ++i) want[i] = (static_cast<double>(source[i]) + named.offset) * named.factor;
+    const ElementBound bound(*found.stored, w.form);
+    RowComparison comparison(1, count, w.form.ends_with(kPlainSparse), &bound);
+    comparison.run(pool_, [&](int64_t, int64_t, const RowComparison::Compare& compare) {
+      compare(0, want, have, bound.row(0));
+    });
+    judge(w, comparison.sums(), comparison.loss(), {&bound, bound.known(), comparison.coarse_problem()});
   }
 
   void embedding() {
@@ -469,7 +322,7 @@ class Checker {
         compare(r, want, have, bound.table_row(largest));
       }
     });
-    judge(w, comparison.sums(), comparison.loss(), true);
+    judge(w, comparison.sums(), comparison.loss(), {});
     out_.push_back(std::move(w));
   }
 

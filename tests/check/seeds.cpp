@@ -518,6 +518,13 @@ std::vector<Seed> other_seeds() {
          package->description.main.inputs[0].type.array.data_type = array_dtype_code(fp32);
          return package;
        }},
+      {"T07", error, "a weight file that is not where the program says",
+       [] {
+         Graph g;
+         const auto package = g.finish({unary(g, g.x, "relu")});
+         package->moved_weights = {"@model_path/elsewhere/weight.bin"};
+         return package;
+       }},
       {"P04", warning, "two segments",
        [] { return in_the_middle([](Graph& g, Value* x) { return unary(g, x, "band_part"); }); }},
       {"H01", hint, "linear",

@@ -4,9 +4,11 @@
 #include <sstream>
 
 #include "check/wrap.h"
+#include "checkpoint/gguf_builder.h"
 #include "e2e/command.h"
 #include "mil/builder.h"
 #include "package/package.h"
+#include "support/data.h"
 #include "support/temp_folder.h"
 
 using namespace anemone;
@@ -95,4 +97,71 @@ TEST_CASE("what is no package is refused by name") {
   std::filesystem::resize_file(weights, 3000);
   check_refused(anemone_command({"predict", folder / "thin.mlpackage", "--inputs", recall_steps().at(0)}),
                 {"weight.bin"});
+}
+
+TEST_CASE("inspect shows a GGUF checkpoint: facts, and tensors of all layers in one line") {
+  const TempFolder folder;
+  test::GgufBuilder b;
+  b.value("general.architecture", "nobody").value("general.name", "Tiny").value("general.license", "mit");
+  b.number<uint32_t>("nobody.block_count", 4, 2).number<uint32_t>("nobody.context_length", 4, 512);
+  b.number<uint32_t>("nobody.attention.head_count", 4, 4)
+      .number<uint32_t>("nobody.attention.head_count_kv", 4, 2);
+  // Q8_0 (type 8): 34 bytes for 32 weights. F16 (type 1).
+  b.tensor("blk.0.attn_q.weight", {64, 2}, 8, 0).tensor("blk.1.attn_q.weight", {64, 2}, 8, 160);
+  b.tensor("token_embd.weight", {64, 3}, 1, 320).data(320 + 384);
+  spill(folder / "t.gguf", b.bytes());
+  const Outcome plain = anemone_command({"inspect", folder / "t.gguf"});
+  CAPTURE(plain.err);
+  CHECK(plain.status == 0);
+  // 448 weights in 2 * 136 + 384 bytes.
+  for (const char* text :
+       {"a GGUF checkpoint: Tiny, architecture nobody", "448, 656 B, 11.71 bits per weight",
+        "2 layers, 4 query heads, 2 KV heads, context 512", "license     mit", "template    no",
+        "tokenizer   none", "blk.*.attn_q.weight", "Q8_0, 2 of them", "8.50", "[3, 64]",
+        "note: convert cannot take it"})
+    CHECK_MESSAGE(plain.out.find(text) != std::string::npos, text << " in " << plain.out);
+  CHECK(plain.out.find("blk.0.attn_q") == std::string::npos);
+  CHECK(anemone_command({"inspect", folder / "t.gguf", "--weights"}).out.find("blk.1.attn_q.weight") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(anemone_command({"inspect", folder / "t.gguf", "--json"}).out);
+  CHECK(json.at("parameters") == 448);
+  CHECK(json.at("weights").size() == 3);
+  CHECK(json.at("weights").at(1).at("bits_per_weight") == 8.5);
+  CHECK(json.at("weights").at(2).at("shape") == nlohmann::json::array({3, 64}));
+  CHECK(json.at("hidden").is_null());
+  CHECK(json.at("tokenizer").is_null());
+  for (const char* flag : {"--mil", "--ops"})
+    check_refused(anemone_command({"inspect", folder / "t.gguf", flag}), {"t.gguf", "convert it first"});
+  check_refused(anemone_command({"inspect", folder / "t.gguf", "--html", folder / "p.html"}),
+                {"convert it first"});
+  CHECK(!std::filesystem::exists(folder / "p.html"));
+  check_refused(anemone_command({"inspect", recall_package(), "--target", "m4"}), {"--html"});
+}
+
+TEST_CASE("inspect shows a safetensors folder and the bundle made from it in the same way") {
+  const auto models = data_folder("models");
+  if (!models) return;
+  const std::filesystem::path model = *models / "qwen3-tiny";
+  const auto config = nlohmann::json::parse(slurp(model / "config.json"));
+  const auto words = nlohmann::json::parse(slurp(model / "tokenizer.json"));
+  const TempFolder folder;
+  REQUIRE(anemone_command({"convert", model, "-o", folder / "b", "--quiet"}).status == 0);
+  for (const std::string& path : {model.string(), (folder / "b").string()}) {
+    CAPTURE(path);
+    const auto json = nlohmann::json::parse(anemone_command({"inspect", path, "--json"}).out);
+    CHECK(json.at("layers") == config.at("num_hidden_layers"));
+    CHECK(json.at("heads") == config.at("num_attention_heads"));
+    CHECK(json.at("kv_heads") == config.at("num_key_value_heads"));
+    CHECK(json.at("hidden") == config.at("hidden_size"));
+    CHECK(json.at("context") == config.at("max_position_embeddings"));
+    CHECK(json.at("tokenizer").at("kind") == words.at("model").at("type"));
+    CHECK(json.at("parameters") > 0);
+    uint64_t bytes = 0;
+    for (const auto& w : json.at("weights")) bytes += w.at("bytes").get<uint64_t>();
+    CHECK(json.at("weight_bytes") == bytes);
+    const Outcome plain = anemone_command({"inspect", path});
+    for (const char* text :
+         {"parameters", "bits per weight", "tokenizer   BPE, ", "template    ", "license     "})
+      CHECK_MESSAGE(plain.out.find(text) != std::string::npos, text);
+  }
 }

@@ -111,7 +111,9 @@ TEST_CASE("a path with something else says what it is, and the command to use") 
   }
   for (const char* verb : {"check", "inspect", "compress"}) {
     CAPTURE(verb);
-    check_refused(anemone_command(call(calls, verb, gguf)), {"this is a GGUF checkpoint", "anemone convert"});
+    if (std::string_view(verb) != "inspect")
+      check_refused(anemone_command(call(calls, verb, gguf)),
+                    {"this is a GGUF checkpoint", "anemone convert"});
     check_refused(anemone_command(call(calls, verb, empty)), {"this is a folder without"});
     check_refused(anemone_command(call(calls, verb, letter)), {"this is not a model file"});
   }

@@ -2,10 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "e2e/browser.h"
 #include "e2e/command.h"
 #include "plan/known_models.h"
 #include "plan/planner.h"
@@ -66,62 +66,19 @@ void compare_sizes(const fs::path& model, const std::string& precision,
         doctest::Approx(static_cast<double>(folder_bytes(folder / "b"))).epsilon(0.01));
 }
 
-std::string browser() {
-  if (const char* named = std::getenv("ANEMONE_BROWSER")) return named;
-  for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
-    if (shell(std::string("command -v ") + name).status == 0) return name;
-  return "";
-}
-
-// A page that holds the plan's page in a frame of a phone's width and in one of a desk's, and writes down what the
-// frames' own functions compute and how they are laid out.
-constexpr const char* kProbe = R"(<!doctype html><meta charset="utf-8"><body><script>
-const page = PAGE, out = { results: [], errors: [] };
-let open = 2;
-function look(frame, width) {
-  const w = frame.contentWindow, d = frame.contentDocument, DATA = w.eval("DATA"), plan = w.eval("plan");
-  out["overflow" + width] = d.documentElement.scrollWidth - width;
-  out["speed" + width] = d.getElementById("speed").textContent;
-  if (width === 390) {
-    for (const m of DATA.models) for (const f of DATA.forms) for (const c of DATA.chips)
-      for (const o of [{ context: 2048, slice: false, shardBytes: 250e6 }, { context: 8000, slice: true, shardBytes: 1e9 }]) {
-        const p = plan(m, f, c, o);
-        out.results.push([m.id, f.name, c.id, o.context, p.packageBytes, p.bundle, p.kv, p.memory, p.layerCalls, p.headCalls, p.ms, p.low, p.high, p.smallestGb, p.phoneGb]);
-      }
-    const set = w.eval("set"), text = id => d.getElementById(id).textContent;
-    const before = text("speed");
-    set({ chip: "m1", form: "lut2", model: "custom", size: 3e9, context: 512 });
-    out.moved = text("speed") !== before && text("where").includes("M1") && text("sizeText").includes("layers");
-    d.getElementById("theme").click();
-    out.theme = d.documentElement.dataset.theme;
-  }
-  if (--open === 0) document.body.replaceChildren(Object.assign(document.createElement("pre"), { textContent: JSON.stringify(out) }));
-}
-for (const width of [390, 1280]) {
-  const frame = document.createElement("iframe");
-  frame.style = `width:${width}px;height:900px;border:0`;
-  frame.onload = () => look(frame, width);
-  frame.srcdoc = page;
-  document.body.append(frame);
-}
-</script></body>)";
-
-Json run_page(const std::string& program, const fs::path& page, const TempFolder& folder) {
-  std::string text = Json(slurp(page)).dump();
-  for (size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3))
-    text.replace(at, 2, "<\\/");
-  std::string probe = kProbe;
-  probe.replace(probe.find("PAGE"), 4, text);
-  std::ofstream(folder / "probe.html") << probe;
-  const Outcome shown =
-      shell(program + " --headless=new --no-sandbox --disable-gpu --user-data-dir='" +
-            (folder / "profile").string() + "' --virtual-time-budget=20000 --dump-dom 'file://" +
-            (folder / "probe.html").string() + "'");
-  const size_t begin = shown.out.find("<pre>"), end = shown.out.find("</pre>");
-  CAPTURE(shown.err);
-  REQUIRE(begin != std::string::npos);
-  return Json::parse(shown.out.substr(begin + 5, end - begin - 5));
-}
+// Everything that the page's own functions compute, and whether its controls work.
+constexpr const char* kProbe = R"(
+  const results = [];
+  for (const m of DATA.models) for (const f of DATA.forms) for (const c of DATA.chips)
+    for (const o of [{ context: 2048, slice: false, shardBytes: 250e6 }, { context: 8000, slice: true, shardBytes: 1e9 }]) {
+      const p = plan(m, f, c, o);
+      results.push([m.id, f.name, c.id, o.context, p.packageBytes, p.bundle, p.kv, p.memory, p.layerCalls, p.headCalls, p.ms, p.low, p.high, p.smallestGb, p.phoneGb]);
+    }
+  const text = id => document.getElementById(id).textContent, before = text("speed"), bits = text("bitsText");
+  set({ chip: "m1", form: "lut2", model: "custom", size: 3e9, context: 512 });
+  const moved = text("speed") !== before && text("where").includes("M1") && text("sizeText").includes("layers");
+  document.getElementById("theme").click();
+  return { results, moved, before, bits, theme: document.documentElement.dataset.theme };)";
 
 }  // namespace
 
@@ -213,9 +170,11 @@ TEST_CASE("the page computes what the command computes, in a browser") {
   REQUIRE(written.status == 0);
   CHECK(written.out == "");  // notes are no part of an answer for programs
   CHECK(written.err.find("plan.html written") != std::string::npos);
-  const Json seen = run_page(program, folder / "plan.html", folder);
-  CHECK(seen.at("overflow390") <= 0);
-  CHECK(seen.at("overflow1280") <= 0);
+  const Json look = look_at(program, slurp(folder / "plan.html"), {.width = 390}, kProbe);
+  CHECK(look.at("errors") == Json::array());
+  const Json& seen = look.at("result");
+  CHECK(std::stod(seen.at("before").get<std::string>()) > 0);
+  CHECK(seen.at("bits").get<std::string>().ends_with(" bits a weight"));
   CHECK(seen.at("moved") == true);
   CHECK(seen.at("theme") == "dark");
   REQUIRE(seen.at("results").size() ==
