@@ -74,7 +74,7 @@ TEST_CASE("hf: names a model of the hub in every verb, also where a folder is ca
   CHECK(made.out.find("--source hf:tiny/demo/demo.gguf") != std::string::npos);
   spill(h.folder / "text", "Once upon a time there was an octopus.");
   for (const char* call :
-       {"fetch hf:tiny/demo", "plan hf:tiny/demo", "tokenize hf:tiny/demo Hi",
+       {"fetch hf:tiny/demo", "plan hf:tiny/demo", "inspect hf:tiny/demo", "tokenize hf:tiny/demo Hi",
         "perplexity hf:tiny/demo --text text", "verify demo --source hf:tiny/demo --steps 1 --arith fp32"})
     CHECK_MESSAGE(h.call(call).status == 0, call);
   check_refused(h.call("run hf:tiny/demo Hi"),
