@@ -69,12 +69,11 @@ class Request {
     }
     if (r_.kv == KvKind::packed) check_packed();
     if (o_.kv_write == lower::KvWrite::slice && r_.tokens.front().least > 1)
-      throw errorf("--kv-write slice needs a function for one token")
-          .found(fmt::format("at least {} tokens", r_.tokens.front().least))
-          .hint(
-              "a call writes all its rows, padding too, and near the end of the context only one fits; add 1 "
-              "to "
-              "--tokens");
+      r_.notes.push_back(
+          fmt::format("--kv-write slice without a function for one token: a call writes all its rows, so the "
+                      "last {} rows of the "
+                      "context cannot be used; add 1 to --tokens",
+                      r_.tokens.front().least - 1));
     if (r_.kv == KvKind::io && o_.kv_write == lower::KvWrite::slice)
       r_.notes.emplace_back(
           "--kv io with --kv-write slice: Core ML is known to refuse slice_update of a tensor that is no "

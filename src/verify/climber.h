@@ -92,6 +92,9 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);
+// The values inside the packages that bundle.json knows: where some are missing, less would be compared than is said. A
+// bundle without any says so elsewhere.
+std::string tap_problem(const Climber& c);
 // Files against their hashes, and the packages' descriptions against their programs; or nothing.
 std::string file_problem(const Climber& c);
 // What the tokenizer of the bundle does, its chat template and special tokens, against the source's; or nothing.

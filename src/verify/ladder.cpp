@@ -62,9 +62,19 @@ void open_source(Climber& c) {
   c.full = std::make_unique<Reference>(c.checkpoint, part_of(c), c.options.threads);
 }
 
+// Rows of the longest context that a text may fill. Where rows are written as slices, a call writes its padding too.
+int64_t usable_rows(const Bundle& bundle) {
+  const int64_t rows = bundle.tiers().back();
+  if (bundle.info().kv_write != "slice") return rows;
+  int64_t least = rows;
+  for (const StageFunction& f : bundle.info().stages.front().functions)
+    least = std::min(least, f.least_tokens);
+  return std::max<int64_t>(1, rows - (least - 1));
+}
+
 // The prompt, short enough for the bundle; the steps follow it.
 std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
-  const int64_t capacity = c.bundle->tiers().back();
+  const int64_t capacity = usable_rows(*c.bundle);
   steps = c.report.generates ? std::min(c.options.steps, std::max<int64_t>(0, capacity / 2)) : 0;
   const int64_t room = capacity - steps;
   std::vector<int32_t> ids = c.options.ids;
@@ -325,7 +335,7 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
           .at(options.golden.string())
           .found(fmt::format("vocabulary {}", c.truth.vocab))
           .expected(fmt::format("{}", info.vocab));
-    const int64_t capacity = c.bundle->tiers().back();
+    const int64_t capacity = usable_rows(*c.bundle);
     if (c.truth.prompt > capacity)
       throw errorf("the golden's prompt of {} tokens does not fit the bundle's context", c.truth.prompt)
           .at(options.golden.string())

@@ -159,6 +159,7 @@ Rung check_weights_rung(Climber& c) {
     if (bad > 1) rung.notes.push_back(fmt::format("{} weights in all are not as they should be", bad));
     return rung;
   }
+  if (std::string problem = tap_problem(c); !problem.empty()) return fail(std::move(problem));
   rung.summary = fmt::format("{} tensors, SQNR {:.1f} dB or better; worst {} ({})", c.report.weights.size(),
                              worst.sqnr, worst.name, worst.form);
   return rung;

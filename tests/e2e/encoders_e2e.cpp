@@ -370,8 +370,8 @@ TEST_CASE("a verb that does not fit a bundle says which does") {
     check_refused(anemone_command(call), {"kind 'embed'", "use anemone embed"});
   }
   check_refused(anemone_command({"run", classes.bundle, "a"}), {"kind 'classify'", "use anemone classify"});
-  check_refused(anemone_command({"perplexity", vectors.model, "--ids", ids}), {"sees a text whole"});
-  check_refused(anemone_command({"golden", vectors.model, "--ids", ids, "-o", out}), {"sees a text whole"});
+  check_refused(anemone_command({"perplexity", vectors.model, "--ids", ids}), {"reads a whole text at once"});
+  check_refused(anemone_command({"golden", vectors.model, "--ids", ids, "-o", out}), {"reads a whole text at once"});
   check_refused(anemone_command({"logits", vectors.model, "--ids", ids, "-o", out}),
                 {"no logits", "anemone embed"});
   check_refused(anemone_command({"logits", classes.bundle, "--ids", ids, "-o", out, "--chunk", "2"}),

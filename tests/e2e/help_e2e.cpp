@@ -98,7 +98,7 @@ TEST_CASE("a wrong call is one error line and status 2") {
   check_refused(anemone_command({}), {"--help"});
   check_refused(anemone_command({"frobnicate"}), {"frobnicate"});
   check_refused(anemone_command({"inspct", recall_package()}), {"did you mean 'inspect'?"});
-  check_refused(anemone_command({"inspect"}), {"PACKAGE", "'anemone inspect --help'"});
+  check_refused(anemone_command({"inspect"}), {"MODEL", "'anemone inspect --help'"});
   check_refused(anemone_command({"inspect", recall_package(), "more"}), {"'more' is one argument too many"});
   check_refused(anemone_command({"convert", "--contxt", "5"}), {"'--contxt'", "did you mean '--context'?"});
   check_refused(anemone_command({"run", "a", "b", "--seed", "x"}),
