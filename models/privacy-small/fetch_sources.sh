@@ -24,9 +24,10 @@ fetch() {
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 languages=(en de fr es it pt nl sv-SE da nb-NO fi pl cs tr ru uk el ro hu zh-CN zh-TW ja ko)
-# Left out: text that was taken from Wikipedia, the European Parliament and a library, and two very large files.
+# Left out: text that was taken from Wikipedia, the European Parliament and a library, two very large files, and lists of
+# French addresses (they would be addresses without a label).
 fetch common-voice/common-voice bc2cc85e101dc70332aa1e55e89f547ab6874b05 \
-  "${languages[@]/#//server/data/}" '!wiki*' '!*europarl*' '!ukrlib*' \
+  "${languages[@]/#//server/data/}" '!wiki*' '!*europarl*' '!ukrlib*' '!addresses*' \
   '!/server/data/fr/sentence-collector.txt' '!/server/data/ru/sentence-collector.txt'
 fetch sigpwned/popular-names-by-country-dataset eb62e13d4d62dd96cdfae79d293a02066352205f '/*.csv'
 fetch datasets/nasdaq-listings 31d3809cc090d5a535ecc3db2b26904cbb2ac84d '/data/nasdaq-listed-symbols.csv'
