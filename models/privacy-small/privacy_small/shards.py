@@ -16,7 +16,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from .generator.generator import Document, Generator
-from .labels import BEGIN, END, INSIDE, SINGLE, label_id, tag_of
+from .labels import BEGIN, END, INSIDE, SINGLE, category_of, label_id, tag_of
 
 ROW = 256  # tokens
 ROWS = 1024  # of a shard
@@ -50,17 +50,20 @@ def encode(tokenizer: Tokenizer, document: Document) -> tuple[list[int], np.ndar
 
 def mend_cut(labels: np.ndarray) -> np.ndarray:
     """The labels of a piece of a document, with legal tags at its ends again."""
-    labels = labels.copy()
-    if tag_of(labels[0]) == INSIDE:
-        continues = len(labels) > 1 and tag_of(labels[1]) in (INSIDE, END)
-        labels[0] += BEGIN - INSIDE if continues else SINGLE - INSIDE
-    elif tag_of(labels[0]) == END:
-        labels[0] += SINGLE - END
-    if tag_of(labels[-1]) == BEGIN:
-        labels[-1] += SINGLE - BEGIN
-    elif tag_of(labels[-1]) == INSIDE:
-        labels[-1] += END - INSIDE
-    return labels
+    first, last = int(labels[0]), int(labels[-1])
+    mended = labels.copy()
+    if tag_of(first) == INSIDE:
+        continues = len(labels) > 1 and tag_of(int(labels[1])) in (INSIDE, END)
+        mended[0] = first - INSIDE + (BEGIN if continues else SINGLE)
+    elif tag_of(first) == END:
+        mended[0] = first - END + SINGLE
+    if len(labels) == 1 and tag_of(first) is not None:
+        mended[0] = label_id(category_of(first), SINGLE)
+    elif tag_of(last) == BEGIN:
+        mended[-1] = last - BEGIN + SINGLE
+    elif tag_of(last) == INSIDE:
+        mended[-1] = last - INSIDE + END
+    return mended
 
 
 class Packer:

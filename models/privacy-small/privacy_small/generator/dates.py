@@ -34,7 +34,7 @@ class Dates:
                 american = language == "en" and draw.chance(0.7)
                 return f"{day.month}/{day.day}/{day.year}" if american else f"{day.day}.{day.month}.{day.year}"
             case "with time":
-                return day.isoformat() + draw.choice(" T") + self.minutes() + draw.choice(["", ":00", ":27", "Z"])
+                return day.isoformat() + draw.choice(" T") + self.minutes() + draw.choice(["", "Z", f":{draw.number(0, 59):02d}", f":{draw.number(0, 59):02d}Z"])
         month = (self.months[language] or self.months["en"])[day.month - 1]
         return self._english(day, month) if language == "en" else self._in_words(language, day, month)
 

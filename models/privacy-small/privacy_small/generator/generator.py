@@ -33,7 +33,7 @@ KINDS = Weighted(
         "listing": 5.5,
         "signature": 3.5,
         "code": 3,
-        "labelled": 6.5,
+        "labelled": 8,
     }
 )
 ENGLISH_SHARE = 0.58
@@ -100,10 +100,17 @@ class Generator:
         if kind < 0.21:
             quote = self.draw.choice("“”«")
             return [(text if label else text.replace("'", "’").replace('"', quote), label) for text, label in segments]
+        if kind < 0.22:
+            return [(text if label else misread(text), label) for text, label in segments]
         return segments
 
     def _with_gaps(self, text: str) -> str:
         return "".join(c for c in text if not self.draw.chance(0.02))
+
+
+def misread(text: str) -> str:
+    """Signs of UTF-8 that a program read as Windows-1252."""
+    return text.replace("'", "â€™").replace(" - ", " â€“ ").replace('"', "â€œ")
 
 
 def assemble(segments: list[Segment], language: str, kind: str) -> Document:

@@ -65,6 +65,7 @@ class Material:
         self.code = self._keep_texts(sentences.pop("code"))
         self.languages = {path.stem: self._language(path, sentences) for path in language_files()}
         self.labelled = self._labelled(inputs / LABELLED_FILE)
+        self.labelled_persons = [(text, persons) for text, persons in self.labelled if persons]
         # Sentences that say when: a date may take the place of the word.
         when = re.compile(r"\b(yesterday|today|tomorrow|tonight)\b")
         self.about_time = [(s, m.span()) for s in self.languages["en"].plain if (m := when.search(s))]

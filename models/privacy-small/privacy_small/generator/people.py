@@ -84,6 +84,10 @@ def ascii_word(text: str) -> str:
     return re.sub("[^a-z]", "", transliterate(text).lower())
 
 
+def invented_word(draw: Draw) -> str:
+    return "".join(draw.choice(SYLLABLES) for _ in range(draw.number(2, 3))).capitalize()
+
+
 class People:
     def __init__(self, draw: Draw, material: Material):
         self.draw = draw
@@ -127,12 +131,9 @@ class People:
     def _drawn(self, locale: str) -> Persona:
         language = locale[:2]
         if self.draw.chance(0.08) and language not in CJK and locale not in OTHER_SCRIPTS:
-            return Persona(locale, language, self._invented(), self._invented())
+            return Persona(locale, language, invented_word(self.draw), invented_word(self.draw))
         pool = self.pools[locale]
         return Persona(locale, language, self.draw.choice(pool["first"]), self.draw.choice(pool["last"]))
-
-    def _invented(self) -> str:
-        return "".join(self.draw.choice(SYLLABLES) for _ in range(self.draw.number(2, 3))).capitalize()
 
     def _write_cjk(self, persona: Persona, language: str) -> None:
         pool = self.pools[persona.locale]

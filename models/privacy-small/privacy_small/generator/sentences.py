@@ -15,6 +15,11 @@ NUMBER_WORDS = {
     "thousand": "1000", "million": "10 million", "dozens": "24", "several": "17", "many": "250", "some": "35", "few": "8",
 }  # fmt: skip
 NUMBER_WORD = re.compile(rf"\b({'|'.join(NUMBER_WORDS)})\b")
+# Words before a sentence that often stand before a name.
+OPENINGS = [
+    "Hello ", "Hi ", "Hey ", "Hello, ", "Dear all, ", "Hi all, ", "Hi there, ", "Good morning, ", "Thanks, ", "Ok ",
+    "Well, ", "Dear customer, ", "Attention: ", "User: ", "Bot: ", "Note: ",
+]  # fmt: skip
 FINAL_SIGNS = re.compile(r"[.!?。！？…\"”’]*$")
 
 
@@ -47,6 +52,8 @@ class Sentences:
         if not language.plain:
             return ""
         text = self.draw.choice(language.plain)
+        if language.code == "en" and self.draw.chance(0.03):
+            return self.draw.choice(OPENINGS) + text
         return text if language.code in CJK else self._rough(text)
 
     def _rough(self, text: str) -> str:
@@ -112,6 +119,11 @@ class Sentences:
         draw, text = self.draw, self.plain(language)
         body_end = FINAL_SIGNS.search(text).start()
         body, stop = text[:body_end], text[body_end:]
+        commas = [match.start() for match in re.finditer(", ", body)]
+        if commas and draw.chance(0.3):  # somebody is spoken to: "Well, Ann, I do not know."
+            at = draw.choice(commas)
+            name = self.slots.people.name_in_prose(language.code)
+            return joined([(body[:at] + ", ", None), (name, PERSON), (body[at:] + stop, None)])
         after = self._grafted(draw.choice(language.graft_after), language) if draw.chance(0.7) else []
         before: list[Segment] = []
         if not after or draw.chance(0.4):
@@ -135,7 +147,8 @@ class Sentences:
 
     def labelled(self) -> list[Segment]:
         """A real text whose persons were labelled by people. Two names in three are replaced by drawn ones."""
-        text, places = self.draw.choice(self.material.labelled)
+        with_persons = self.draw.chance(0.5)
+        text, places = self.draw.choice(self.material.labelled_persons if with_persons else self.material.labelled)
         out: list[Segment] = []
         at = 0
         for start, end in places:

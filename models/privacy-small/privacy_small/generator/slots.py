@@ -73,7 +73,7 @@ class Slots:
     def _special_slot(self, name: str, context: Context) -> Segment:
         match name:
             case "famous":
-                famous = self.draw.chance(0.4)
+                famous = self.draw.chance(0.5)
                 return (self.draw.choice(self.material.words["famous"]), None) if famous else self.slot("person", context)
             case "last":
                 persona = self._maybe_other(context, 0.4)

@@ -43,6 +43,13 @@ def join_tokens(tokens: list[tuple[str, str]]) -> Text:
     return text, persons
 
 
+def without_handles(tokens: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The tokens, with no label on @handles: the tweets label them, the other texts and our policy do not."""
+    previous = ["", *(token for token, _ in tokens)]
+    is_handle = [token.startswith("@") or before == "@" for (token, _), before in zip(tokens, previous)]
+    return [(token, "O" if handle else tag) for (token, tag), handle in zip(tokens, is_handle)]
+
+
 def read_conll(path: Path, without_links: bool = False) -> list[Text]:
     """Blocks of lines `token TAB tag`, with an empty line between texts."""
     texts = []
@@ -51,6 +58,7 @@ def read_conll(path: Path, without_links: bool = False) -> list[Text]:
         tokens = [(row[0], row[1].strip()) for row in rows if len(row) > 1]
         if without_links:  # tweets end in links; the rest of the tweet is good text
             tokens = [token for token in tokens if not LINK.match(token[0])]
+        tokens = without_handles(tokens)
         text, persons = join_tokens(tokens)
         if text:
             texts.append((text, persons))
