@@ -33,7 +33,7 @@ KINDS = Weighted(
         "listing": 5.5,
         "signature": 3.5,
         "code": 3,
-        "labelled": 10,
+        "labelled": 8,
     }
 )
 ENGLISH_SHARE = 0.58
@@ -84,12 +84,12 @@ class Generator:
     def _noisy(self, segments: list[Segment]) -> list[Segment]:
         """Case, accents, typing errors, spaces, quotes: in one document of five."""
         kind = self.draw.uniform()
-        if kind < 0.055:
+        if kind < 0.05:
             return [(text if label == SECRET else text.lower(), label) for text, label in segments]
-        if kind < 0.09:
+        if kind < 0.075:
             fixed = (SECRET, EMAIL, URL)
             return [(text if label in fixed else text.upper(), label) for text, label in segments]
-        if kind < 0.13:
+        if kind < 0.12:
             return [(text if label else self._with_gaps(text), label) for text, label in segments]
         if kind < 0.15:
             return [(without_accents(text), label) for text, label in segments]

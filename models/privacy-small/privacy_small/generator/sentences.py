@@ -147,7 +147,7 @@ class Sentences:
 
     def labelled(self) -> list[Segment]:
         """A real text whose persons were labelled by people. Two names in three are replaced by drawn ones."""
-        with_persons = self.draw.chance(0.55)
+        with_persons = self.draw.chance(0.5)
         text, places = self.draw.choice(self.material.labelled_persons if with_persons else self.material.labelled)
         out: list[Segment] = []
         at = 0

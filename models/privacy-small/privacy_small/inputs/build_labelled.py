@@ -19,9 +19,7 @@ Text = tuple[str, list[tuple[int, int]]]
 
 LINK = re.compile(r"https?:|www\.")
 OTHER_KINDS = re.compile(r"https?:|www\.|\S@\S|\d{5,}|\d{3}[-. ]\d{4}")
-NO_SPACE_BEFORE = re.compile(r"[.,!?;:)\]'’%…]|n['’]t$", re.I)
-APOSTROPHES = ("'", "’")
-AFTER_APOSTROPHE = ("s", "t", "m", "d", "re", "ve", "ll")
+NO_SPACE_BEFORE = re.compile(r"[.,!?;:)\]'’%…]|n't$")
 NO_SPACE_AFTER = ("(", "[", "@", "#", "$", "£")
 
 
@@ -45,20 +43,6 @@ def join_tokens(tokens: list[tuple[str, str]]) -> Text:
     return text, persons
 
 
-def with_contractions(tokens: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The tokens, with those of one contraction joined: do n ' t → do n't, it ' s → it 's."""
-    out: list[tuple[str, str]] = []
-    for token, tag in tokens:
-        if out and out[-1][0] in APOSTROPHES and token.lower() in AFTER_APOSTROPHE:
-            mark, mark_tag = out.pop()
-            if token.lower() == "t" and out and out[-1][0].lower() == "n":
-                mark, mark_tag = out.pop()[0] + mark, mark_tag
-            out.append((mark + token, mark_tag))
-        else:
-            out.append((token, tag))
-    return out
-
-
 def without_handles(tokens: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The tokens, with no label on @handles: the tweets label them, the other texts and our policy do not."""
     previous = ["", *(token for token, _ in tokens)]
@@ -74,7 +58,7 @@ def read_conll(path: Path, without_links: bool = False) -> list[Text]:
         tokens = [(row[0], row[1].strip()) for row in rows if len(row) > 1]
         if without_links:  # tweets end in links; the rest of the tweet is good text
             tokens = [token for token in tokens if not LINK.match(token[0])]
-        tokens = with_contractions(without_handles(tokens))
+        tokens = without_handles(tokens)
         text, persons = join_tokens(tokens)
         if text:
             texts.append((text, persons))
