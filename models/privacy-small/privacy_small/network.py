@@ -18,12 +18,12 @@ from .labels import LABELS
 class Size:
     vocab_size: int = 4096
     hidden_size: int = 128
-    intermediate_size: int = 48
-    num_hidden_layers: int = 4
+    intermediate_size: int = 64
+    num_hidden_layers: int = 6
     num_attention_heads: int = 4
     num_key_value_heads: int = 2
     head_dim: int = 32
-    num_local_experts: int = 16
+    num_local_experts: int = 8
     num_experts_per_tok: int = 4
     sliding_window: int = 64
     rms_norm_eps: float = 1e-5

@@ -1,6 +1,6 @@
 """Trains a model on the shards of shards.py while they are still being written.
 
-    python -m privacy_small.train SHARDS OUTPUT_FOLDER --seed 1 --steps 6000 --shards 1600
+    python -m privacy_small.train SHARDS OUTPUT_FOLDER --seed 2 --steps 7500 --shards 2200
 
 Step s draws its rows from the first shards only, and their number grows with s; the trainer waits for a shard that is
 not there yet. So the data of a step depends on the seed alone, not on how fast the generators are.
@@ -21,6 +21,7 @@ from .network import PrivacyFilter, Size, make_config
 from .shards import ROW, ROWS, shard_path
 
 WARM_UP_STEPS = 200
+LONGEST_WAIT = 300  # seconds, for a shard
 AVERAGE_EVERY = 4  # steps between updates of the averaged weights
 FIRST_SHARDS = 0.04  # share of the shards that the first step draws from
 ALL_SHARDS_AT = 0.75  # share of the steps after which all shards are used
@@ -40,6 +41,8 @@ class Rows:
             path = shard_path(self.folder, self.read)
             started = time.time()
             while not path.exists():
+                if time.time() - started > LONGEST_WAIT:
+                    raise TimeoutError(f"{path} did not appear in {LONGEST_WAIT} s; is privacy_small.shards running?")
                 time.sleep(0.1)
             self.waited += time.time() - started
             shard = np.load(path)
@@ -136,9 +139,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("shard_folder", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--shards", type=int, default=1600)
+    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=7500)
+    parser.add_argument("--shards", type=int, default=2200)
     parser.add_argument("--batch", type=int, default=256, help="rows of 256 tokens in a step")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--weight-decay", type=float, default=0.05)
