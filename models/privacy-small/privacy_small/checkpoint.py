@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-TYPES = {"F16": np.float16, "F32": np.float32}
+TYPES = {"F16": np.float16, "F32": np.float32, "BF16": np.uint16}
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """The tensors as they are stored. Layout: u64 length of a JSON header, the header, the data."""
+    """The tensors. Layout: u64 length of a JSON header, the header, the data."""
     data = path.read_bytes()
     (header_bytes,) = struct.unpack_from("<Q", data)
     if header_bytes > len(data) - 8:
@@ -26,7 +26,12 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         start, end = (8 + header_bytes + offset for offset in entry["data_offsets"])
         if end > len(data):
             raise ValueError(f"{path}: tensor {name} ends at byte {end}, the file has {len(data)}; is it complete?")
-        tensors[name] = np.frombuffer(data[start:end], dtype=TYPES[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] not in TYPES:
+            raise ValueError(f"{path}: tensor {name} has type {entry['dtype']}, expected one of {', '.join(TYPES)}")
+        tensor = np.frombuffer(data[start:end], dtype=TYPES[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":  # the upper half of a float32
+            tensor = (tensor.astype(np.uint32) << 16).view(np.float32)
+        tensors[name] = tensor
     return tensors
 
 

@@ -29,7 +29,7 @@ from .template import Part, expand
 WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 RELATIONS = "wife husband mother father brother sister son daughter friend".split()
 HOLIDAYS = ["25 December", "January 1", "4 July", "July 14", "December 25", "1 May", "3 October"]
-PROJECTS = "apple google microsoft torvalds python rust-lang llvm numpy pytorch nodejs".split()
+PROJECTS = "google microsoft torvalds python rust-lang llvm numpy pytorch nodejs".split()
 
 
 @dataclass
