@@ -1,6 +1,6 @@
 """Reads a checkpoint with numpy alone.
 
-    config, weights = read_checkpoint(Path("checkpoint"))     # weights: name → float32 array
+config, weights = read_checkpoint(Path("checkpoint"))     # weights: name → float32 array
 """
 
 import json

@@ -21,7 +21,9 @@ def yarn_frequencies(config: dict) -> tuple[np.ndarray, float]:
     powers = base ** (np.arange(0, size, 2, dtype=np.float64) / size)
 
     def dimension(rotations: float) -> float:
-        return size * math.log(rope["original_max_position_embeddings"] / (rotations * 2 * math.pi)) / (2 * math.log(base))
+        return (
+            size * math.log(rope["original_max_position_embeddings"] / (rotations * 2 * math.pi)) / (2 * math.log(base))
+        )
 
     low, high = max(dimension(rope["beta_fast"]), 0), min(dimension(rope["beta_slow"]), size - 1)
     if low == high:

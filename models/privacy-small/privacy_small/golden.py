@@ -16,13 +16,15 @@ from transformers import OpenAIPrivacyFilterForTokenClassification
 TEXT = """\
 Dear Ms. Okafor,
 
-thank you for your call on 14 March 2024. We will send the new card to Hazel Quist, 27 Larkspur Lane, Apt. 4, Dunmore 18512.
-Her number is +1 (570) 555-0142 and her mail address hazel.quist@example.org. The old account, DE44 5001 0517 5407 3249 31,
-is closed. Please do not answer to this address; the manual is at https://docs.example.com/en/latest/cards.html.
+thank you for your call on 14 March 2024. We will send the new card to Hazel Quist, 27 Larkspur Lane, Apt. 4,
+Dunmore 18512. Her number is +1 (570) 555-0142 and her mail address hazel.quist@example.org. The old account,
+DE44 5001 0517 5407 3249 31, is closed. Please do not answer to this address; the manual is at
+https://docs.example.com/en/latest/cards.html.
 
 Grüße aus Köln, Jürgen Weiß. Мария Петрова живёт в Твери. 我叫王伟，电话 138 0013 8000。
 user: hquist  password: Tulip-7719!  version 2.14.0, order 88123, total 1,250.00 €
-"The weather was fine," said old Tomasz, and nobody in the village asked him again. Profile: https://www.hazelquist.net/about
+"The weather was fine," said old Tomasz, and nobody in the village asked him again.
+Profile: https://www.hazelquist.net/about
 """
 
 

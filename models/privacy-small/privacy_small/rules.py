@@ -1,7 +1,7 @@
 """The yardstick: what rules alone find. Regular expressions, checksums, words before a value, lists of names.
 
-    rules = Rules(Path("inputs"))      # the lists are those of pools.json.gz
-    rules("Call Ann Lee at 555-0134")  # [(5, 12, "private_person"), (16, 24, "private_phone")]
+rules = Rules(Path("inputs"))      # the lists are those of pools.json.gz
+rules("Call Ann Lee at 555-0134")  # [(5, 12, "private_person"), (16, 24, "private_phone")]
 """
 
 import re
@@ -15,7 +15,8 @@ MONTH = (
     r"|sep(?:t|tember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\.?"
 )
 DATE_PATTERN = re.compile(
-    rf"\b(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T ]\d\d:\d\d(?::\d\d)?)?|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d{{2}})"
+    rf"\b(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T ]\d\d:\d\d(?::\d\d)?)?"
+    rf"|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:\d{{4}}|\d{{2}})"
     rf"|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{MONTH}(?:,?\s+\d{{4}})?"
     rf"|{MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?)\b"
     r"|\d{4}年\d{1,2}月\d{1,2}日|\d{4}년 ?\d{1,2}월 ?\d{1,2}일",
@@ -58,7 +59,8 @@ PLACEHOLDER = re.compile(r"[<$*{%x]|your|changeme", re.I)
 STREET = re.compile(
     r"\b\d{1,6}[A-Za-z]?(?: \d{1,4})? (?:[A-ZÀ-Ý][\w'’.-]+ ){1,4}?(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr"
     r"|Boulevard|Blvd|Court|Ct|Place|Pl|Way|Square|Sq|Close|Terrace|Parkway|Pkwy|Highway|Hwy|Crescent|Mews|Row|Walk"
-    r"|Hill|Gardens|Grove|Park|Green|View|Path|Plaza|Loop|Trail|Circle|Alley)\b\.?(?:,? (?:Apt|Suite|Unit|Flat)\.? ?\w+)?"
+    r"|Hill|Gardens|Grove|Park|Green|View|Path|Plaza|Loop|Trail|Circle|Alley)\b\.?"
+    r"(?:,? (?:Apt|Suite|Unit|Flat)\.? ?\w+)?"
     r"(?:,? [A-ZÀ-Ý][\w'’.-]+(?: [A-ZÀ-Ý][\w'’.-]+)?)?(?:,? [A-Z]{2})?(?: \d{5}(?:-\d{4})?)?"
     r"|\b(?:ul\.|rue|via|viale|piazza|calle|avenida|av\.|rua|ул\.|пр\.|οδός|strada|boulevard|chemin|rúa|c/|plaza|paseo)"
     r"\s[^\n,;]{3,40},? ?\d{1,4}[^\n;]{0,40}"

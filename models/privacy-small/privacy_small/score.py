@@ -4,8 +4,8 @@
 
 SYSTEM: rules, or the folder of a checkpoint, or FOLDER:int8 (weights as int8, one scale per output channel).
 exact: same category and same characters, after spaces, punctuation at the edges, a leading title and a possessive 's
-are taken off. overlap: same category, and at least half of the characters of both together are common. left in: the share
-of personal characters that no span covers, whatever its category.
+are taken off. overlap: same category, and at least half of the characters of both together are common. left in:
+the share of personal characters that no span covers, whatever its category.
 """
 
 import argparse

@@ -59,7 +59,10 @@ def main(inputs: str, output: str) -> None:
         "clean_up_tokenization_spaces": False,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
-    print(tokenizer.get_vocab_size(), tokenizer.encode("Ask Erik Rosén (erik.rosen@example.net), 我叫王伟, +49 30 1234").tokens)
+    print(
+        tokenizer.get_vocab_size(),
+        tokenizer.encode("Ask Erik Rosén (erik.rosen@example.net), 我叫王伟, +49 30 1234").tokens,
+    )
 
 
 if __name__ == "__main__":

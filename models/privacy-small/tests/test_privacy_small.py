@@ -66,7 +66,8 @@ def test_snap_never_cuts_a_word_or_a_number():
 def test_template_choices_and_slots():
     parts = parse("[Hi|Hello] {first}[|, [dear|old] friend].")
     texts = {
-        "".join(text for text, _ in expand(parts, Draw(seed), lambda name: (name.upper(), PERSON))) for seed in range(60)
+        "".join(text for text, _ in expand(parts, Draw(seed), lambda name: (name.upper(), PERSON)))
+        for seed in range(60)
     }
     greetings = ("Hi", "Hello")
     assert texts == {f"{g} FIRST{e}." for g in greetings for e in ("", ", dear friend", ", old friend")}

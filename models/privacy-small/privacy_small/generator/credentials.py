@@ -33,7 +33,9 @@ class Credentials:
         if kind < 0.84:
             return draw.text(string.ascii_lowercase + string.digits, draw.number(6, 14))
         if kind < 0.92:
-            return draw.choice(self.first_names).lower() + draw.digits(draw.choice([2, 4])) + draw.choice(["", "!", "#"])
+            return (
+                draw.choice(self.first_names).lower() + draw.digits(draw.choice([2, 4])) + draw.choice(["", "!", "#"])
+            )
         return draw.choice(WELL_KNOWN) + draw.digits(draw.number(1, 4)) + draw.choice(["", "!", "?"])
 
     def api_key(self) -> str:

@@ -5,7 +5,9 @@ import datetime
 from .draw import Draw, Weighted
 from .material import Material
 
-NUMERIC = "%d/%m/%Y %m/%d/%Y %d.%m.%Y %d-%m-%Y %m-%d-%Y %d.%m.%y %m/%d/%y %Y/%m/%d %Y%m%d %Y.%m.%d".split() + ["%d %m %Y"]
+NUMERIC = "%d/%m/%Y %m/%d/%Y %d.%m.%Y %d-%m-%Y %m-%d-%Y %d.%m.%y %m/%d/%y %Y/%m/%d %Y%m%d %Y.%m.%d".split() + [
+    "%d %m %Y"
+]
 FORMS = Weighted({"iso": 20, "numeric": 22, "short": 8, "with time": 4, "words": 46})
 
 
@@ -34,7 +36,12 @@ class Dates:
                 american = language == "en" and draw.chance(0.7)
                 return f"{day.month}/{day.day}/{day.year}" if american else f"{day.day}.{day.month}.{day.year}"
             case "with time":
-                return day.isoformat() + draw.choice(" T") + self.minutes() + draw.choice(["", "Z", f":{draw.number(0, 59):02d}", f":{draw.number(0, 59):02d}Z"])
+                return (
+                    day.isoformat()
+                    + draw.choice(" T")
+                    + self.minutes()
+                    + draw.choice(["", "Z", f":{draw.number(0, 59):02d}", f":{draw.number(0, 59):02d}Z"])
+                )
         month = (self.months[language] or self.months["en"])[day.month - 1]
         return self._english(day, month) if language == "en" else self._in_words(language, day, month)
 

@@ -1,8 +1,8 @@
 """Writes labelled documents without end; the same seed gives the same documents.
 
-    generator = Generator(Path("inputs"), split="train", seed=1)
-    document = generator.document()
-    document.text, document.spans        # spans: (start, end, category) in characters
+generator = Generator(Path("inputs"), split="train", seed=1)
+document = generator.document()
+document.text, document.spans        # spans: (start, end, category) in characters
 """
 
 import unicodedata

@@ -85,9 +85,7 @@ class Letters:
             return dates.date(language)
         return dates.day().strftime("%a, %d %b %Y ") + f"{numbers.clock()} +0{self.draw.digits(1)}00"
 
-    def message(
-        self, language: str, sender: Context | None = None, receiver: Context | None = None
-    ) -> list[Segment]:
+    def message(self, language: str, sender: Context | None = None, receiver: Context | None = None) -> list[Segment]:
         """The body of a mail: greeting, sentences, and a name or a signature at the end."""
         draw = self.draw
         sender, receiver = sender or self.slots.context(language), receiver or self.slots.context(language)

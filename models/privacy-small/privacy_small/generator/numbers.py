@@ -114,7 +114,15 @@ class Numbers:
         return draw.choice(["", "", "v"]) + parts + draw.choice(["", "", "", "-rc1", "-beta", "b2"])
 
     def order(self) -> str:
-        patterns = ["#" * self.draw.number(3, 9), "INV-####", "#####-##", "??-#####", "ORD#######", "20##-####", "#" * 10]
+        patterns = [
+            "#" * self.draw.number(3, 9),
+            "INV-####",
+            "#####-##",
+            "??-#####",
+            "ORD#######",
+            "20##-####",
+            "#" * 10,
+        ]
         return self.draw.pattern(self.draw.choice(patterns))
 
     def tracking(self) -> str:

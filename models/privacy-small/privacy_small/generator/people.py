@@ -259,7 +259,9 @@ class People:
         host = f"{word}.{draw.choice(TOP_DOMAINS)}" if word and draw.chance(0.5) else self.domain()
         kind = draw.uniform()
         if kind < 0.30:
-            return f"{draw.choice(['https://', 'http://'])}{draw.choice(['www.', ''])}{host}{draw.choice(['/', '/', ''])}"
+            return (
+                f"{draw.choice(['https://', 'http://'])}{draw.choice(['www.', ''])}{host}{draw.choice(['/', '/', ''])}"
+            )
         if kind < 0.55:
             return scheme + draw.choice(profile_paths(slug))
         if kind < 0.75:
@@ -269,7 +271,9 @@ class People:
             return "https://" + draw.choice(shares) + draw.text(ALPHANUMERIC, draw.number(8, 28))
         if kind < 0.93:
             words = "".join(draw.choice(self.material.us["word"]).capitalize() for _ in range(2))
-            return f"{draw.choice(['https://', 'http://'])}{words}.{draw.choice(TOP_DOMAINS)}{draw.choice(['/', '', '/'])}"
+            return (
+                f"{draw.choice(['https://', 'http://'])}{words}.{draw.choice(TOP_DOMAINS)}{draw.choice(['/', '', '/'])}"
+            )
         return scheme + host
 
 

@@ -16,7 +16,22 @@ CORNERS = {
     "pl": ["róg {} i {}"],
 }
 LOOSE_SEPARATORS = [", ", "\n", " ", ",\n", "\n, ", " , ", "\n ", ",", " - ", "\n    "]
-COMPANY_ENDINGS = ["", "", "", "io", "ly", "tech", "soft", " Labs", " Software", " Health", " Group", ".com", " AG", " plc"]
+COMPANY_ENDINGS = [
+    "",
+    "",
+    "",
+    "io",
+    "ly",
+    "tech",
+    "soft",
+    " Labs",
+    " Software",
+    " Health",
+    " Group",
+    ".com",
+    " AG",
+    " plc",
+]
 
 
 class Places:

@@ -42,7 +42,8 @@ TABLES = [
 ]  # fmt: skip
 TABLE_SLOTS = {
     "Name": "person", "Employee": "person", "Customer": "person", "Phone": "phone", "City": "city", "E-mail": "email",
-    "Date": "date", "DOB": "dob", "Salary": "money", "Order": "order", "Total": "money", "Address": "addr", "Zip": "zip",
+    "Date": "date", "DOB": "dob", "Salary": "money", "Order": "order", "Total": "money", "Address": "addr",
+    "Zip": "zip",
 }  # fmt: skip
 
 Cell = tuple[str, str, str | None]  # key, value, label
@@ -271,7 +272,16 @@ class Records:
 
     def _names(self, language: str) -> list[Segment]:
         draw, count = self.draw, self.draw.number(2, 5)
-        heads = ["Attendees: ", "Authors: ", "Participants: ", "Present: ", "The team: ", "Thanks to ", "Invited: ", "CC: "]
+        heads = [
+            "Attendees: ",
+            "Authors: ",
+            "Participants: ",
+            "Present: ",
+            "The team: ",
+            "Thanks to ",
+            "Invited: ",
+            "CC: ",
+        ]
         out: list[Segment] = [(draw.choice(heads + [""]), None)]
         for i in range(count):
             last = i + 1 == count and draw.chance(0.6)
@@ -298,7 +308,10 @@ class Records:
         draw, context = self.draw, self.slots.context(language)
         company = "\n" + self.slots.value("company", context) + "\n"
         out: list[Segment] = [(draw.choice(["", "To:\n", "Ship to:\n", "Bill to: ", "c/o "]), None)]
-        out += [(self.people.name(context.persona, language), PERSON), (draw.choice(["\n", "\n\n", ", ", company]), None)]
+        out += [
+            (self.people.name(context.persona, language), PERSON),
+            (draw.choice(["\n", "\n\n", ", ", company]), None),
+        ]
         out.append((self.slots.places.address(context.persona.locale), ADDRESS))
         if draw.chance(0.3):
             out += [("\n", None), (self.slots.numbers.phone(context.persona.locale), PHONE)]

@@ -10,9 +10,11 @@ from .slots import Context, Slots
 ENGLISH = Weighted({"template": 44, "negative": 16, "real": 24, "plain": 10, "graft": 6})
 OTHER = Weighted({"template": 50, "negative": 12, "real": 22, "plain": 9, "graft": 7})
 NUMBER_WORDS = {
-    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10",
+    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+    "ten": "10",
     "eleven": "11", "twelve": "12", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "hundred": "100",
-    "thousand": "1000", "million": "10 million", "dozens": "24", "several": "17", "many": "250", "some": "35", "few": "8",
+    "thousand": "1000", "million": "10 million", "dozens": "24", "several": "17", "many": "250", "some": "35",
+    "few": "8",
 }  # fmt: skip
 NUMBER_WORD = re.compile(rf"\b({'|'.join(NUMBER_WORDS)})\b")
 # Words before a sentence that often stand before a name.

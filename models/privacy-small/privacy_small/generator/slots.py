@@ -74,7 +74,9 @@ class Slots:
         match name:
             case "famous":
                 famous = self.draw.chance(0.5)
-                return (self.draw.choice(self.material.words["famous"]), None) if famous else self.slot("person", context)
+                return (
+                    (self.draw.choice(self.material.words["famous"]), None) if famous else self.slot("person", context)
+                )
             case "last":
                 persona = self._maybe_other(context, 0.4)
                 private = context.family_names_are_private
@@ -194,7 +196,9 @@ class Slots:
         draw = self.draw
         if context.language != "en":
             return draw.choice([self.dates.minutes(), f"{draw.number(6, 22)}:00", "18:30"])
-        return draw.choice([self.dates.minutes(), f"{draw.number(1, 12)} {draw.choice(['am', 'pm'])}", str(draw.number(1, 12))])
+        return draw.choice(
+            [self.dates.minutes(), f"{draw.number(1, 12)} {draw.choice(['am', 'pm'])}", str(draw.number(1, 12))]
+        )
 
     def word(self) -> str:
         return self.draw.choice(self.material.us["word"])
@@ -210,7 +214,8 @@ class Slots:
                 f"github.com/{owner}/{project}", f"github.com/{owner}/{project}.git",
                 f"github.com/{owner}/{project}/issues/{draw.digits(4)}", f"docs.{project}.org/en/latest/",
                 f"www.{project}.com/docs/{word()}.html", f"en.wikipedia.org/wiki/{word().capitalize()}",
-                f"pypi.org/project/{project}/", f"intranet.example.com/{word()}", f"localhost:{draw.digits(4)}/{word()}",
+                f"pypi.org/project/{project}/", f"intranet.example.com/{word()}",
+                f"localhost:{draw.digits(4)}/{word()}",
                 f"api.{word()}.com/v{draw.digits(1)}/{word()}", f"stackoverflow.com/questions/{draw.digits(8)}",
                 f"arxiv.org/abs/{draw.digits(4)}.{draw.digits(5)}", f"status.{word()}.io",
                 f"support.{word()}.com/hc/articles/{draw.digits(6)}", f"www.{company}.com/",

@@ -65,7 +65,11 @@ class Technical:
                 return [(start, None), (slots.people.name(context.persona, "en"), PERSON), (end, None)]
             case "token":
                 starts = ["auth token=", "Authorization: Bearer ", "using api_key=", "X-Api-Key: ", "cookie: sid="]
-                return [(choice(starts), None), (slots.secrets.api_key(), SECRET), (choice(["", " accepted", source]), None)]
+                return [
+                    (choice(starts), None),
+                    (slots.secrets.api_key(), SECRET),
+                    (choice(["", " accepted", source]), None),
+                ]
             case "payment":
                 start = choice(["charged card ", "payment from ", "refund to "])
                 number = slots.numbers.card() if draw.chance(0.5) else slots.numbers.iban()
