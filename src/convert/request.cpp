@@ -163,7 +163,14 @@ class Request {
   bool is_recurrent() const {
     return std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& layer) {
       return std::any_of(layer.steps.begin(), layer.steps.end(), [](const ResidualStep& step) {
-        return std::visit([](const auto& block) { return requires { block.recurrent(); }; }, step.block);
+        return std::visit(
+            [](const auto& block) {
+              if constexpr (requires { block.recurrent(); })
+                return !block.recurrent().empty();
+              else
+                return false;
+            },
+            step.block);
       });
     });
   }

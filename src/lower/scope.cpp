@@ -101,8 +101,9 @@ Value* Scope::norm(Value* x, const Norm& norm, double in, double out, const std:
 }
 
 Value* Scope::head_norm(Value* x, const Norm& norm, const std::string& name) {
-  Value* gain =
-      weights_.vector(*builder_, norm.gain, {1, 1, 1, norm.gain.rows()}, norm.offset, 1, name + "_gain");
+  Value* gain = norm.gain ? weights_.vector(*builder_, norm.gain, {1, 1, 1, norm.gain.rows()}, norm.offset, 1,
+                                            name + "_gain")
+                          : nullptr;
   return rms_norm(*builder_, x, {.axis = 3, .gain = gain, .bias = nullptr, .eps = norm.eps}, name);
 }
 
