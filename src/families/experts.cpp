@@ -23,6 +23,19 @@ void note_expert_origins(const Hparams& hp, const ExpertKeys& keys, Model& model
   if (hp.says(keys.width)) model.origins[std::string(size_names::kMlp)] = hp.named(keys.width);
 }
 
+void set_skip(Model& model, const std::string& what) {
+  if (what != "pass" && what != "zero")
+    throw errorf("there is no such skip").found("'" + what.substr(0, 40) + "'").expected("pass or zero");
+  bool any = false;
+  for (Layer& layer : model.layers)
+    for (ResidualStep& step : layer.steps)
+      if (auto* e = std::get_if<Experts>(&step.block); e && e->skip != Experts::Skip::none) {
+        e->skip = what == "pass" ? Experts::Skip::pass : Experts::Skip::zero;
+        any = true;
+      }
+  if (!any) throw errorf("no router of this model can skip its experts").hint("leave out --skip");
+}
+
 WeightRef of_stack(const std::string& tensor, size_t expert, const StackPart& part) {
   return {.tensor = tensor,
           .row_begin = part.begin,

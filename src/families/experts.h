@@ -33,4 +33,7 @@ struct StackPart {
 };
 WeightRef of_stack(const std::string& tensor, size_t expert, const StackPart& part);
 
+// What a chosen skip adds, in every layer: "pass" or "zero". Error for a model without such a choice, or another word.
+void set_skip(Model& model, const std::string& what);
+
 }  // namespace anemone

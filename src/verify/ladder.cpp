@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "families/experts.h"
 #include "families/family.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -49,6 +50,7 @@ void open_source(Climber& c) {
   c.checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(c.options.source));
   c.model = describe(*c.checkpoint);
   const BundleInfo& info = c.bundle->info();
+  if (!info.skip.empty()) set_skip(c.model, info.skip);
   if (info.hidden != c.model.hidden || info.vocab != c.model.vocab)
     throw errorf("the bundle was made from another model than '{}'", c.options.source.string())
         .at(c.path.string())
