@@ -1,5 +1,5 @@
-// MXFP4 as gpt-oss's safetensors store it: 4-bit codes in one tensor ("…_blocks"), a power of two for every 32 of them in
-// another ("…_scales"). Both become one tensor.
+// MXFP4 as gpt-oss's safetensors store it: 4-bit codes in one tensor ("…_blocks"), a power of two for every 32 of them
+// in another ("…_scales"). Both become one tensor.
 //     tensors = join_mxfp4(std::move(tensors));          // "gate_up_proj" [experts, out, in]
 #pragma once
 

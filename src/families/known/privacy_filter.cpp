@@ -1,5 +1,5 @@
-// OpenAI's privacy filter: an encoder that gives every token a label, with the layers of gpt-oss: experts with a clamped
-// gate, sinks. Every token sees a band of neighbours.
+// OpenAI's privacy filter: an encoder that gives every token a label, with the layers of gpt-oss: experts with a
+// clamped gate, sinks. Every token sees a band of neighbours.
 #include <cmath>
 
 #include "base/error.h"
