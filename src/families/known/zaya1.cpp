@@ -1,6 +1,6 @@
 // ZAYA1: attention that mixes q, k and v over time first, experts with a small network as router, and a gain and a bias
-// on both sides of every sum. There is an older layout of the same tensors, in which attention and experts are layers of
-// their own: it is refused by name.
+// on both sides of every sum. An older layout of the same tensors has attention and experts as layers of their own: it
+// is refused by name.
 #include <cmath>
 
 #include "base/error.h"
