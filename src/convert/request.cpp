@@ -55,6 +55,7 @@ class Request {
     if (o_.advised) choose_lengths();
     if (o_.advised && !o_.kv && r_.target.phone())
       r_.chosen.emplace_back("kv packed: iPhones and iPads refuse more than two states");
+    check_first_layer();
     check_head_rows();
     check_ranges();
     if (o_.embedding_in_head) check_tied();
@@ -169,7 +170,14 @@ class Request {
   bool is_recurrent() const {
     return std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& layer) {
       return std::any_of(layer.steps.begin(), layer.steps.end(), [](const ResidualStep& step) {
-        return std::visit([](const auto& block) { return requires { block.recurrent(); }; }, step.block);
+        return std::visit(
+            [](const auto& block) {
+              if constexpr (requires { block.recurrent(); })
+                return !block.recurrent().empty();
+              else
+                return false;
+            },
+            step.block);
       });
     });
   }
@@ -202,6 +210,15 @@ class Request {
     if (longest > model_.context)
       r_.notes.push_back(fmt::format("the model was trained for at most {} positions, and the context is {}",
                                      model_.context, longest));
+  }
+
+  // A router that goes on from the layer before needs that layer.
+  void check_first_layer() const {
+    for (const ResidualStep& step : model_.layers[r_.first_layer].steps)
+      if (const auto* e = std::get_if<Experts>(&step.block);
+          e && e->router.network && e->router.network->carry && r_.first_layer > 0)
+        throw errorf("layer {} cannot be the first: its router goes on from the layer before", r_.first_layer)
+            .hint("begin --layers with 0");
   }
 
   void check_head_rows() const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct Climber {
   int least_bits = 16;  // of the packages' weights and the tables
   int64_t first_layer = 0;
   mutable bool cancelled = false;
+  // Arithmetics in which a router was seen to choose other experts at a near tie. What comes behind is another text's,
+  // and is judged by its range alone.
+  mutable std::set<Arithmetic> router_ties;
   VerifyReport report;
 
   // The truth has the very weights of the packages, so that only the graph can differ.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "families/experts.h"
 #include "families/family.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -49,6 +50,7 @@ void open_source(Climber& c) {
   c.checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(c.options.source));
   c.model = describe(*c.checkpoint);
   const BundleInfo& info = c.bundle->info();
+  if (!info.skip.empty()) set_skip(c.model, info.skip);
   if (info.hidden != c.model.hidden || info.vocab != c.model.vocab)
     throw errorf("the bundle was made from another model than '{}'", c.options.source.string())
         .at(c.path.string())
@@ -95,6 +97,7 @@ std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
 Rung climb(Climber& c, int number, const std::function<Rung()>& body) {
   const auto start = std::chrono::steady_clock::now();
   Rung rung;
+  const std::set<Arithmetic> ties = c.router_ties;
   try {
     rung = body();
   } catch (const Error& e) {
@@ -103,6 +106,12 @@ Rung climb(Climber& c, int number, const std::function<Rung()>& body) {
     rung.verdict = Verdict::failed;
     rung.summary = e.what();
   }
+  for (const Arithmetic a : c.router_ties)
+    if (!ties.contains(a))
+      rung.notes.push_back(fmt::format(
+          "in {} arithmetic a router chose another expert at a near tie; from there on values were judged "
+          "by their range alone",
+          arithmetic_name(a)));
   rung.number = number;
   rung.name = kNames[number - 1];
   rung.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -213,8 +222,8 @@ Stepper Climber::stepper(Arithmetic arithmetic, bool taps, int64_t positions) co
 }
 
 std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream) const {
-  if (how.range_only) return f.finite ? "" : text(f);
   const Arithmetic arithmetic = how.arithmetic;
+  if (how.range_only || router_ties.contains(arithmetic)) return f.finite ? "" : text(f);
   if (exact()) {
     const double bar = graph_bars(arithmetic).error;
     if (f.finite && f.relative <= bar) return "";
@@ -226,6 +235,10 @@ std::string Climber::value_problem(const Figures& f, const Judging& how, bool st
 
 std::string Climber::logit_problem(const FigureRow& row) const {
   const auto name = arithmetic_name(row.arithmetic);
+  if (router_ties.contains(row.arithmetic)) {
+    const bool finite = !row.values || std::isfinite(row.worst_error);
+    return finite ? "" : fmt::format("the logits are not finite in {} arithmetic", name);
+  }
   if (!row.values) {
     if (exact() && row.worst_margin > kTieMargin)
       return fmt::format(
