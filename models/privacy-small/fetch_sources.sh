@@ -24,8 +24,8 @@ fetch() {
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 languages=(en de fr es it pt nl sv-SE da nb-NO fi pl cs tr ru uk el ro hu zh-CN zh-TW ja ko)
-# Left out: text that was taken from Wikipedia, the European Parliament and a library, two very large files, and lists of
-# French addresses (they would be addresses without a label).
+# Left out: text that was taken from Wikipedia, the European Parliament and a library, two very large files, and lists
+# of French addresses (they would be addresses without a label).
 fetch common-voice/common-voice bc2cc85e101dc70332aa1e55e89f547ab6874b05 \
   "${languages[@]/#//server/data/}" '!wiki*' '!*europarl*' '!ukrlib*' '!addresses*' \
   '!/server/data/fr/sentence-collector.txt' '!/server/data/ru/sentence-collector.txt'
