@@ -230,12 +230,12 @@ final class Runner {
   func next(after id: Int) throws -> Int {
     guard position < context else { throw Failure("the context of \(context) positions is full") }
     var best = (value: -Float.infinity, id: -1)
-    var stream: MLMultiArray?  // what the last stage gave
+    var handed: [String: MLMultiArray] = [:]  // what the last stage gave, by role
     for loaded in stages {
       try autoreleasepool {
         var inputs: [String: MLMultiArray] = [:]
         for port in loaded.function.inputs {
-          if port.role == "stream", let last = stream {
+          if let last = handed[port.role] {
             inputs[port.name] = last
           } else {
             inputs[port.name] = try makeInput(port, id)
@@ -244,8 +244,8 @@ final class Runner {
         let provider = try MLDictionaryFeatureProvider(dictionary: inputs)
         let output = try loaded.model.prediction(from: provider, using: loaded.state)
         look(at: loaded.function.outputs, in: output, &best)
-        if let port = loaded.function.outputs.first(where: { $0.role == "stream" }) {
-          stream = output.featureValue(for: port.name)?.multiArrayValue
+        for port in loaded.function.outputs where port.role == "stream" || port.role == "carried" {
+          handed[port.role] = output.featureValue(for: port.name)?.multiArrayValue
         }
       }
     }

@@ -262,6 +262,7 @@ Json common_json(const BundleInfo& b) {
                 {"vocab", b.vocab},   {"context", b.model_context}};
   j["choices"] = {{"precision", b.precision}, {"kv", b.kv},         {"kv_write", b.kv_write},
                   {"target", b.target},       {"argmax", b.argmax}, {"residual_scale", b.residual_scale}};
+  if (!b.skip.empty()) j["choices"]["skip"] = b.skip;
   return j;
 }
 
@@ -329,6 +330,7 @@ void read_common(const Json& json, BundleInfo& b) {
   b.target = choices["target"].get<std::string>();
   b.argmax = choices["argmax"];
   b.residual_scale = choices["residual_scale"];
+  b.skip = choices.value("skip", std::string());
   const Fields tokens = j["tokens"];
   if (tokens.has("bos")) b.bos = tokens["bos"].get<int64_t>();
   if (tokens.has("pad")) b.pad = tokens["pad"].get<int64_t>();

@@ -98,6 +98,7 @@ struct BundleInfo {
   std::string precision, kv, kv_write, target;
   bool argmax = false;
   double residual_scale = 1;
+  std::string skip;  // what a router that skips its experts adds, where that was chosen
 
   EmbeddingTable tokens;                       // or the parts
   std::vector<EmbeddingPart> embedding_parts;  // of dtype tokens.dtype

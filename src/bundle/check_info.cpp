@@ -37,7 +37,8 @@ enum class Side { input, state, output };
 
 bool belongs(Kind kind, Side side) {
   switch (kind) {
-    case Kind::stream: return side != Side::state;
+    case Kind::stream:
+    case Kind::carried: return side != Side::state;
     case Kind::cos:
     case Kind::sin:
     case Kind::mask:

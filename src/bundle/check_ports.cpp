@@ -19,6 +19,7 @@ std::vector<int64_t> expected_shape(const Role& role, const BundleInfo& info, in
   const auto layers = static_cast<int64_t>(role.layers.size());
   switch (role.kind) {
     case Kind::stream: return {1, info.hidden, width, 1};
+    case Kind::carried: return {1, kAny, width, 1};
     case Kind::cos:
     case Kind::sin: return {1, 1, width, static_cast<int64_t>(info.ropes.at(role.index).frequencies.size())};
     case Kind::mask:

@@ -35,7 +35,7 @@ namespace {
 
 struct Args {
   std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
-                                                                       layers, residual_scale;
+                                                                       layers, residual_scale, skip;
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
   int64_t head_rows = kNotSaid;
@@ -155,6 +155,7 @@ ConvertOptions options_of(const Args& args, const Common& common) {
     o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
   o.precision = stored_form(args).precision;
   o.whole = args.whole;
+  o.skip = args.skip;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
   o.embedding_in_head = args.embedding == "head";
@@ -365,6 +366,9 @@ extern const Command kConvert{
              "scales the residual stream, for models that leave the range of fp16; a few words are run to "
              "see whether "
              "that is needed, auto runs more of them, 1 leaves it as it is");
+      o.text("--skip", "HOW", args->skip,
+             "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
+          .one_of({"pass", "zero"});
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);

@@ -17,6 +17,7 @@
 #include "convert/residual.h"
 #include "convert/rope_tables.h"
 #include "convert/stages.h"
+#include "families/experts.h"
 #include "families/family.h"
 #include "families/weights.h"
 #include "plan/precision.h"
@@ -47,6 +48,7 @@ class Converter {
       patterns_.emplace(*options_.recipe);
     }
     check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
+    if (!options_.skip.empty()) set_skip(model_, options_.skip);
     request_ = make_request(model_, options_);
     report_.notes = request_.notes;
     report_.chosen = request_.chosen;
@@ -222,6 +224,7 @@ class Converter {
     b.target = request_.target.name;
     b.argmax = options_.argmax;
     b.residual_scale = residual_scale_;
+    b.skip = options_.skip;
     b.embedding_scale = model_.embedding.scale * residual_scale_;
     b.bos = model_.bos;
     b.eos = model_.eos;

@@ -42,6 +42,7 @@ struct ConvertOptions {
   std::optional<double> residual_scale = 1;  // empty: measured on ordinary text
   bool glance = false;             // on a few words of it, and what cannot be measured is a note and no Error
   std::string target = "macos15";  // a chip, a device, a system: see target.h
+  std::string skip;  // what a router that skips its experts adds: "pass" or "zero"; empty: as the family does
   int threads = 0;
   bool overwrite = false;
   std::string tool = "anemone";

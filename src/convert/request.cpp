@@ -55,6 +55,7 @@ class Request {
     if (o_.advised) choose_lengths();
     if (o_.advised && !o_.kv && r_.target.phone())
       r_.chosen.emplace_back("kv packed: iPhones and iPads refuse more than two states");
+    check_first_layer();
     check_head_rows();
     check_ranges();
     if (o_.embedding_in_head) check_tied();
@@ -69,12 +70,11 @@ class Request {
     }
     if (r_.kv == KvKind::packed) check_packed();
     if (o_.kv_write == lower::KvWrite::slice && r_.tokens.front().least > 1)
-      throw errorf("--kv-write slice needs a function for one token")
-          .found(fmt::format("at least {} tokens", r_.tokens.front().least))
-          .hint(
-              "a call writes all its rows, padding too, and near the end of the context only one fits; add 1 "
-              "to "
-              "--tokens");
+      r_.notes.push_back(
+          fmt::format("--kv-write slice without a function for one token: a call writes all its rows, so the "
+                      "last {} rows of the "
+                      "context cannot be used; add 1 to --tokens",
+                      r_.tokens.front().least - 1));
     if (r_.kv == KvKind::io && o_.kv_write == lower::KvWrite::slice)
       r_.notes.emplace_back(
           "--kv io with --kv-write slice: Core ML is known to refuse slice_update of a tensor that is no "
@@ -170,7 +170,14 @@ class Request {
   bool is_recurrent() const {
     return std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& layer) {
       return std::any_of(layer.steps.begin(), layer.steps.end(), [](const ResidualStep& step) {
-        return std::visit([](const auto& block) { return requires { block.recurrent(); }; }, step.block);
+        return std::visit(
+            [](const auto& block) {
+              if constexpr (requires { block.recurrent(); })
+                return !block.recurrent().empty();
+              else
+                return false;
+            },
+            step.block);
       });
     });
   }
@@ -203,6 +210,15 @@ class Request {
     if (longest > model_.context)
       r_.notes.push_back(fmt::format("the model was trained for at most {} positions, and the context is {}",
                                      model_.context, longest));
+  }
+
+  // A router that goes on from the layer before needs that layer.
+  void check_first_layer() const {
+    for (const ResidualStep& step : model_.layers[r_.first_layer].steps)
+      if (const auto* e = std::get_if<Experts>(&step.block);
+          e && e->router.network && e->router.network->carry && r_.first_layer > 0)
+        throw errorf("layer {} cannot be the first: its router goes on from the layer before", r_.first_layer)
+            .hint("begin --layers with 0");
   }
 
   void check_head_rows() const {

@@ -31,7 +31,7 @@ class DecoderBuilder {
         name_(checkpoint, files_.parts) {}
 
   Model build() {
-    expect_dense(hp_);
+    if (!traits_.experts) expect_dense(hp_);
     expect_plain_weights();
     m_.architecture = c_.architecture();
     m_.name = c_.source_name();
@@ -62,6 +62,8 @@ class DecoderBuilder {
     const auto at = c_.value("quantization_config");
     if (!at || !at->is_object()) return;
     const auto method = at->find("quant_method");
+    if (method != at->end() && method->is_string() && method->get<std::string>() == traits_.quantization)
+      return;
     throw Error("the checkpoint is quantized in a form that is not supported")
         .at(hp_.file())
         .found(method != at->end() && method->is_string() ? printable(method->get<std::string>())

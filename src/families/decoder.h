@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -42,6 +43,8 @@ struct DecoderTraits {
   int64_t default_original_context = 0;    // of scaled ropes; 0: the whole context
   int64_t kv_heads = 0, intermediate = 0;  // overrides the usual key; 0: the key is used
   Key eps_key = keys::kNormEps;
+  bool experts = false;           // the family puts experts where the MLPs are
+  std::string_view quantization;  // a "quant_method" that the format of the checkpoint decodes
   ByNaming<DecoderFiles> files = llama_files();
 };
 

@@ -5,7 +5,8 @@
 //     const auto& a = std::get<Attention>(m.layers[0].steps[0].block);
 //
 // What it describes, in the order of the computation (x is the residual stream of one token):
-//     x = norm(tokens[id] * scale + positions[position + first_position] + types[type])      Embedding
+//     x = tokens[id] * scale + positions[position + first_position] + types[type]           Embedding
+//     x = norm((x + bias) * gain)
 //     for each step of each layer:                                                           ResidualStep
 //       y = norm_out(block(norm_in(x)))
 //       x = norm_sum((x + stream_bias) * stream_gain + (y * scale + bias) * gain)
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "families/blocks/attention.h"
+#include "families/blocks/experts.h"
 #include "families/blocks/mlp.h"
 #include "families/blocks/norm.h"
 #include "families/blocks/short_conv.h"
@@ -35,7 +37,7 @@ namespace anemone {
 //     int64_t width                           of an MLP: of what lies between its projections
 //     void each_weight(WeightVisitor&) const
 //     std::vector<Projection*> sensitive()    those that an encoder cannot round as far as the others
-using ModelBlock = std::variant<Attention, ShortConv, GatedMlp, PlainMlp>;
+using ModelBlock = std::variant<Attention, ShortConv, GatedMlp, PlainMlp, Experts>;
 
 bool is_mixer(const ModelBlock& block);
 
@@ -59,6 +61,7 @@ struct Embedding {
   double scale = 1;
   WeightRef positions, types;  // optional: learned positions, token types
   int64_t first_position = 0;  // row of `positions` that belongs to position 0
+  WeightRef bias, gain;        // optional, one number a channel (ZAYA1)
   std::optional<Norm> norm;
 };
 

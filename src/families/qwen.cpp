@@ -2,6 +2,16 @@
 
 namespace anemone {
 
+DecoderTraits qwen3_traits() {
+  DecoderTraits traits;
+  traits.mlp_bias = Presence::absent;
+  traits.head_norm = HeadNorm::before_rope;
+  traits.default_eps = 1e-6;
+  traits.default_context = 32768;
+  traits.default_head_dim = 128;
+  return traits;
+}
+
 void set_qwen_windows(const Hparams& hp, Model& model) {
   if (!hp.find_flag({"use_sliding_window", ""}).value_or(false)) return;
   std::optional<int64_t> window = hp.find_integer(keys::kWindow);

@@ -40,16 +40,17 @@ Error outside(const TensorReader& tensor, const WeightRef& ref, int64_t begin, i
       .expected("one that holds " + part);
 }
 
-// Whether all that rows [begin, end) may touch lies inside. Rows in pairs stay in their head, so whole heads must.
+// Whether all that rows [begin, end) may touch lies inside. Rows in pairs lie anywhere in their head, so whole heads
+// must.
 bool inside(const TensorReader& tensor, const WeightRef& ref, const StoredMatrix& m, int64_t begin,
             int64_t end) {
   if (ref.slice >= 0 && (tensor.shape().size() < 2 || ref.slice >= tensor.rows())) return false;
   if (begin < 0 || begin > end || end > ref.rows() || ref.row_begin < 0) return false;
   if (ref.interleaved_head < 0 || ref.interleaved_head % 2 != 0) return false;
-  if (ref.interleaved_head > 0 && ref.rows() % ref.interleaved_head != 0) return false;
+  const int64_t head = std::max<int64_t>(ref.interleaved_head, 1);
   const int64_t out = ref.transposed ? m.length : m.lines, in = ref.transposed ? m.lines : m.length;
-  return ref.row_end <= out && ref.column_begin >= 0 && ref.columns >= 0 && ref.columns <= in &&
-         ref.column_begin <= in - ref.columns;
+  return (ref.row_end + head - 1) / head * head <= out && ref.column_begin >= 0 && ref.columns >= 0 &&
+         ref.columns <= in && ref.column_begin <= in - ref.columns;
 }
 
 // Rows of the model are lines of the file.

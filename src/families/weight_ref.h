@@ -27,8 +27,9 @@ struct WeightRef {
   std::string tensor;  // empty: the model has no such weight
   int64_t row_begin = 0, row_end = 0;
   int64_t columns = 0;
-  // 0: rows are in order. Otherwise the rows of each head of this size are stored as pairs (GGUF files of
-  // architecture `llama`): row 2i of a head is its row i, row 2i+1 is its row i + head/2. Reading undoes it.
+  // 0: rows are in order. Otherwise the rows of each head of this size are stored as pairs (q and k in GGUF files of
+  // architecture `llama`; gate and up of gpt-oss, as one head): row 2i of a head is its row i, row 2i+1 is its row
+  // i + head/2. Reading undoes it: row_begin and row_end count rows of the model. Heads begin at multiples of the size.
   int64_t interleaved_head = 0;
   int64_t slice = -1;  // which matrix of a stack; -1: the tensor is no stack
   bool transposed = false;
@@ -46,9 +47,10 @@ struct WeightRef {
   int64_t rows() const { return row_end - row_begin; }
   // Where row `row` of the weight lies in the matrix [out, in].
   int64_t tensor_row(int64_t row) const {
-    if (interleaved_head == 0) return row_begin + row;
-    const int64_t in_head = row % interleaved_head, half = interleaved_head / 2;
-    return row_begin + row - in_head + (in_head < half ? 2 * in_head : 2 * (in_head - half) + 1);
+    const int64_t at = row_begin + row;
+    if (interleaved_head == 0) return at;
+    const int64_t in_head = at % interleaved_head, half = interleaved_head / 2;
+    return at - in_head + (in_head < half ? 2 * in_head : 2 * (in_head - half) + 1);
   }
 };
 

@@ -93,6 +93,8 @@ void each_weight(const Model& model, const WeightVisitor::Visit& visit) {
   WeightVisitor tables(model, Place::table, -1, visit), front(model, Place::front, -1, visit),
       back(model, Place::back, -1, visit), head(model, Place::head, -1, visit);
   visit_tables(model, tables);
+  front.vector("bias of the embedding", model.embedding.bias, front.hidden());
+  front.vector("gain of the embedding", model.embedding.gain, front.hidden());
   if (const auto& norm = model.embedding.norm)
     front.norm("norm of the embedding", "bias of the embedding's norm", *norm, front.hidden());
   for (size_t i = 0; i < model.layers.size(); ++i) each_weight(model, i, visit);

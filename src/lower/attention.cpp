@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "lower/ops.h"
 #include "lower/scope.h"
+#include "lower/time_mix.h"
 
 namespace anemone::lower {
 namespace {
@@ -17,9 +18,7 @@ class AttentionBuilder {
         width_(scope.model().causal() ? cache_width(attention) : attention.head_dim) {}
 
   Value* build(Value* h, double factor) {
-    Value* q = heads_of(h, a_.q, a_.qk_norm ? &a_.qk_norm->q : nullptr, a_.heads, "q");
-    Value* k = heads_of(h, a_.k, a_.qk_norm ? &a_.qk_norm->k : nullptr, a_.kv_heads, "k");
-    Value* v = heads_of(h, a_.v, nullptr, a_.kv_heads, "v");
+    auto [q, k, v] = a_.mix ? mix_over_time(s_, layer_, a_, h) : plain_heads(h);
     q = positioned(q, a_.qk_norm ? &a_.qk_norm->q : nullptr, "q");
     k = positioned(k, a_.qk_norm ? &a_.qk_norm->k : nullptr, "k");
     const auto layer = static_cast<int64_t>(layer_);
@@ -34,6 +33,14 @@ class AttentionBuilder {
   }
 
  private:
+  MixedHeads plain_heads(Value* h) {
+    MixedHeads out;
+    out.q = heads_of(h, a_.q, a_.qk_norm ? &a_.qk_norm->q : nullptr, a_.heads, "q");
+    out.k = heads_of(h, a_.k, a_.qk_norm ? &a_.qk_norm->k : nullptr, a_.kv_heads, "k");
+    out.v = heads_of(h, a_.v, nullptr, a_.kv_heads, "v");
+    return out;
+  }
+
   Value* heads_of(Value* h, const Projection& p, const Norm* norm, int64_t heads, const std::string& name) {
     Value* x = s_.project(h, p, 1, at_ + name);
     if (norm && a_.qk_norm->over_width) x = s_.norm(x, *norm, 1, 1, at_ + name + "_norm");
@@ -44,6 +51,10 @@ class AttentionBuilder {
   Value* positioned(Value* x, const Norm* norm, const std::string& name) {
     const bool of_heads = norm && !a_.qk_norm->over_width;
     if (of_heads && !a_.qk_norm->after_rope) x = s_.head_norm(x, *norm, at_ + name + "_norm");
+    if (a_.qk_norm && norm == &a_.qk_norm->k && a_.qk_norm->k_gain)
+      x = mul(b_, x,
+              s_.weights().vector(b_, a_.qk_norm->k_gain, {1, a_.kv_heads, 1, 1}, 0, 1, at_ + "k_gain"),
+              at_ + "k_gained");
     if (a_.rope)
       x = rotate(b_, x, s_.cos(*a_.rope), s_.sin(*a_.rope), s_.model().ropes[*a_.rope].dims,
                  at_ + name + "_rope");

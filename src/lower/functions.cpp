@@ -60,6 +60,17 @@ Value* lower_step(Scope& s, size_t layer, const ResidualStep& step, bool last, V
   return x;
 }
 
+// What comes behind the rows that the host reads.
+Value* lower_embedding(Scope& s, Value* x) {
+  const Embedding& e = s.model().embedding;
+  const double stream = s.stream_scale();
+  if (!e.bias && !e.gain && !e.norm) return x;
+  x = balanced(s, x, e.bias, e.gain, stream, "embed");
+  if (e.norm) x = s.norm(x, *e.norm, stream, stream, "embed_norm");
+  s.tap(x, "embed_out", -1, stream);
+  return x;
+}
+
 // `finish` makes the outputs from what the layers give.
 FunctionInterface build(
     Program& program, const std::string& name, const Model& model, Weights& weights, const LayersSpec& spec,
@@ -72,10 +83,7 @@ FunctionInterface build(
   Builder b(f);
   scope.begin(b);
   Value* x = scope.x();
-  if (spec.first_stage && model.embedding.norm) {
-    x = scope.norm(x, *model.embedding.norm, spec.residual_scale, spec.residual_scale, "embed_norm");
-    scope.tap(x, "embed_out", -1, spec.residual_scale);
-  }
+  if (spec.first_stage) x = lower_embedding(scope, x);
   for (size_t i = spec.first; i < spec.last; ++i) {
     listed.set_layer(static_cast<int64_t>(i));
     const std::vector<ResidualStep>& steps = model.layers[i].steps;

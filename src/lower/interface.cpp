@@ -12,6 +12,7 @@ using Kind = Role::Kind;
 
 constexpr std::pair<Kind, std::string_view> kNames[] = {
     {Kind::stream, "stream"},
+    {Kind::carried, "carried"},
     {Kind::cos, "cos"},
     {Kind::sin, "sin"},
     {Kind::mask, "mask"},

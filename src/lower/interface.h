@@ -21,8 +21,9 @@ inline constexpr int64_t kIndexBase = 128;
 
 struct Role {
   enum class Kind {
-    stream,  // the residual stream [1, hidden, T, 1]
-    cos,     // of rope `index`: [1, 1, T, pairs]
+    stream,   // the residual stream [1, hidden, T, 1]
+    carried,  // what else a stage hands to the next: of the routers, [1, width, T, 1]
+    cos,      // of rope `index`: [1, 1, T, pairs]
     sin,
     mask,      // `index` of the bundle's masks: [1, 1, T, S] or [1, 1, 1, T]; 0 or kMaskedOut
     write,     // [1, 1, S, T]: 1 where row s of the cache takes token t

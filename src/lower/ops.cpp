@@ -47,6 +47,33 @@ Value* conv1x1(Builder& b, Value* x, Value* weight, Value* bias, std::string_vie
               name);
 }
 
+Value* turned(Builder& b, Value* x, std::string_view name) {
+  return b.op("transpose", {{"x", x}, {"perm", Constant::ints({0, 3, 2, 1})}}, name);
+}
+
+Value* join(Builder& b, std::vector<Value*> values, int axis, std::string_view name) {
+  return b.op("concat",
+              {{"values", std::move(values)},
+               {"axis", Constant::integer(axis)},
+               {"interleave", Constant::boolean(false)}},
+              name);
+}
+
+Value* conv_over_time(Builder& b, Value* x, Value* weight, Value* bias, int64_t groups,
+                      std::string_view name) {
+  const Constant ones = Constant::ints({1, 1});
+  return b.op("conv",
+              {{"x", x},
+               {"weight", weight},
+               {"bias", bias},
+               {"strides", ones},
+               {"pad_type", Constant::text("valid")},
+               {"pad", Constant::ints({0, 0, 0, 0})},
+               {"dilations", ones},
+               {"groups", Constant::integer(static_cast<int32_t>(groups))}},
+              name);
+}
+
 Value* rms_norm(Builder& b, Value* x, const NormSpec& spec, std::string_view name) {
   const Constant axes = Constant::ints({spec.axis});
   const Constant keep = Constant::boolean(true);

@@ -41,6 +41,12 @@ Value* split_heads(Builder& b, Value* x, int64_t heads, int64_t dim, std::string
 Value* merge_heads(Builder& b, Value* x, int64_t heads, int64_t dim, std::string_view name);
 
 Value* reshape(Builder& b, Value* x, std::initializer_list<int64_t> shape, std::string_view name);
+// [1, C, T, 1] and [1, 1, T, C], one from the other.
+Value* turned(Builder& b, Value* x, std::string_view name);
+Value* join(Builder& b, std::vector<Value*> values, int axis, std::string_view name);
+// A convolution over tokens, none added at the ends: [1, C, R + T, 1] with a weight [C, C / groups, R + 1, 1].
+Value* conv_over_time(Builder& b, Value* x, Value* weight, Value* bias, int64_t groups,
+                      std::string_view name);
 // Elements [begin, end) of one axis.
 Value* slice_axis(Builder& b, Value* x, int axis, int64_t begin, int64_t end, std::string_view name);
 // The last axis filled up with zeros to `size`.

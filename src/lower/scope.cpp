@@ -21,6 +21,14 @@ std::string mask_name(const std::vector<Reach>& reaches, size_t index) {
   return numbered("mask_local", before);
 }
 
+// The router of a layer, where it is a network; nullptr behind the last layer.
+const RouterNetwork* find_router(const Model& model, size_t layer) {
+  if (layer >= model.layers.size()) return nullptr;
+  for (const ResidualStep& step : model.layers[layer].steps)
+    if (const auto* e = std::get_if<Experts>(&step.block); e && e->router.network) return &*e->router.network;
+  return nullptr;
+}
+
 }  // namespace
 
 Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec,
@@ -36,6 +44,9 @@ Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec
       masks_(reaches_.size()) {
   const Dim tokens = spec.tokens.dim();
   x_ = input("x", Type::tensor(kHalf, {1, model.hidden, tokens, 1}), {.kind = Role::Kind::stream});
+  if (const RouterNetwork* router = find_router(model, spec.first); router && router->carry)
+    carried_ =
+        input("carried", Type::tensor(kHalf, {1, router->width, tokens, 1}), {.kind = Role::Kind::carried});
   std::set<size_t> ropes, masks;
   for (size_t i = spec.first; i < spec.last; ++i)
     if (const Attention* a = find_attention(model.layers[i])) {
@@ -81,6 +92,10 @@ void Scope::begin(Builder& b) {
 }
 
 void Scope::end() {
+  if (const RouterNetwork* router = find_router(model_, spec_.last); router && router->carry) {
+    builder_->output(builder_->op("identity", {{"x", carried_}}, "carried_on"));
+    interface_.outputs.push_back({"carried_on", {.kind = Role::Kind::carried}});
+  }
   cache_.end(*builder_, interface_);
   recurrent_.end(*builder_, interface_);
 }
@@ -101,8 +116,9 @@ Value* Scope::norm(Value* x, const Norm& norm, double in, double out, const std:
 }
 
 Value* Scope::head_norm(Value* x, const Norm& norm, const std::string& name) {
-  Value* gain =
-      weights_.vector(*builder_, norm.gain, {1, 1, 1, norm.gain.rows()}, norm.offset, 1, name + "_gain");
+  Value* gain = norm.gain ? weights_.vector(*builder_, norm.gain, {1, 1, 1, norm.gain.rows()}, norm.offset, 1,
+                                            name + "_gain")
+                          : nullptr;
   return rms_norm(*builder_, x, {.axis = 3, .gain = gain, .bias = nullptr, .eps = norm.eps}, name);
 }
 

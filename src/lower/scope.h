@@ -41,6 +41,9 @@ class Scope {
   // Columns that attention goes over: rows of the cache, or the tokens of the call where there is none.
   int64_t columns() const;
   double stream_scale() const { return spec_.residual_scale; }
+  // What the router of a layer hands to the next layer's.
+  Value* carried() const { return carried_; }
+  void carry(Value* value) { carried_ = value; }
 
   // A norm over the channels of [1, C, T, 1]. The values come `in` times too large, and leave `out` times too large.
   Value* norm(Value* x, const Norm& norm, double in, double out, const std::string& name);
@@ -64,6 +67,7 @@ class Scope {
   FunctionInterface& interface_;
   Builder* builder_ = nullptr;
   Value *x_ = nullptr, *write_ = nullptr, *position_ = nullptr;
+  Value* carried_ = nullptr;
   std::vector<Value*> cos_, sin_;
   std::vector<Reach> reaches_;
   std::vector<Value*> masks_;  // by reach
@@ -76,5 +80,13 @@ Value* lower_block(Scope& scope, size_t layer, const Attention& attention, Value
 Value* lower_block(Scope& scope, size_t layer, const ShortConv& conv, Value* h, double factor);
 Value* lower_block(Scope& scope, size_t layer, const GatedMlp& mlp, Value* h, double factor);
 Value* lower_block(Scope& scope, size_t layer, const PlainMlp& mlp, Value* h, double factor);
+Value* lower_block(Scope& scope, size_t layer, const Experts& experts, Value* h, double factor);
+
+// A gated MLP up to its last projection; names begin with `at`.
+struct GatedValues {
+  Value *gate = nullptr, *up = nullptr;  // before the activation
+  Value* product = nullptr;
+};
+GatedValues gated(Scope& scope, const GatedMlp& mlp, Value* h, const std::string& at);
 
 }  // namespace anemone::lower

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference/scope.h"
+#include "reference/time_mix.h"
 
 namespace anemone {
 namespace {
@@ -117,16 +117,29 @@ class AttentionReference {
   int64_t count_ = 0;
 };
 
+MixedHeads plain_heads(const ReferenceScope& scope, size_t layer, const Attention& a,
+                       const std::vector<float>& h, int64_t tokens) {
+  MixedHeads out;
+  out.q = scope.project("q", layer, a.q, h, tokens);
+  out.k = scope.project("k", layer, a.k, h, tokens);
+  out.v = scope.project("v", layer, a.v, h, tokens);
+  return out;
+}
+
 }  // namespace
 
 std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const Attention& a,
                                  const std::vector<float>& h, int64_t tokens, LayerMemory& memory) {
-  std::vector<float> q = scope.project("q", layer, a.q, h, tokens);
-  std::vector<float> k = scope.project("k", layer, a.k, h, tokens);
-  const std::vector<float> v = scope.project("v", layer, a.v, h, tokens);
+  auto [q, k, v] =
+      a.mix ? mix_over_time(scope, layer, a, h, tokens, memory) : plain_heads(scope, layer, a, h, tokens);
   AttentionReference reference(scope, a, memory);
   reference.place(a.qk_norm ? &a.qk_norm->q : nullptr, q, a.heads, tokens);
   reference.place(a.qk_norm ? &a.qk_norm->k : nullptr, k, a.kv_heads, tokens);
+  if (a.qk_norm && a.qk_norm->k_gain) {
+    const std::vector<float> gain = scope.weights().vector(a.qk_norm->k_gain);
+    const auto dim = static_cast<size_t>(a.head_dim);
+    for (size_t i = 0; i < k.size(); ++i) k[i] *= gain[i / dim % gain.size()];
+  }
   const auto at = static_cast<int64_t>(layer);
   scope.tap("q", at, q);
   scope.tap("k", at, k);

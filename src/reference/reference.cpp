@@ -119,6 +119,12 @@ std::vector<float> ReferenceSession::embed(std::span<const int32_t> ids) const {
     add(e.types,
         static_cast<size_t>(at) < options_.types.size() ? options_.types[static_cast<size_t>(at)] : 0);
   }
+  const std::vector<float> bias = e.bias ? weights.vector(e.bias) : std::vector<float>();
+  const std::vector<float> gain = e.gain ? weights.vector(e.gain) : std::vector<float>();
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!bias.empty()) x[i] += bias[i % hidden];
+    if (!gain.empty()) x[i] *= gain[i % hidden];
+  }
   if (e.norm) scope_->normalise(*e.norm, x, model_.hidden);
   return x;
 }

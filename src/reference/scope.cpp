@@ -32,7 +32,7 @@ int64_t ReferenceScope::index_of(int64_t token) const {
 }
 
 void ReferenceScope::normalise(const Norm& norm, std::span<float> values, int64_t width) const {
-  const std::vector<float> gain = weights_.vector(norm.gain);
+  const std::vector<float> gain = norm.gain ? weights_.vector(norm.gain) : std::vector<float>();
   const std::vector<float> bias = norm.bias ? weights_.vector(norm.bias) : std::vector<float>();
   const auto n = static_cast<size_t>(width);
   for (size_t begin = 0; begin < values.size(); begin += n) {
@@ -47,7 +47,8 @@ void ReferenceScope::normalise(const Norm& norm, std::span<float> values, int64_
     }
     const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + norm.eps);
     for (size_t i = 0; i < n; ++i) {
-      const double v = (static_cast<double>(values[begin + i]) - mean) * scale * (gain[i] + norm.offset);
+      const double v = (static_cast<double>(values[begin + i]) - mean) * scale *
+                       (gain.empty() ? 1.0 : static_cast<double>(gain[i]) + norm.offset);
       values[begin + i] = static_cast<float>(bias.empty() ? v : v + static_cast<double>(bias[i]));
     }
   }

@@ -42,6 +42,8 @@ class ReferenceScope {
   void normalise(const Norm& norm, std::span<float> values, int64_t width) const;
   std::vector<float> project(std::string_view name, size_t layer, const Projection& p,
                              const std::vector<float>& x, int64_t tokens) const;
+  // What the router of one layer hands to that of the next: [tokens, width], of the tokens at hand.
+  std::vector<float>& carried() const { return carried_; }
   void tap(std::string_view name, int64_t layer, std::span<const float> values) const {
     if (options_.tap) options_.tap(name, layer, values);
   }
@@ -53,10 +55,13 @@ class ReferenceScope {
   const ReferenceOptions& options_;
   std::vector<RotaryTable> rotary_;
   std::vector<TokenRun> runs_;
+  mutable std::vector<float> carried_;
   bool probes_ = false;
   int64_t before_ = 0;
 };
 
+// Between the projections of a gated MLP, in place of the gate.
+void gate(const GatedMlp& mlp, std::vector<float>& gate, const std::vector<float>& up);
 double activated(double z, Activation activation);
 double softcapped(double value, double cap);
 
@@ -68,6 +73,8 @@ std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, cons
 std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const GatedMlp& mlp,
                                  const std::vector<float>& h, int64_t tokens, LayerMemory& memory);
 std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const PlainMlp& mlp,
+                                 const std::vector<float>& h, int64_t tokens, LayerMemory& memory);
+std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const Experts& experts,
                                  const std::vector<float>& h, int64_t tokens, LayerMemory& memory);
 
 }  // namespace anemone

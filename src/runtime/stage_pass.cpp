@@ -28,6 +28,10 @@ Call& StagePass::stage(size_t stage, const StageFunction& function, State* state
     stream_port_ = out;
     column_.reset();
   }
+  if (const Port* out = function.find_output(Role::Kind::carried)) {
+    carrying_ = &call;
+    carried_port_ = out;
+  }
   bundle_.saw(stage, function.name, call, pass_.tokens());
   return call;
 }
@@ -36,6 +40,10 @@ void StagePass::give(Call& call, const Port& port, const std::vector<Kept>* kept
   if (port.role.kind == Role::Kind::stream && column_) return call.lend(port.name, *column_);
   if (port.role.kind == Role::Kind::stream && streaming_)
     return call.chain(port.name, *streaming_, stream_port_->name);
+  if (port.role.kind == Role::Kind::carried) {
+    if (!carrying_) throw errorf("no stage gave what '{}' takes over", port.name);
+    return call.chain(port.name, *carrying_, carried_port_->name);
+  }
   if (kept)
     for (const Kept& k : *kept)
       if (k.role == port.role) return call.lend(port.name, TensorView::of(k.array));

@@ -63,7 +63,9 @@ class StagePass {
   std::vector<Given> given_;
   Call* streaming_ = nullptr;          // whose output the stream is
   const Port* stream_port_ = nullptr;  // which one
-  std::optional<TensorView> column_;   // instead, behind take_column()
+  Call* carrying_ = nullptr;           // likewise
+  const Port* carried_port_ = nullptr;
+  std::optional<TensorView> column_;  // instead, behind take_column()
   std::optional<NumericFault> fault_;
   uint64_t copied_bytes_ = 0;
 };

@@ -86,6 +86,7 @@ class TextRuns {
 
 // Chunks against one by one; what differs first, or nothing.
 std::string compare_runs(const Climber& c, const Run& one, const Run& chunked, Arithmetic a, int64_t width) {
+  if (c.router_ties.contains(a)) return "";
   const double bar = a == Arithmetic::fp16 ? kChunkErrorHalf : kChunkError;
   const auto vocab = static_cast<size_t>(c.bundle->info().vocab);
   for (size_t t = 0; (t + 1) * vocab <= std::min(one.logits.size(), chunked.logits.size()); ++t) {

@@ -111,31 +111,6 @@ CacheForm cache_form(const BundleInfo& info) {
   return out;
 }
 
-// The values that bundle.json knows inside the packages. Where some are missing, less would be compared than is said;
-// a bundle without any says so elsewhere.
-std::string tap_problem(const Climber& c) {
-  const std::vector<Stage>& stages = c.bundle->info().stages;
-  for (size_t i = 0; i < stages.size(); ++i) {
-    const Stage& stage = stages[i];
-    if (stage.taps.empty()) continue;
-    for (const Tap& expected : expected_stage(stage, c.model, c.bundle->info()).taps)
-      if (std::ranges::none_of(
-              stage.taps, [&](const Tap& t) { return t.name == expected.name && t.layer == expected.layer; }))
-        return fmt::format("bundle.json has no tap '{}' of layer {} for {}", expected.name, expected.layer,
-                           stage.package);
-    std::set<std::string_view> values;
-    for (const auto& f : c.bundle->package(i).program.functions) {
-      for (const auto& input : f->inputs) values.insert(input->name);
-      for (const auto& op : f->body.ops)
-        for (const auto& value : op->outputs) values.insert(value->name);
-    }
-    for (const Tap& tap : stage.taps)
-      if (!values.contains(tap.value))
-        return fmt::format("bundle.json names a value '{}' that is not in {}", tap.value, stage.package);
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string claim_problem(const Climber& c) {
@@ -164,14 +139,36 @@ std::string claim_problem(const Climber& c) {
   claims.equal("tokens.bos", id_text(info.bos), id_text(model.bos));
   claims.equal("tokens.eos", ids_text(info.eos), ids_text(model.eos));
   claims.equal("tokens.pad", id_text(info.pad), id_text(model.pad));
-  if (!claims.problem().empty()) return claims.problem();
-  if (std::string problem = tap_problem(c); !problem.empty() || !c.report.generates) return problem;
+  if (!claims.problem().empty() || !c.report.generates) return claims.problem();
   const CacheForm form = cache_form(info);
   if (!form.kv.empty() && form.kv != info.kv && !(form.kv == "state" && info.kv == "packed"))
     return fmt::format("bundle.json says choices.kv {}, and the packages have {}", info.kv, form.kv);
   if (!form.write.empty() && form.write != info.kv_write)
     return fmt::format("bundle.json says choices.kv_write {}, and the packages have {}", info.kv_write,
                        form.write);
+  return "";
+}
+
+std::string tap_problem(const Climber& c) {
+  const std::vector<Stage>& stages = c.bundle->info().stages;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Stage& stage = stages[i];
+    if (stage.taps.empty()) continue;
+    for (const Tap& expected : expected_stage(stage, c.model, c.bundle->info()).taps)
+      if (std::ranges::none_of(
+              stage.taps, [&](const Tap& t) { return t.name == expected.name && t.layer == expected.layer; }))
+        return fmt::format("bundle.json has no tap '{}' of layer {} for {}", expected.name, expected.layer,
+                           stage.package);
+    std::set<std::string_view> values;
+    for (const auto& f : c.bundle->package(i).program.functions) {
+      for (const auto& input : f->inputs) values.insert(input->name);
+      for (const auto& op : f->body.ops)
+        for (const auto& value : op->outputs) values.insert(value->name);
+    }
+    for (const Tap& tap : stage.taps)
+      if (!values.contains(tap.value))
+        return fmt::format("bundle.json names a value '{}' that is not in {}", tap.value, stage.package);
+  }
   return "";
 }
 

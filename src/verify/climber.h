@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct Climber {
   int least_bits = 16;  // of the packages' weights and the tables
   int64_t first_layer = 0;
   mutable bool cancelled = false;
+  // Arithmetics in which a router was seen to choose other experts at a near tie. What comes behind is another text's,
+  // and is judged by its range alone.
+  mutable std::set<Arithmetic> router_ties;
   VerifyReport report;
 
   // The truth has the very weights of the packages, so that only the graph can differ.
@@ -92,6 +96,9 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);
+// The values inside the packages that bundle.json knows: where some are missing, less would be compared than is said. A
+// bundle without any says so elsewhere.
+std::string tap_problem(const Climber& c);
 // Files against their hashes, and the packages' descriptions against their programs; or nothing.
 std::string file_problem(const Climber& c);
 // What the tokenizer of the bundle does, its chat template and special tokens, against the source's; or nothing.

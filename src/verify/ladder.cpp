@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "families/experts.h"
 #include "families/family.h"
 #include "package/package.h"
 #include "runtime/session.h"
@@ -49,6 +50,7 @@ void open_source(Climber& c) {
   c.checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(c.options.source));
   c.model = describe(*c.checkpoint);
   const BundleInfo& info = c.bundle->info();
+  if (!info.skip.empty()) set_skip(c.model, info.skip);
   if (info.hidden != c.model.hidden || info.vocab != c.model.vocab)
     throw errorf("the bundle was made from another model than '{}'", c.options.source.string())
         .at(c.path.string())
@@ -62,9 +64,19 @@ void open_source(Climber& c) {
   c.full = std::make_unique<Reference>(c.checkpoint, part_of(c), c.options.threads);
 }
 
+// Rows of the longest context that a text may fill. Where rows are written as slices, a call writes its padding too.
+int64_t usable_rows(const Bundle& bundle) {
+  const int64_t rows = bundle.tiers().back();
+  if (bundle.info().kv_write != "slice") return rows;
+  int64_t least = rows;
+  for (const StageFunction& f : bundle.info().stages.front().functions)
+    least = std::min(least, f.least_tokens);
+  return std::max<int64_t>(1, rows - (least - 1));
+}
+
 // The prompt, short enough for the bundle; the steps follow it.
 std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
-  const int64_t capacity = c.bundle->tiers().back();
+  const int64_t capacity = usable_rows(*c.bundle);
   steps = c.report.generates ? std::min(c.options.steps, std::max<int64_t>(0, capacity / 2)) : 0;
   const int64_t room = capacity - steps;
   std::vector<int32_t> ids = c.options.ids;
@@ -85,6 +97,7 @@ std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
 Rung climb(Climber& c, int number, const std::function<Rung()>& body) {
   const auto start = std::chrono::steady_clock::now();
   Rung rung;
+  const std::set<Arithmetic> ties = c.router_ties;
   try {
     rung = body();
   } catch (const Error& e) {
@@ -93,6 +106,12 @@ Rung climb(Climber& c, int number, const std::function<Rung()>& body) {
     rung.verdict = Verdict::failed;
     rung.summary = e.what();
   }
+  for (const Arithmetic a : c.router_ties)
+    if (!ties.contains(a))
+      rung.notes.push_back(fmt::format(
+          "in {} arithmetic a router chose another expert at a near tie; from there on values were judged "
+          "by their range alone",
+          arithmetic_name(a)));
   rung.number = number;
   rung.name = kNames[number - 1];
   rung.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -203,8 +222,8 @@ Stepper Climber::stepper(Arithmetic arithmetic, bool taps, int64_t positions) co
 }
 
 std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream) const {
-  if (how.range_only) return f.finite ? "" : text(f);
   const Arithmetic arithmetic = how.arithmetic;
+  if (how.range_only || router_ties.contains(arithmetic)) return f.finite ? "" : text(f);
   if (exact()) {
     const double bar = graph_bars(arithmetic).error;
     if (f.finite && f.relative <= bar) return "";
@@ -216,6 +235,10 @@ std::string Climber::value_problem(const Figures& f, const Judging& how, bool st
 
 std::string Climber::logit_problem(const FigureRow& row) const {
   const auto name = arithmetic_name(row.arithmetic);
+  if (router_ties.contains(row.arithmetic)) {
+    const bool finite = !row.values || std::isfinite(row.worst_error);
+    return finite ? "" : fmt::format("the logits are not finite in {} arithmetic", name);
+  }
   if (!row.values) {
     if (exact() && row.worst_margin > kTieMargin)
       return fmt::format(
@@ -325,7 +348,7 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
           .at(options.golden.string())
           .found(fmt::format("vocabulary {}", c.truth.vocab))
           .expected(fmt::format("{}", info.vocab));
-    const int64_t capacity = c.bundle->tiers().back();
+    const int64_t capacity = usable_rows(*c.bundle);
     if (c.truth.prompt > capacity)
       throw errorf("the golden's prompt of {} tokens does not fit the bundle's context", c.truth.prompt)
           .at(options.golden.string())

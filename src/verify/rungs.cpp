@@ -159,6 +159,7 @@ Rung check_weights_rung(Climber& c) {
     if (bad > 1) rung.notes.push_back(fmt::format("{} weights in all are not as they should be", bad));
     return rung;
   }
+  if (std::string problem = tap_problem(c); !problem.empty()) return fail(std::move(problem));
   rung.summary = fmt::format("{} tensors, SQNR {:.1f} dB or better; worst {} ({})", c.report.weights.size(),
                              worst.sqnr, worst.name, worst.form);
   return rung;
@@ -309,6 +310,10 @@ Rung check_text(Climber& c, const std::map<Arithmetic, std::vector<int32_t>>& ma
                                          at, token_text(c, tokens[at]), token_text(c, greedy[at]),
                                          known ? fmt::format(", {:.3f} standard deviations below it", margin)
                                                : ", by a margin that is not known");
+    if (c.router_ties.contains(a)) {
+      rung.notes.push_back(what + ": behind a near tie of a router");
+      continue;
+    }
     if (margin > bar && (known || c.half_weights())) {
       rung.verdict = Verdict::failed;
       rung.summary = fmt::format("the text diverges by a wide margin (bar {}): {}", bar, what);

@@ -229,10 +229,11 @@ const LayerCache& Stepper::layer_of(const Role& role, size_t index, const Caches
   return caches.layers.at(static_cast<size_t>(role.layers.at(index) - first_layer_));
 }
 
-Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass& pass, const Array& stream,
+Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass& pass, const Handed& handed,
                          const Caches& caches) const {
   switch (role.kind) {
-    case Role::Kind::stream: return stream;
+    case Role::Kind::stream: return handed.stream;
+    case Role::Kind::carried: return handed.carried;
     case Role::Kind::cos: return rotation(info().ropes.at(role.index), true, pass);
     case Role::Kind::sin: return rotation(info().ropes.at(role.index), false, pass);
     case Role::Kind::mask: return mask_for(info().masks.at(role.index), pass);
@@ -341,14 +342,14 @@ Prediction Stepper::predict(size_t index, const std::string& function, const Pas
   }
 }
 
-Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Caches& caches,
+Prediction Stepper::run_stage(size_t index, const Pass& pass, Handed& handed, Caches& caches,
                               StepResult& out) const {
   const StageFunction& f = bundle_->function(index, pass.width, pass.shape.context);
   const Predictor& p = predictor(index, f.name);
   Arrays inputs;
   for (const Port& port : f.interface.inputs)
     inputs.emplace(port.name,
-                   input_for(port.role, tensor_info(p.signature().inputs, port.name), pass, stream, caches));
+                   input_for(port.role, tensor_info(p.signature().inputs, port.name), pass, handed, caches));
   const bool stateful = !f.interface.states.empty();
   if (stateful && (caches.changed || !caches.states[index])) set_states(index, f, caches);
   Prediction result = predict(index, f.name, pass, inputs, caches.states[index].get());
@@ -362,7 +363,8 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Array& stream, Cac
   keep_outputs(f, result, pass, caches);
   take_inner(index, f.name, result, pass, out);
   take_memory(f, pass, caches, out);
-  if (const Port* y = f.find_output(Role::Kind::stream)) stream = result.at(y->name);
+  if (const Port* y = f.find_output(Role::Kind::stream)) handed.stream = result.at(y->name);
+  if (const Port* on = f.find_output(Role::Kind::carried)) handed.carried = result.at(on->name);
   return result;
 }
 
@@ -376,14 +378,14 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
     throw errorf("the context of {} tokens is full", shape.positions()).at(path().string());
   const Pass pass{shape, ids, position, tokens, width, padding};
   StepResult out;
-  Array stream = embedded(pass);
+  Handed handed{embedded(pass), {}};
   if (options_.taps) {
     // With a norm of its own behind the tables, the layers' package names what comes out of it.
     std::vector<float>& rows = out.inner[{"embed_out"}];
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t c = 0; c < info().hidden; ++c)
         rows.push_back(static_cast<float>(
-            static_cast<double>(stream.values<float>()[static_cast<size_t>(c * width + t)]) /
+            static_cast<double>(handed.stream.values<float>()[static_cast<size_t>(c * width + t)]) /
             info().residual_scale));
   }
   const bool generates = info().kind == BundleKind::generate;
@@ -391,7 +393,7 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
   std::vector<float> best_value(static_cast<size_t>(tokens), -INFINITY);
   if (info().argmax) out.best.assign(static_cast<size_t>(tokens), -1);
   for (size_t s = 0; s < info().stages.size(); ++s) {
-    const Prediction result = run_stage(s, pass, stream, caches, out);
+    const Prediction result = run_stage(s, pass, handed, caches, out);
     if (!info().stages[s].has_head()) continue;
     const StageFunction& f = bundle_->function(s, width, shape.context);
     if (!generates) {

@@ -127,6 +127,10 @@ class Stepper {
   };
 
   // The values of a stage's list that a function can give, and the names of those that it cannot.
+  // What a stage hands to the next.
+  struct Handed {
+    Array stream, carried;
+  };
   struct TapList {
     std::vector<std::pair<Tap, InnerName>> used;
     std::vector<InnerName> unused;
@@ -134,7 +138,7 @@ class Stepper {
 
   const Predictor& predictor(size_t stage, const std::string& function) const;
   const TapList& taps_of(size_t stage, const std::string& function) const;
-  Array input_for(const Role& role, const TensorInfo& info, const Pass& pass, const Array& stream,
+  Array input_for(const Role& role, const TensorInfo& info, const Pass& pass, const Handed& handed,
                   const Caches& caches) const;
   Array embedded(const Pass& pass) const;
   Array mask_for(const Reach& reach, const Pass& pass) const;
@@ -142,7 +146,7 @@ class Stepper {
   Array rotation(const RopeTable& rope, bool cosine, const Pass& pass) const;
   LayerCache& layer_of(const Role& role, size_t index, Caches& caches) const;
   const LayerCache& layer_of(const Role& role, size_t index, const Caches& caches) const;
-  Prediction run_stage(size_t stage, const Pass& pass, Array& stream, Caches& caches, StepResult& out) const;
+  Prediction run_stage(size_t stage, const Pass& pass, Handed& handed, Caches& caches, StepResult& out) const;
   Prediction predict(size_t stage, const std::string& function, const Pass& pass, const Arrays& inputs,
                      State* state) const;
   void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,

@@ -55,11 +55,13 @@ std::string whole_problem(const WeightFigures& w, const Sums& s, const ElementBo
                        s.scaled_row.row, s.scaled_row.want / s.scaled_row.have);
   const size_t entries = bound ? bound->palette_entries() : 0;
   for (const auto& [palette, loss] : s.palettes) {
-    if (entries < 2 || loss.squares == 0) continue;
+    // Few entries with errors that make up for each other lose as much as there is.
+    const bool nearest = s.few_strays();
+    if (entries < 2 || loss.squares == 0 || (entries <= 4 && !nearest)) continue;
     // What entries at equal distances would lose at most.
     const double even = loss.largest / static_cast<double>(entries - 1),
-                 most = (s.few_strays() ? 1.5 : 4) * even * even * static_cast<double>(loss.count);
-    const double part = entries > 2 ? 0.75 : 0.9;
+                 most = (nearest ? 1.5 : 4) * even * even * static_cast<double>(loss.count);
+    const double part = entries > 4 ? 0.75 : 0.9;
     if (loss.errors <= part * loss.squares && loss.errors <= most + 0x1p-24 * loss.squares) continue;
     return fmt::format(
         "has a palette that does not fit its rows, {} to {}: the error is {:.2g} of their size",

@@ -117,6 +117,7 @@ class DocHost {
       const std::string role = port["role"];
       outputs_.emplace_back(role, result.at(port["name"]));
       if (role == "stream") stream_ = result.at(port["name"]);
+      if (role == "carried") carried_ = result.at(port["name"]);
       if (role.starts_with("new_"))
         keep(kept_.at(key(s, role.substr(4), port)), role, result.at(port["name"]));
     }
@@ -142,6 +143,7 @@ class DocHost {
   Array input(size_t stage, const Json& port, const std::vector<int64_t>& shape) {
     const std::string role = port["role"];
     if (role == "stream" && !stream_.shape().empty()) return stream_;
+    if (role == "carried") return carried_;
     if (role == "keys" || role == "values" || role == "recurrent")
       return kept_.try_emplace(key(stage, role, port), DType::fp32, shape).first->second;
     return DocPass{info_, tables_, ids_, position_, how_.width, how_.padding, how_.pooling}.make(port, shape);
@@ -153,7 +155,7 @@ class DocHost {
   std::map<size_t, std::unique_ptr<State>> states_;
   std::map<std::string, Array> kept_, inputs_;
   std::vector<std::pair<std::string, Array>> outputs_;
-  Array stream_;
+  Array stream_, carried_;
   std::span<const int32_t> ids_;
   int64_t position_ = 0;
   DocCall how_;

@@ -103,9 +103,14 @@ TEST_CASE("corpus_models: bundles compute what transformers computes") {
             {.context = {context},
              .tokens = {{1, 1}, {4, 4}, {16, 16}},
              .precision = Precision::fp16,
+             .skip = model.skip(),
              .overwrite = true});
     convert(model.checkpoint, int8,
-            {.context = {context}, .tokens = {{4, 4}}, .precision = Precision::int8, .overwrite = true});
+            {.context = {context},
+             .tokens = {{4, 4}},
+             .precision = Precision::int8,
+             .skip = model.skip(),
+             .overwrite = true});
     for (const std::string& set : model.sets()) {
       const std::string name = model.name() + (set.empty() ? "" : " " + set);
       // Weights of a Q8_0 file are rounded to fp16 once more: they are held to the cosine.
@@ -138,7 +143,8 @@ TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tier
     const Array golden = read_npy(model.golden / "logits.npy");
     const int64_t vocab = golden.shape().back();
     REQUIRE(static_cast<int64_t>(ids.size()) > kContext);
-    for (const Variant& v : cache_variants(kContext)) {
+    for (Variant v : cache_variants(kContext)) {
+      v.options.skip = model.skip();
       if (!convert_variant(model.checkpoint, folder.path() / "variant", v)) continue;
       const auto bundle = Bundle::open(folder.path() / "variant", cpu_backend({}));
       for (const int64_t length : {kContext - 1, kContext}) {
@@ -153,6 +159,7 @@ TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tier
     }
     for (Variant& v : other_variants(64)) {
       if (v.options.argmax) continue;
+      v.options.skip = model.skip();
       convert(model.checkpoint, folder.path() / "variant", v.options);
       const Score s = run(folder.path() / "variant", model, "", Arithmetic::fp32);
       const bool exact = v.options.precision == Precision::fp16;
@@ -175,6 +182,7 @@ TEST_CASE("corpus_argmax: a bundle that picks on the device picks the best token
                .argmax = true,
                .shard_bytes = 1,
                .head_rows = 300,
+               .skip = model.skip(),
                .overwrite = true});
       const std::vector<int32_t> ids = read_ids(model.golden / "input_ids.npy");
       Session session(Bundle::open(folder.path() / "b", cpu_backend({})),

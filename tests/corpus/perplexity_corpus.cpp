@@ -22,9 +22,11 @@ nlohmann::json cases() {
 
 fs::path demo_model() { return source_dir() / "examples" / "demo_model" / "demo.gguf"; }
 
-Reference reference_of(const fs::path& path) {
+Reference reference_of(const fs::path& path, const std::string& skip = "") {
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(path));
-  return Reference(checkpoint, describe(*checkpoint));
+  Model model = describe(*checkpoint);
+  if (!skip.empty()) set_skip(model, skip);
+  return Reference(checkpoint, std::move(model));
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ TEST_CASE("perplexity: one window over given goldens is the mean of their own lo
         expected += std::log(sum) - static_cast<double>(logits[t * vocab + static_cast<size_t>(ids[t + 1])]);
       }
       expected /= static_cast<double>(ids.size() - 1);
-      const Reference reference = reference_of(model.checkpoint);
+      const Reference reference = reference_of(model.checkpoint, model.skip());
       const auto length = static_cast<int64_t>(ids.size());
       if (length > reference.model().context) continue;
       const Perplexity p = perplexity(reference, ids, {.context = length});

@@ -138,11 +138,13 @@ struct Dense {
   // The weight, element by element: what each field means, and no more.
   Floats weight(const WeightRef& ref) const {
     std::vector<int64_t> stored(static_cast<size_t>(ref.rows()));  // where row i of the model is
-    for (int64_t r = 0; r < ref.rows(); ++r) {
-      const int64_t head = ref.interleaved_head ? ref.interleaved_head : 1;
-      const int64_t in_head = r % head;
-      const int64_t of_model = ref.interleaved_head ? in_head / 2 + (in_head % 2) * head / 2 : 0;
-      stored[static_cast<size_t>(r - in_head + of_model)] = ref.row_begin + r;
+    const int64_t head = ref.interleaved_head ? ref.interleaved_head : 1;
+    for (int64_t s = 0; s < (ref.row_end + head - 1) / head * head; ++s) {
+      const int64_t in_head = s % head;
+      const int64_t of_model =
+          s - in_head + (ref.interleaved_head ? in_head / 2 + (in_head % 2) * head / 2 : 0);
+      if (of_model >= ref.row_begin && of_model < ref.row_end)
+        stored[static_cast<size_t>(of_model - ref.row_begin)] = s;
     }
     Floats out;
     for (const int64_t row : stored)

@@ -38,6 +38,44 @@ void balance(ResidualStep& step, const std::string& at) {
   step.bias = weight(at + "added_bias", kHidden), step.gain = weight(at + "added_gain", kHidden);
 }
 
+Experts small_experts(const std::string& at, int64_t count, int64_t used,
+                      Experts::Skip skip = Experts::Skip::none) {
+  Experts e;
+  e.width = 24, e.used = used, e.skip = skip;
+  e.router.logits = projection(at + "router", count + (skip == Experts::Skip::none ? 0 : 1), kHidden, true);
+  for (int64_t i = 0; i < count; ++i)
+    e.experts.push_back(small_mlp(at + "expert_" + std::to_string(i) + "."));
+  return e;
+}
+
+// ZAYA1's router: a small network that takes over what the layer before gave it.
+void route_by_network(Experts& e, const std::string& at, bool first) {
+  constexpr int64_t kWidth = 12;
+  RouterNetwork n;
+  n.width = kWidth;
+  n.down = projection(at + "router_down", kWidth, kHidden, true);
+  n.first = projection(at + "router_first", kWidth, kWidth, true);
+  n.second = projection(at + "router_second", kWidth, kWidth, true);
+  n.norm = rms_norm_of(at + "router_norm", kWidth);
+  if (!first) n.carry = weight(at + "router_carry", kWidth);
+  e.router.network = n;
+  e.router.logits = projection(at + "router", e.choices(), kWidth);
+  e.router.choice_bias = weight(at + "choice_bias", e.choices());
+}
+
+// And its attention: q, k and v mixed with the tokens before.
+void mix_over_time(Attention& a, const std::string& at, int64_t steps, int64_t mix_steps) {
+  const int64_t channels = a.query_width() + a.key_width(), half = a.key_width() / 2;
+  TimeMix mix;
+  mix.steps = steps, mix.mix_steps = mix_steps;
+  mix.taps = weight(at + "taps", channels, steps), mix.tap_bias = weight(at + "tap_bias", channels);
+  mix.mix = weight(at + "mix", channels, a.head_dim * mix_steps),
+  mix.mix_bias = weight(at + "mix_bias", channels);
+  a.v = projection(at + "v_now", half, kHidden);
+  mix.delayed = projection(at + "v_delayed", half, kHidden);
+  a.mix = mix;
+}
+
 std::vector<Part> parts() {
   return {
       {"nothing", [](Model&) {}},
@@ -178,6 +216,54 @@ std::vector<Part> parts() {
          conv.o = projection("0.o", kHidden, kHidden, true);
          mixer(m, 0).block = conv;
        }},
+      {"a gate with a limit",
+       [](Model& m) {
+         auto& gated = std::get<GatedMlp>(mlp(m, 0).block);
+         gated.limit = 0.4, gated.slope = 1.702;
+       }},
+      {"experts, by what is chosen",
+       [](Model& m) {
+         for (const size_t i : {0, 1}) {
+           Experts e = small_experts(std::to_string(i) + ".", 5, 2);
+           e.share = Experts::Share::of_chosen;
+           mlp(m, i).block = e;
+         }
+       }},
+      {"experts, by all", [](Model& m) { mlp(m, 1).block = small_experts("1.", 4, 3); }},
+      {"every expert", [](Model& m) { mlp(m, 0).block = small_experts("0.", 3, 3); }},
+      {"experts that a router may skip, which passes",
+       [](Model& m) {
+         for (const size_t i : {0, 1})
+           mlp(m, i).block = small_experts(std::to_string(i) + ".", 2, 1, Experts::Skip::pass);
+       }},
+      {"experts that a router may skip, which adds nothing",
+       [](Model& m) {
+         for (const size_t i : {0, 1})
+           mlp(m, i).block = small_experts(std::to_string(i) + ".", 2, 1, Experts::Skip::zero);
+       }},
+      {"routers that are networks",
+       [](Model& m) {
+         for (const size_t i : {0, 1}) {
+           const std::string at = std::to_string(i) + ".";
+           Experts e = small_experts(at, 4, 1, Experts::Skip::pass);
+           route_by_network(e, at, i == 0);
+           mlp(m, i).block = e;
+         }
+       }},
+      {"a bias and a gain of the embedding",
+       [](Model& m) {
+         m.embedding.bias = weight("embedding_bias", kHidden),
+         m.embedding.gain = weight("embedding_gain", kHidden);
+       }},
+      {"attention that mixes over time",
+       each([](Attention& a, const std::string& at) { mix_over_time(a, at, 2, 2); })},
+      {"attention that mixes over time, with norms and a gain of the keys",
+       each([](Attention& a, const std::string& at) {
+         mix_over_time(a, at, 3, 2);
+         a.qk_norm = QkNorm{};
+         a.qk_norm->q.eps = a.qk_norm->k.eps = 1e-12;
+         a.qk_norm->k_gain = weight(at + "k_gain", a.kv_heads);
+       })},
       {"convolutions alone",
        [](Model& m) {
          mixer(m, 0).block = small_conv("0.");

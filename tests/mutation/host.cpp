@@ -167,10 +167,11 @@ Array HostText::pool_for(const Pass& pass) const {
 }
 
 Array HostText::input_for(size_t stage, const Port& port, const TensorInfo& tensor, const Pass& pass,
-                          const Array& stream) {
+                          const Array& stream, const Array& carried) {
   const Role& role = port.role;
   switch (role.kind) {
     case Kind::stream: return stream;
+    case Kind::carried: return carried;
     case Kind::cos: return rotation_for(info().ropes.at(role.index), true, pass);
     case Kind::sin: return rotation_for(info().ropes.at(role.index), false, pass);
     case Kind::mask: return mask_for(info().masks.at(role.index), tensor.shape, pass);
@@ -259,19 +260,20 @@ Columns HostText::call(const HostCall& how, std::span<const int32_t> ids, int64_
   if (generates) out.logits.assign(ids.size(), std::vector<float>(static_cast<size_t>(info().vocab)));
   if (info().argmax) out.best.assign(ids.size(), -1);
   std::vector<float> best(ids.size());
-  Array stream = stream_for(pass);
+  Array stream = stream_for(pass), carried;
   for (size_t s = 0; s < info().stages.size(); ++s) {
     const StageFunction& f = function(s, how.width);
     const Predictor& predictor = host_.bundle().predictor(s, f.name);
     std::map<std::string, Array> inputs;
     for (const Port& port : f.interface.inputs)
-      inputs.emplace(port.name,
-                     input_for(s, port, tensor_of(predictor.signature().inputs, port.name), pass, stream));
+      inputs.emplace(port.name, input_for(s, port, tensor_of(predictor.signature().inputs, port.name), pass,
+                                          stream, carried));
     const bool stateful = !f.interface.states.empty();
     const Prediction result = predictor.predict(inputs, stateful ? &state_of(s, f) : nullptr);
     for (const Port& port : f.interface.outputs) {
       const Kind kind = port.role.kind;
       if (kind == Kind::stream) stream = result.at(port.name);
+      if (kind == Kind::carried) carried = result.at(port.name);
       if (kind == Kind::pooled) out.results = {column(result.at(port.name), 0)};
       if (kind == Kind::classes)
         for (int64_t t = 0; t < (info().pooling ? 1 : pass.count()); ++t)

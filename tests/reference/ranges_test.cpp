@@ -36,7 +36,7 @@ TEST_CASE("ranges: blocks and stream reach what the goldens reach") {
     const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(model.checkpoint));
     if (!is_decoder(*checkpoint) || !model.exact("")) continue;
     CAPTURE(model.name());
-    const Reference reference(checkpoint, describe(*checkpoint));
+    const Reference reference(checkpoint, model.describe(*checkpoint));
     const auto ranges = measure_ranges(reference, read_ids(model.golden / "input_ids.npy"));
     REQUIRE(ranges.size() == reference.model().layers.size());
     const fs::path embedded = model.golden / "embed_out.npy";

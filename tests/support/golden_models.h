@@ -13,6 +13,7 @@
 #include "anemone/error.h"
 #include "base/npy.h"
 #include "checkpoint/checkpoint.h"
+#include "families/experts.h"
 #include "families/family.h"
 #include "support/data.h"
 
@@ -34,6 +35,15 @@ struct GoldenModel {
   }
   // Whether the weights are the very ones that the other goldens were made with.
   bool exact(const std::string& set) const { return logits(set).filename() == set + "logits.npy"; }
+
+  // What a router that skips its experts adds, in the goldens without a prefix; "" where none can.
+  std::string skip() const { return fs::exists(golden / "skipid_logits.npy") ? "zero" : ""; }
+  // The description that the goldens were made by.
+  Model describe(const Checkpoint& opened) const {
+    Model model = anemone::describe(opened);
+    if (!skip().empty()) set_skip(model, skip());
+    return model;
+  }
 
   // The sets that the folder has: a set is a prefix of file names.
   std::vector<std::string> sets() const {

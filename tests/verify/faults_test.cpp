@@ -224,7 +224,7 @@ TEST_CASE("verify: a wrong row of the choice is found, though no text takes it")
       });
       return true;
     });
-    bundle.fails(4, {"where token 1045 is the best", "picks 1046"});
+    bundle.fails(4, {"where token 1045 is the first of the best", "picks 1046"});
   }
 }
 

@@ -119,11 +119,13 @@ TEST_CASE("golden: a captured one has what transformers gave, and survives its f
     if (!model.variant.empty() || !is_decoder(*checkpoint)) continue;
     CAPTURE(model.name());
     const std::vector<int32_t> ids = read_ids(model.golden / "input_ids.npy");
-    const Reference reference(checkpoint, describe(*checkpoint));
+    const Reference reference(checkpoint, model.describe(*checkpoint));
     capture(reference, ids, {.steps = 3, .layers = true}).write(folder / "g.npz");
-    convert(
-        model.checkpoint, folder / "b",
-        {.context = {static_cast<int64_t>(ids.size()) + 3}, .precision = Precision::fp16, .overwrite = true});
+    convert(model.checkpoint, folder / "b",
+            {.context = {static_cast<int64_t>(ids.size()) + 3},
+             .precision = Precision::fp16,
+             .skip = model.skip(),
+             .overwrite = true});
     const Golden bundle = capture(folder / "b", cpu_backend({}), ids, {.steps = 3, .layers = true});
     const Golden g = Golden::read(folder / "g.npz");
     CHECK(g.ids.size() == ids.size() + 3);

@@ -7,6 +7,7 @@
 #include "checkpoint/file_format.h"
 #include "checkpoint/hugging_face.h"
 #include "checkpoint/json_file.h"
+#include "checkpoint/mxfp4_tensors.h"
 
 namespace anemone::formats {
 namespace {
@@ -28,6 +29,14 @@ Claim claim(const fs::path& path) {
   return named ? Claim::whole : Claim::none;
 }
 
+bool is_mxfp4(const nlohmann::ordered_json& config) {
+  if (!config.is_object()) return false;
+  const auto at = config.find("quantization_config");
+  if (at == config.end() || !at->is_object()) return false;
+  const auto method = at->find("quant_method");
+  return method != at->end() && method->is_string() && method->get<std::string>() == "mxfp4";
+}
+
 std::shared_ptr<const CheckpointReader> open(const fs::path& path) {
   std::vector<TensorReader> tensors = tensor_readers(SafetensorsFile::open(path));
   const fs::path config = folder_of(path) / "config.json";
@@ -36,7 +45,9 @@ std::shared_ptr<const CheckpointReader> open(const fs::path& path) {
     throw Error("is missing; the weights cannot be used without it")
         .at(config.string())
         .hint("download all files of the model");
-  return std::make_shared<SafetensorsReader>(path, config, read_json_file(config), std::move(tensors));
+  nlohmann::ordered_json values = read_json_file(config);
+  if (is_mxfp4(values)) tensors = join_mxfp4(std::move(tensors));
+  return std::make_shared<SafetensorsReader>(path, config, std::move(values), std::move(tensors));
 }
 
 }  // namespace

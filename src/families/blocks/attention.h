@@ -1,5 +1,6 @@
 // Attention: a mixer. Every token looks at others and takes a weighted mean of their values.
 //     q, k, v = q h, k h, v h                        heads, kv_heads, kv_heads vectors of head_dim
+//     q, k, v = mixed with those of the tokens before (mix)
 //     q, k    = normalised (qk_norm) and rotated (rope), in the order that qk_norm says
 //     s_ij    = softcap(scale * q_i·k_j, softcap) for the positions j that `reach` lets i see;
 //               query head n reads kv head n / (heads / kv_heads)
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "families/blocks/norm.h"
+#include "families/blocks/recurrent.h"
+#include "families/blocks/time_mix.h"
 
 namespace anemone {
 
@@ -43,9 +46,10 @@ struct Reach {
   bool operator==(const Reach&) const = default;
 };
 
-// Norms of q and k: of each head separately, or of all heads of a token together.
+// Norms of q and k: of each head separately, or of all heads of a token together. Their gains are optional.
 struct QkNorm {
   Norm q, k;
+  WeightRef k_gain;  // optional: one number for each KV head
   bool over_width = false;
   bool after_rope = false;  // over_width: always before
 };
@@ -60,10 +64,12 @@ struct Attention {
   Reach reach;
   WeightRef sinks;  // optional; a logit of each query head that takes a share of the softmax
   double scale = 0;
-  double softcap = 0;  // 0: none
+  double softcap = 0;          // 0: none
+  std::optional<TimeMix> mix;  // then v and its delayed part have half of the rows each
 
   int64_t query_width() const { return heads * head_dim; }
   int64_t key_width() const { return kv_heads * head_dim; }
+  std::vector<RecurrentShape> recurrent() const;
   void each_weight(WeightVisitor& visitor) const;
   std::vector<Projection*> sensitive() { return {&v}; }
 };

@@ -1,5 +1,7 @@
 // The MLPs: computations on each token separately.
 //     GatedMlp:  y = down (activation(gate h) * (up h))
+//                with a limit: activation(min(gate h, limit)) * (clip(up h, -limit, limit) + 1), where the activation
+//                is z * sigmoid(slope * z)                                                            (gpt-oss)
 //     PlainMlp:  y = down activation(up h)
 #pragma once
 
@@ -20,6 +22,8 @@ struct GatedMlp {
   int64_t width = 0;
   Activation activation = Activation::silu;
   Projection gate, up, down;
+  double limit = 0;  // 0: none
+  double slope = 1;  // with a limit
 
   void each_weight(WeightVisitor& visitor) const;
   std::vector<Projection*> sensitive() { return {&down}; }

@@ -9,13 +9,7 @@ namespace {
 constexpr std::string_view kNames[] = {"qwen3", "Qwen3ForCausalLM"};
 
 Model build(const Checkpoint& c) {
-  DecoderTraits traits;
-  traits.mlp_bias = Presence::absent;
-  traits.head_norm = HeadNorm::before_rope;
-  traits.default_eps = 1e-6;
-  traits.default_context = 32768;
-  traits.default_head_dim = 128;
-  Model m = build_decoder(c, traits);
+  Model m = build_decoder(c, qwen3_traits());
   set_qwen_windows(Hparams(c), m);
   return m;
 }
