@@ -23,6 +23,13 @@ void note_expert_origins(const Hparams& hp, const ExpertKeys& keys, Model& model
   if (hp.says(keys.width)) model.origins[std::string(size_names::kMlp)] = hp.named(keys.width);
 }
 
+bool has_experts(const Model& model) {
+  for (const Layer& layer : model.layers)
+    for (const ResidualStep& step : layer.steps)
+      if (std::holds_alternative<Experts>(step.block)) return true;
+  return false;
+}
+
 void set_skip(Model& model, const std::string& what) {
   if (what != "pass" && what != "zero")
     throw errorf("there is no such skip").found("'" + what.substr(0, 40) + "'").expected("pass or zero");

@@ -33,6 +33,8 @@ struct StackPart {
 };
 WeightRef of_stack(const std::string& tensor, size_t expert, const StackPart& part);
 
+bool has_experts(const Model& model);
+
 // What a chosen skip adds, in every layer: "pass" or "zero". Error for a model without such a choice, or another word.
 void set_skip(Model& model, const std::string& what);
 

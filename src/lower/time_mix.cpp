@@ -34,11 +34,12 @@ class TimeMixBuilder {
   }
 
  private:
-  // What a state holds and the tokens of the call, one behind the other; the state moves on.
-  Value* columns(Value* fresh, size_t slot, const std::string& name) {
+  // What a state of that width holds and the tokens of the call, one behind the other; the state moves on.
+  Value* columns(Value* fresh, size_t slot, int64_t width, const std::string& name) {
     RecurrentStates& states = s_.recurrent();
     Value* old = states.read(b_, layer_, slot);
-    Value* all = join(b_, {old, turned(b_, fresh, name + "_new")}, 2, name);
+    fresh = pad_last(b_, turned(b_, fresh, name + "_new"), width, name + "_padded");
+    Value* all = join(b_, {old, fresh}, 2, name);
     states.write(b_, layer_, slot, states.last_columns(b_, layer_, slot, all));
     return all;
   }
@@ -46,7 +47,7 @@ class TimeMixBuilder {
   Value* convolved(Value* z) {
     const int64_t width = a_.query_width() + a_.key_width();
     Weights& w = s_.weights();
-    Value* x = turned(b_, columns(z, 0, at_ + "mix_columns"), at_ + "mix_channels");
+    Value* x = turned(b_, columns(z, 0, width, at_ + "mix_columns"), at_ + "mix_channels");
     Value* taps = w.vector(b_, mix_.taps, {width, 1, mix_.steps, 1}, 0, 1, at_ + "taps");
     Value* tap_bias = w.vector(b_, mix_.tap_bias, {width}, 0, 1, at_ + "tap_bias");
     x = conv_over_time(b_, x, taps, tap_bias, width, at_ + "tapped");
@@ -79,8 +80,11 @@ class TimeMixBuilder {
   Value* values(Value* h) {
     Value* now = s_.project(h, a_.v, 1, at_ + "v");
     Value* next = s_.project(h, mix_.delayed, 1, at_ + "v_delayed");
-    Value* all = columns(next, 1, at_ + "v_columns");
+    Value* all = columns(next, 1, a_.delayed_state_width(), at_ + "v_columns");
     Value* before = slice_axis(b_, all, 2, 0, s_.spec().tokens.most, at_ + "v_before");
+    const int64_t half = a_.key_width() / 2;
+    if (half != a_.delayed_state_width())
+      before = slice_axis(b_, before, 3, 0, half, at_ + "v_before_values");
     Value* both = join(b_, {now, turned(b_, before, at_ + "v_before_channels")}, 1, at_ + "v_both");
     return split_heads(b_, both, a_.kv_heads, a_.head_dim, at_ + "v_heads");
   }

@@ -27,6 +27,7 @@ class TimeMixReference {
         mix_(*attention.mix),
         width_(static_cast<size_t>(a_.query_width() + a_.key_width())),
         half_(static_cast<size_t>(a_.key_width() / 2)),
+        filled_(static_cast<size_t>(a_.delayed_state_width()) - half_),
         kept_(static_cast<size_t>(mix_.columns()) * width_),
         taps_(scope.weights().matrix(mix_.taps)),
         tap_bias_(scope.weights().vector(mix_.tap_bias)),
@@ -37,9 +38,9 @@ class TimeMixReference {
   // `states` gets what it is after each token.
   void run(float* z, float* delayed, size_t tokens, std::vector<float>& state,
            std::vector<float>& states) const {
-    if (state.empty()) state.assign(kept_ + half_, 0.0f);
+    if (state.empty()) state.assign(kept_ + half_ + filled_, 0.0f);
     std::vector<float> columns(state.begin(), state.begin() + static_cast<ptrdiff_t>(kept_)),
-        values(state.begin() + static_cast<ptrdiff_t>(kept_), state.end());
+        values(state.begin() + static_cast<ptrdiff_t>(kept_), state.end() - static_cast<ptrdiff_t>(filled_));
     columns.insert(columns.end(), z, z + tokens * width_);
     values.insert(values.end(), delayed, delayed + tokens * half_);
     for (size_t t = 0; t < tokens; ++t) {
@@ -47,8 +48,9 @@ class TimeMixReference {
                     columns.begin() + static_cast<ptrdiff_t>((t + 1) * width_ + kept_));
       states.insert(states.end(), values.begin() + static_cast<ptrdiff_t>((t + 1) * half_),
                     values.begin() + static_cast<ptrdiff_t>((t + 2) * half_));
+      states.insert(states.end(), filled_, 0.0f);
     }
-    state.assign(states.end() - static_cast<ptrdiff_t>(kept_ + half_), states.end());
+    state.assign(states.end() - static_cast<ptrdiff_t>(kept_ + half_ + filled_), states.end());
     std::copy_n(values.begin(), tokens * half_, delayed);
     const std::vector<float> mixed = convolved(columns, tokens);
     std::copy(mixed.begin(), mixed.end(), z);
@@ -108,7 +110,7 @@ class TimeMixReference {
   const ReferenceScope& scope_;
   const Attention& a_;
   const TimeMix& mix_;
-  size_t width_, half_, kept_;
+  size_t width_, half_, filled_, kept_;
   std::vector<float> taps_, tap_bias_, mix_weight_, mix_bias_;
 };
 

@@ -127,7 +127,9 @@ TEST_CASE("corpus_models: bundles compute what transformers computes") {
       const Score half = run(plain, model, set, Arithmetic::fp16);
       tally.add(name + " fp16 arithmetic", half.cosine >= 0.9995 ? "" : text(half));
       const Score small = run(int8, model, set, Arithmetic::fp32);
-      tally.add(name + " int8", small.cosine >= 0.99 ? "" : text(small));
+      // A router in a near tie may choose another expert.
+      const double least = has_experts(describe(Checkpoint::open(model.checkpoint))) ? 0.95 : 0.99;
+      tally.add(name + " int8", small.cosine >= least ? "" : text(small));
     }
   }
 }
@@ -163,8 +165,9 @@ TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tier
       convert(model.checkpoint, folder.path() / "variant", v.options);
       const Score s = run(folder.path() / "variant", model, "", Arithmetic::fp32);
       const bool exact = v.options.precision == Precision::fp16;
+      const double least = has_experts(describe(Checkpoint::open(model.checkpoint))) ? 0.95 : 0.99;
       tally.add(model.name() + " " + v.name,
-                (exact ? s.error <= 1e-3 && s.same_best : s.cosine >= 0.99) ? "" : text(s));
+                (exact ? s.error <= 1e-3 && s.same_best : s.cosine >= least) ? "" : text(s));
     }
   }
 }

@@ -6,7 +6,7 @@ namespace anemone {
 
 std::vector<RecurrentShape> Attention::recurrent() const {
   if (!mix) return {};
-  return {{mix->columns(), query_width() + key_width()}, {1, key_width() / 2}};
+  return {{mix->columns(), query_width() + key_width()}, {1, delayed_state_width()}};
 }
 
 void Attention::each_weight(WeightVisitor& visitor) const {

@@ -70,6 +70,8 @@ struct Attention {
   int64_t query_width() const { return heads * head_dim; }
   int64_t key_width() const { return kv_heads * head_dim; }
   std::vector<RecurrentShape> recurrent() const;
+  // Of the delayed values, filled up with zeros to a multiple of 32: the device refuses other widths of states.
+  int64_t delayed_state_width() const { return (key_width() / 2 + 31) / 32 * 32; }
   void each_weight(WeightVisitor& visitor) const;
   std::vector<Projection*> sensitive() { return {&v}; }
 };
