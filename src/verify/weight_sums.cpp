@@ -87,10 +87,13 @@ void judge(WeightFigures& w, const Sums& s, const StretchLoss& loss, const Weigh
   const bool few = s.few_strays();
   const std::optional<StretchLoss::Lost> lost = loss.worst();
   const bool explained = (bounded && s.strays == 0) || (w.form == kPlainSparse && s.pruned.too_large() == 0);
-  const std::string whole = whole_problem(w, s, how.bound);
+  // Integers in steps that the source asks for, each the nearest: nothing is left to be wrong. Few different values in
+  // the source (MXFP4) may all be rounded the same way.
+  const bool nearest = bounded && s.strays == 0 && how.bound && how.bound->scales() > 0;
+  const std::string whole = nearest ? "" : whole_problem(w, s, how.bound);
   if (!how.coarse.empty())
     w.problem = how.coarse;
-  else if (std::abs(w.gain - 1) > gain_slack(w.form, std::max(0.0, noise)))
+  else if (!nearest && std::abs(w.gain - 1) > gain_slack(w.form, std::max(0.0, noise)))
     w.problem = fmt::format("is scaled: the values fit the source best when multiplied by {:.4g}", w.gain);
   else if (bounded && s.strays > 0 && few)
     w.problem = stray_text(w.form, s.strays, s.first);

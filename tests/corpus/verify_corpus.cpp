@@ -105,7 +105,8 @@ TEST_CASE(
       tally.add(fmt::format("{} {}", model.name(), what),
                 right ? "" : fmt::format("rung {}: {}", last.number, last.summary));
     };
-    check("weight", 1, "l1_down_weight", [](Function& f) { scale_weight(f, "l1_down_weight", 1.5f); });
+    const std::string down = has_experts(m) ? "l1_e0_down_weight" : "l1_down_weight";
+    check("weight", 1, down, [&](Function& f) { scale_weight(f, down, 1.5f); });
     // The first layers that attend, the first of all aside: in some families others stand between them.
     std::vector<size_t> attending;
     for (size_t i = 0; i < m.layers.size(); ++i)
@@ -117,7 +118,7 @@ TEST_CASE(
     if (a.rope && m.ropes[*a.rope].dims == a.head_dim)
       check("rope", 3, drifts + "q", [&](Function& f) { swap_rope_pairs(f, layer, a.head_dim); });
     if (a.kv_heads > 1)
-      check("kv heads", 3, drifts + "k",
+      check("kv heads", 3, drifts + (a.mix ? "q" : "k"),  // some mix them
             [&](Function& f) { misread_kv_heads(f, layer, a.kv_heads, a.head_dim); });
     check("cache row", 4, fmt::format("layer {}, key cache: token 0 was written to row 1", attending[0]),
           shift_cache_rows);
