@@ -109,11 +109,14 @@ class Sites {
   Sites(const Subject& subject, Rng& rng) : subject_(subject), rng_(rng) {}
 
   std::vector<Mutation> find() {
-    for (const Stored& s : Finder(subject_).find()) {
+    const std::vector<Stored> all = Finder(subject_).find();
+    for (const Stored& s : all) {
       if (s.is_data())
         data(s);
       else
         parameter(s);
+      for (const Stored& other : all)
+        if (s.is_data() && other.package == s.package && other.final_name == s.final_name) both(s, other);
     }
     return std::move(out_);
   }
@@ -187,6 +190,28 @@ class Sites {
     if (s.row_bytes() > 0) hit = {(at - s.offset) / s.row_bytes()};
     add(s, what + " zeroed", where, hit, [=](std::string& b) { zero(b, range); });
     add(s, what + " negated", where, hit, [=](std::string& b) { negate(b, range, s.dtype); });
+  }
+
+  // Codes and their scale or table that fit each other, and not the source.
+  void both(const Stored& codes, const Stored& param) {
+    const auto r = static_cast<size_t>(rng_.below(static_cast<int64_t>(codes.rows)));
+    const std::string where = fmt::format("row {}", r);
+    const size_t width = param.element_bytes();
+    if (param.param == "scale" && codes.row_bytes() > 0 && param.bytes == codes.rows * width) {
+      const ByteRange row = codes.row(r), scale_of{param.offset + r * width, param.offset + (r + 1) * width};
+      add(codes, "row zeroed, its scale times 100", where, {r}, [=](std::string& b) {
+        zero(b, row);
+        scale(b, scale_of, param.dtype, 100);
+      });
+    }
+    if (param.param != "lut") return;
+    const size_t table = (size_t{1} << dtype_bits(codes.dtype)) * width;
+    if (table == 0 || param.bytes % table != 0) return;
+    const auto which = static_cast<size_t>(rng_.below(static_cast<int64_t>(param.bytes / table)));
+    const ByteRange entries{param.offset + which * table, param.offset + (which + 1) * table};
+    const size_t first = which * codes.rows / (param.bytes / table);
+    add(param, "table: one zeroed", fmt::format("table {}", which), {first},
+        [=](std::string& b) { zero(b, entries); });
   }
 
   // Scales, offsets, tables, masks of a compressed weight.
