@@ -111,6 +111,23 @@ CacheForm cache_form(const BundleInfo& info) {
   return out;
 }
 
+// Functions of the packages that bundle.json does not list: nobody would call them.
+std::string unlisted_function(const Climber& c) {
+  const std::vector<Stage>& stages = c.bundle->info().stages;
+  for (size_t i = 0; i < stages.size(); ++i)
+    for (const auto& f : c.bundle->package(i).program.functions) {
+      const bool listed = std::ranges::any_of(stages, [&](const Stage& stage) {
+        return stage.package == stages[i].package &&
+               std::ranges::any_of(stage.functions,
+                                   [&](const StageFunction& s) { return s.name == f->name; });
+      });
+      if (!listed)
+        return fmt::format("bundle.json lists no function '{}' of {}, and the package has one", f->name,
+                           stages[i].package);
+    }
+  return "";
+}
+
 }  // namespace
 
 std::string claim_problem(const Climber& c) {
@@ -139,7 +156,8 @@ std::string claim_problem(const Climber& c) {
   claims.equal("tokens.bos", id_text(info.bos), id_text(model.bos));
   claims.equal("tokens.eos", ids_text(info.eos), ids_text(model.eos));
   claims.equal("tokens.pad", id_text(info.pad), id_text(model.pad));
-  if (!claims.problem().empty() || !c.report.generates) return claims.problem();
+  if (!claims.problem().empty()) return claims.problem();
+  if (std::string problem = unlisted_function(c); !problem.empty() || !c.report.generates) return problem;
   const CacheForm form = cache_form(info);
   if (!form.kv.empty() && form.kv != info.kv && !(form.kv == "state" && info.kv == "packed"))
     return fmt::format("bundle.json says choices.kv {}, and the packages have {}", info.kv, form.kv);
