@@ -51,8 +51,9 @@ struct Climber {
   const GraphBars& graph_bars(Arithmetic arithmetic) const {
     return arithmetic == Arithmetic::fp16 ? kHalfGraphBars : kGraphBars;
   }
-  // What is wrong with a value of the stream, or of one inside a layer; empty when it is fine.
-  std::string value_problem(const Figures& f, const Judging& how, bool stream) const;
+  // What is wrong with a value of the stream, or of one inside a layer; empty when it is fine. `slack`: how many times
+  // the bar it may reach.
+  std::string value_problem(const Figures& f, const Judging& how, bool stream, double slack = 1) const;
   // The bars for the stream and logits, and for what stands inside a layer, against a golden.
   double stream_bar(Arithmetic arithmetic) const;
   double piece_bar(Arithmetic arithmetic) const;

@@ -221,11 +221,11 @@ Stepper Climber::stepper(Arithmetic arithmetic, bool taps, int64_t positions) co
           {.positions = positions ? positions : tokens, .taps = taps}};
 }
 
-std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream) const {
+std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream, double slack) const {
   const Arithmetic arithmetic = how.arithmetic;
   if (how.range_only || router_ties.contains(arithmetic)) return f.finite ? "" : text(f);
   if (exact()) {
-    const double bar = graph_bars(arithmetic).error;
+    const double bar = slack * graph_bars(arithmetic).error;
     if (f.finite && f.relative <= bar) return "";
     return fmt::format("{} (bar: error {:.2g}%)", text(f), 100 * bar);
   }

@@ -28,7 +28,7 @@ std::string stray_text(const std::string& form, int64_t count, const Stray& firs
 // outliers, which makes a weight smaller as a whole. Entries of a palette are means, or cells of equal width: they lose
 // no more than the noise.
 double gain_slack(const std::string& form, double noise) {
-  if (form.starts_with("lut")) return 0.005 + 1.2 * noise;
+  if (form.starts_with("lut")) return 0.01 + 2 * noise;
   return (form_bits(form) < 6 ? 0.03 : 0.005) + 2 * noise;
 }
 
