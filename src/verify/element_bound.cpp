@@ -93,6 +93,10 @@ size_t ElementBound::scale_of(int64_t row, int64_t column) const {
   return static_cast<size_t>(scale_row(row) + (per > 0 ? column / per : 0));
 }
 
+int64_t ElementBound::columns_of_scale() const {
+  return layout_.columns_per_scale > 0 ? layout_.columns_per_scale : columns_;
+}
+
 int64_t ElementBound::first_row(size_t scale) const {
   return static_cast<int64_t>(scale) / blocks() * std::max<int64_t>(1, layout_.rows_per_scale);
 }
@@ -176,6 +180,7 @@ bool ElementBound::Row::cut(double code, double want, double have, double scale)
 double ElementBound::Row::step(int64_t column, double want, double have) const {
   if (bound_->kind_ != Kind::integer) return 0;
   const double s = scale(column);
+  if (std::isinf(bound_->highest_)) return std::abs(s);  // nothing is cut off
   return s == 0 || cut(have / s + offset(column), want, have, s) ? 0 : std::abs(s);
 }
 
@@ -186,6 +191,8 @@ double ElementBound::Row::limit(int64_t column, double want, double have, bool w
   if (bound_->kind_ == Kind::half) return rounding;
   const double s = scale(column), o = offset(column);
   if (bound_->kind_ == Kind::integer) {
+    if (std::isinf(bound_->highest_) && !offsets_)
+      return (weighed ? kWeighedSteps : kSteps) * std::abs(s) + rounding;
     const double code = s != 0 ? have / s + o : 0;
     if (cut(code, want, have, s)) return INFINITY;
     const bool edge = offsets_ && (code <= 0.5 || code >= std::ldexp(1.0, bound_->bits_) - 1.5);

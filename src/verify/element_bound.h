@@ -32,6 +32,7 @@ class ElementBound {
   // may be if `largest` is the largest magnitude that it stands for.
   size_t scales() const;
   size_t scale_of(int64_t row, int64_t column) const;
+  int64_t columns_of_scale() const;
   int64_t first_row(size_t scale) const;
   int64_t first_column(size_t scale) const;
   double step(size_t scale) const;

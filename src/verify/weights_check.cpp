@@ -79,8 +79,8 @@ class RowComparison {
     for (size_t i = 0; i < want.size();) {
       const size_t scale = bound_->scale_of(row, static_cast<int64_t>(i));
       float largest = 0;
-      for (; i < want.size() && bound_->scale_of(row, static_cast<int64_t>(i)) == scale; ++i)
-        largest = std::max(largest, static_cast<float>(std::abs(want[i])));
+      const size_t end = std::min(want.size(), i + static_cast<size_t>(bound_->columns_of_scale()));
+      for (; i < end; ++i) largest = std::max(largest, static_cast<float>(std::abs(want[i])));
       std::atomic<float>& known = largest_[scale];
       for (float seen = known.load(); seen < largest && !known.compare_exchange_weak(seen, largest);) {
       }
