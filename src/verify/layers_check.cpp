@@ -164,6 +164,7 @@ const Experts* find_experts(const Layer& layer) {
 struct RouterChoice {
   std::vector<size_t> experts;  // sorted
   double gap = 0;               // in standard deviations of the scores
+  double spread = 0;            // one of these
 };
 
 RouterChoice choice_of(std::span<const float> scores, size_t used) {
@@ -175,6 +176,7 @@ RouterChoice choice_of(std::span<const float> scores, size_t used) {
   const auto n = static_cast<double>(scores.size());
   const double spread = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)));
   RouterChoice out;
+  out.spread = spread;
   if (used < order.size())
     out.gap = (static_cast<double>(scores[order[used - 1]]) - scores[order[used]]) / std::max(spread, 1e-30);
   out.experts.assign(order.begin(), order.begin() + static_cast<ptrdiff_t>(std::min(used, order.size())));
@@ -197,9 +199,14 @@ bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_
     for (size_t t = 0; (t + 1) * width <= got->second.size(); ++t) {
       if (!rows->has(first + static_cast<int64_t>(t))) continue;
       const auto used = static_cast<size_t>(e->used);
-      const RouterChoice expected = choice_of(rows->row(first + static_cast<int64_t>(t)), used);
-      if (choice_of(std::span(got->second).subspan(t * width, width), used).experts != expected.experts &&
-          expected.gap <= bar)
+      const std::span<const float> want = rows->row(first + static_cast<int64_t>(t)),
+                                   have = std::span(got->second).subspan(t * width, width);
+      const RouterChoice expected = choice_of(want, used);
+      double apart = 0;  // a fault before the router moves its scores
+      for (size_t j = 0; j < width; ++j)
+        apart = std::max(apart, std::abs(static_cast<double>(have[j]) - want[j]));
+      if (choice_of(have, used).experts != expected.experts && expected.gap <= bar &&
+          apart <= 3 * bar * expected.spread)
         return true;
     }
   }

@@ -59,7 +59,8 @@ class Prober {
     if (probes_.empty()) return "";
     Caches caches = stepper_.empty_caches(*probes_.front().shape);
     known(caches);
-    compute_truth(caches);
+    const std::vector<TokenRun> runs = place_rows();
+    if (!how_.range_only) compute_truth(caches, runs);
     for (size_t begin = 0; begin < probes_.size();) {
       size_t end = begin;
       while (end < probes_.size() && probes_[end].shape == probes_[begin].shape) ++end;
@@ -111,8 +112,33 @@ class Prober {
       }
   }
 
+  // Gives every token of every probe its row.
+  std::vector<TokenRun> place_rows() {
+    std::vector<TokenRun> runs;
+    for (Probe& p : probes_) {
+      p.row = static_cast<int64_t>(ids_.size());
+      runs.push_back({p.position, p.row, p.tokens});
+      for (int64_t t = 0; t < p.tokens; ++t)
+        ids_.push_back(c_.truth.ids[static_cast<size_t>((p.position + t) % c_.truth.prompt)]);
+    }
+    return runs;
+  }
+
+  // What left the range, of a probe that is judged by that alone; or nothing.
+  std::string range_problem(const StepResult& r) const {
+    const auto finite = [](std::span<const float> values) {
+      return std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+    };
+    for (const auto& [name, values] : r.inner)
+      if (!finite(values))
+        return name.layer < 0
+                   ? fmt::format("{} is not finite", name.name)
+                   : fmt::format("layer {}, {}: not finite", c_.first_layer + name.layer, name.name);
+    return finite(r.logits) ? "" : "the logits are not finite";
+  }
+
   // All probes by the reference, in one pass over the weights.
-  void compute_truth(const Caches& caches) {
+  void compute_truth(const Caches& caches, std::vector<TokenRun> runs) {
     ReferenceOptions options;
     options.positions = context_;
     options.tap = [&](std::string_view name, int64_t layer, std::span<const float> values) {
@@ -121,13 +147,6 @@ class Prober {
       rows.rows = static_cast<int64_t>(ids_.size());
       rows.width = static_cast<int64_t>(values.size()) / rows.rows;
     };
-    std::vector<TokenRun> runs;
-    for (Probe& p : probes_) {
-      p.row = static_cast<int64_t>(ids_.size());
-      runs.push_back({p.position, p.row, p.tokens});
-      for (int64_t t = 0; t < p.tokens; ++t)
-        ids_.push_back(c_.truth.ids[static_cast<size_t>((p.position + t) % c_.truth.prompt)]);
-    }
     ReferenceSession session(*c_.reference, options);
     const std::vector<int64_t> heads = c_.heads();
     for (size_t i = 0; i < caches.layers.size(); ++i)
@@ -164,9 +183,14 @@ class Prober {
       const StepResult r = stepper_.step(
           shape, std::span(ids_).subspan(static_cast<size_t>(p.row), static_cast<size_t>(p.tokens)),
           p.position, caches, p.padding, p.width);
-      for (int64_t t = 0; t < p.tokens; ++t) rows.expect(p.position + t, p.row + t);
+      for (int64_t t = 0; t < p.tokens; ++t) rows.expect(p.position + t, how_.range_only ? -1 : p.row + t);
       if (stepper_.info().kv_write == "slice")  // padding's rows are written, too
         for (int64_t t = p.tokens; t < p.width; ++t) rows.allow(p.position + t);
+      if (how_.range_only) {
+        if (const std::string problem = range_problem(r); !problem.empty())
+          return fmt::format("{} in {} arithmetic ({})", problem, arithmetic_name(how_.arithmetic), p.text());
+        continue;
+      }
       const Drift drift = compare_layers(c_, r, truth_, p.row, stepper_.layers(), how_);
       std::string problem = drift.problem.empty() ? step_problem(p, r, caches) : "";
       if (!drift.problem.empty()) {  // what a layer gives is wrong where its cache is
