@@ -11,10 +11,13 @@ namespace {
 
 constexpr const char* kAll = "both";
 
-// "fp32 (default) or fp16".
-std::string choices_text(const std::vector<std::string>& names) {
-  std::string out = names.front() + " (default)";
-  for (size_t i = 1; i < names.size(); ++i) out += (i + 1 == names.size() ? " or " : ", ") + names[i];
+// "fp32 (default), fp16 or fast".
+std::string choices_text(const std::vector<std::string>& names, const std::string& usual) {
+  std::string out;
+  for (size_t i = 0; i < names.size(); ++i) {
+    out += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    out += names[i] + (names[i] == usual ? " (default)" : "");
+  }
   return out;
 }
 
@@ -22,7 +25,7 @@ std::string choices_text(const std::vector<std::string>& names) {
 
 void BackendFlags::declare(Options& o, const std::string& note) {
   const std::vector<std::string> names = arithmetic_names();
-  o.text("--arith", "MODE", arith, choices_text(names) + note).one_of(names);
+  o.text("--arith", "MODE", arith, choices_text(names, arith) + note).one_of(names);
 }
 
 void BackendFlags::declare_all(Options& o) {
@@ -31,16 +34,14 @@ void BackendFlags::declare_all(Options& o) {
   std::string help;
   for (const std::string& name : names) help += (help.empty() ? "" : ", ") + name;
   names.emplace_back(kAll);
-  o.text("--arith", "MODE", arith, help + " or both (default)").one_of(names);
+  o.text("--arith", "MODE", arith, help + " or both (default): fp32 and fp16").one_of(names);
 }
 
 Arithmetic BackendFlags::arithmetic() const { return arithmetics().front(); }
 
 std::vector<Arithmetic> BackendFlags::arithmetics() const {
   if (arith != kAll) return {parse_arithmetic(arith)};
-  std::vector<Arithmetic> out;
-  for (const std::string& name : arithmetic_names()) out.push_back(parse_arithmetic(name));
-  return out;
+  return {Arithmetic::fp32, Arithmetic::fp16};
 }
 
 MakeBackend BackendFlags::make() const { return cpu_backend; }

@@ -15,11 +15,11 @@
 namespace anemone::cli {
 
 struct BackendFlags {
-  std::string arith = "fp32";
+  std::string arith = "fp32";  // set it to another before declare() to change the default
 
   // `note`: what is said behind the names of the arithmetics in --help.
   void declare(Options& o, const std::string& note = "");
-  // For a verb that can do all in one run, and does so by default.
+  // For a verb that can do fp32 and fp16 in one run, and does so by default.
   void declare_all(Options& o);
 
   // The first of arithmetics().

@@ -71,7 +71,9 @@ Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool,
     : info_(info),
       cache_(cache),
       pool_(pool),
-      plan_options_{.taps = {taps.begin(), taps.end()}, .half = arithmetic == Arithmetic::fp16},
+      plan_options_{.taps = {taps.begin(), taps.end()},
+                    .half = arithmetic == Arithmetic::fp16,
+                    .fast = arithmetic == Arithmetic::fast},
       half_(arithmetic == Arithmetic::fp16),
       cells_(static_cast<size_t>(info.values())) {}
 
