@@ -44,6 +44,7 @@ constexpr int64_t kTimes = 20000, kSums = 12;
 #if HWY_ARCH_X86
 __attribute__((target("avx512f"))) int64_t floats_512() {
   __m512 sums[kSums] = {};
+  for (auto& s : sums) asm volatile("" : "+v"(s));  // each unlike the others, as far as the compiler knows
   const __m512 x = _mm512_set1_ps(1.0001f), y = _mm512_set1_ps(1e-9f);
   for (int64_t i = 0; i < kTimes; ++i)
     for (auto& s : sums) s = _mm512_fmadd_ps(s, x, y);
@@ -52,6 +53,7 @@ __attribute__((target("avx512f"))) int64_t floats_512() {
 }
 __attribute__((target("avx512f,avx512vnni"))) int64_t bytes_512() {
   __m512i sums[kSums] = {}, x = _mm512_set1_epi8(3);
+  for (auto& s : sums) asm volatile("" : "+v"(s));
   for (int64_t i = 0; i < kTimes; ++i)
     for (auto& s : sums) s = _mm512_dpbusd_epi32(s, x, x);
   for (auto& s : sums) asm volatile("" : : "v"(s));
@@ -59,6 +61,7 @@ __attribute__((target("avx512f,avx512vnni"))) int64_t bytes_512() {
 }
 __attribute__((target("avx2,fma"))) int64_t floats_256() {
   __m256 sums[kSums] = {};
+  for (auto& s : sums) asm volatile("" : "+x"(s));
   const __m256 x = _mm256_set1_ps(1.0001f), y = _mm256_set1_ps(1e-9f);
   for (int64_t i = 0; i < kTimes; ++i)
     for (auto& s : sums) s = _mm256_fmadd_ps(s, x, y);
@@ -165,17 +168,24 @@ class Bench {
   }
 
   Result run(const Form& form, int64_t tokens) {
-    const int64_t bits = form.fast ? fast_bits(form.kind) : weight_bits(form.exact), row_bytes = o_.k * bits / 8;
+    const int64_t bits = form.fast ? fast_bits(form.kind) : weight_bits(form.exact),
+                  row_bytes = o_.k * bits / 8;
     // One token reads what no cache holds; a prompt multiplies what does not matter where it lies.
     const int64_t rows = (tokens > 8 ? 3072 : static_cast<int64_t>(memory_.size()) / row_bytes) / 64 * 64;
     x_.assign(static_cast<size_t>(o_.k * tokens), 0);
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = std::sin(static_cast<float>(7 * i));
     out_.resize(static_cast<size_t>(rows * tokens));
-    const double took = form.fast ? time_fast(form, tokens, rows, row_bytes) : time_exact(form, tokens, rows, row_bytes);
+    const double took =
+        form.fast ? time_fast(form, tokens, rows, row_bytes) : time_exact(form, tokens, rows, row_bytes);
     const double count = static_cast<double>(rows * o_.k * tokens);
-    const double bytes = static_cast<double>(rows * row_bytes + (form.block > 0 ? rows * o_.k / form.block * 4 : 0));
-    return {fmt::format("{}{}", form.name, form.fast ? "" : " (fp32)"), tokens, count / bytes, 1e-9 * count / took,
-            1e-9 * bytes / took, form.fast};
+    const double bytes =
+        static_cast<double>(rows * row_bytes + (form.block > 0 ? rows * o_.k / form.block * 4 : 0));
+    return {fmt::format("{}{}", form.name, form.fast ? "" : " (fp32)"),
+            tokens,
+            count / bytes,
+            1e-9 * count / took,
+            1e-9 * bytes / took,
+            form.fast};
   }
 
  private:
@@ -269,7 +279,9 @@ struct Roof {
 struct Plane {
   static constexpr double kWide = 860, kHigh = 520, kLeft = 60, kTop = 20, kRight = 20, kBottom = 50;
   static constexpr double kX0 = 0.4, kX1 = 1000, kY0 = 4, kY1 = 4000;
-  static double x(double v) { return kLeft + (kWide - kLeft - kRight) * std::log(v / kX0) / std::log(kX1 / kX0); }
+  static double x(double v) {
+    return kLeft + (kWide - kLeft - kRight) * std::log(v / kX0) / std::log(kX1 / kX0);
+  }
   static double y(double v) {
     return kHigh - kBottom - (kHigh - kTop - kBottom) * std::log(v / kY0) / std::log(kY1 / kY0);
   }
@@ -290,7 +302,8 @@ std::string roof_line(const Roof& roof, double most, const char* name) {
 
 std::string plot(const std::vector<Result>& results, const Roof& roof) {
   std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n<style>.roof{{fill:none;stroke:#555;stroke-width:2}}"
       ".grid{{stroke:#ddd}}.fast{{fill:#0a6ebd}}.exact{{fill:#c05a00}}</style>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
@@ -298,20 +311,24 @@ std::string plot(const std::vector<Result>& results, const Roof& roof) {
   for (double v = 1; v <= 1000; v *= 10) {
     out += fmt::format("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{0:.0f}\" y1=\"{1:.0f}\" y2=\"{2:.0f}\"/>\n",
                        Plane::x(v), Plane::kTop, Plane::kHigh - Plane::kBottom);
-    out += text_at(Plane::x(v), Plane::kHigh - Plane::kBottom + 18, fmt::format("{:.0f}", v), "text-anchor=\"middle\"");
+    out += text_at(Plane::x(v), Plane::kHigh - Plane::kBottom + 18, fmt::format("{:.0f}", v),
+                   "text-anchor=\"middle\"");
     if (v < 10) continue;
     out += fmt::format("<line class=\"grid\" x1=\"{1:.0f}\" x2=\"{2:.0f}\" y1=\"{0:.0f}\" y2=\"{0:.0f}\"/>\n",
                        Plane::y(v), Plane::kLeft, Plane::kWide - Plane::kRight);
     out += text_at(Plane::kLeft - 6, Plane::y(v) + 4, fmt::format("{:.0f}", v), "text-anchor=\"end\"");
   }
-  out += text_at(Plane::kWide / 2, Plane::kHigh - 10, "multiply-adds per byte of weight", "text-anchor=\"middle\"");
+  out += text_at(Plane::kWide / 2, Plane::kHigh - 10, "multiply-adds per byte of weight",
+                 "text-anchor=\"middle\"");
   out += text_at(Plane::kLeft + 4, Plane::kTop + 12, "10⁹ multiply-adds a second");
   out += roof_line(roof, roof.floats, "fp32") + roof_line(roof, roof.bytes, "8 bits");
-  out += text_at(Plane::x(0.45), Plane::y(0.45 * roof.read) - 26, fmt::format("reading: {:.0f} GB/s", roof.read));
+  out += text_at(Plane::x(0.45), Plane::y(0.45 * roof.read) - 26,
+                 fmt::format("reading: {:.0f} GB/s", roof.read));
   for (const Result& r : results)
-    out += fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{}, {} tokens: {:.1f}</title>"
-                       "</circle>\n",
-                       r.fast ? "fast" : "exact", Plane::x(r.intensity), Plane::y(r.rate), r.name, r.tokens, r.rate);
+    out += fmt::format(
+        "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{}, {} tokens: {:.1f}</title>"
+        "</circle>\n",
+        r.fast ? "fast" : "exact", Plane::x(r.intensity), Plane::y(r.rate), r.name, r.tokens, r.rate);
   out += text_at(Plane::kLeft + 20, Plane::kTop + 40, "fast", "class=\"fast\"");
   out += text_at(Plane::kLeft + 20, Plane::kTop + 56, "fp32", "class=\"exact\"");
   return out + "</svg>\n";
@@ -348,10 +365,14 @@ int main(int argc, char** argv) {
     reinterpret_cast<uint64_t*>(memory.data())[i] = random() & 0x3b3b3b3b3b3b3b3bull;  // small in every type
   const Roof roof{read_rate(pool, memory, 3 * o.seconds), multiply_adds(pool, burners().floats, o.seconds),
                   multiply_adds(pool, burners().bytes, o.seconds)};
-  fmt::print("{} kernels, {} threads, k {}\nreading {:.1f} GB/s; multiply-adds: fp32 {:.0f}, 8 bits {:.0f} x 10^9/s\n",
-             fast_level_name(), pool.threads(), o.k, roof.read, roof.floats, roof.bytes);
-  fmt::print("| form | 1 token, GB/s | of reading | 8 tokens, 10^9/s | of the roof | 64 tokens, 10^9/s | of the roof |\n"
-             "|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "{} kernels, {} threads, k {}\nreading {:.1f} GB/s; multiply-adds: fp32 {:.0f}, 8 bits {:.0f} x "
+      "10^9/s\n",
+      fast_level_name(), pool.threads(), o.k, roof.read, roof.floats, roof.bytes);
+  fmt::print(
+      "| form | 1 token, GB/s | of reading | 8 tokens, 10^9/s | of the roof | 64 tokens, 10^9/s | of the "
+      "roof |\n"
+      "|---|---|---|---|---|---|---|\n");
   Bench bench(o, pool, memory);
   std::vector<Result> all;
   for (const Form& form : kForms) {

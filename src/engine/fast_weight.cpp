@@ -97,8 +97,8 @@ void FastWeight::read_tables(int64_t first, int64_t count, Room& room) const {
     std::byte* table = room.tables.data() + (t - begin) * bytes;
     const FastScales scales = fast_table(room.values.data() + (t - begin) * entries, bits, table);
     for (int64_t row = std::max(first, t * per); row < std::min(first + count, (t + 1) * per); ++row) {
-      const float scale = (layout_.scale ? layout_.scale[row / layout_.rows_per_scale] : 1.0f) *
-                          (scales.finite ? 1.0f : NAN);
+      const float scale =
+          (layout_.scale ? layout_.scale[row / layout_.rows_per_scale] : 1.0f) * (scales.finite ? 1.0f : NAN);
       FastRow& out = room.rows[row - first];
       out.table = table;
       out.scale = scale * scales.fine;

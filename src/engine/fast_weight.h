@@ -31,7 +31,8 @@ class FastWeight {
   void prepare(int64_t first, int64_t count, Room& room) const;
 
  private:
-  FastWeight(const StoredTensor::Layout& layout, int64_t k, FastKind kind) : layout_(layout), k_(k), kind_(kind) {}
+  FastWeight(const StoredTensor::Layout& layout, int64_t k, FastKind kind)
+      : layout_(layout), k_(k), kind_(kind) {}
   bool is_table() const { return kind_ >= FastKind::table1 && kind_ <= FastKind::table8; }
   bool make_tables(int64_t rows);
   void read_tables(int64_t first, int64_t count, Room& room) const;

@@ -145,7 +145,8 @@ class Projection : public FusedKernel {
   void fast_few(const FusedCall& c, const Unit& unit, const Activations& x, const Tools& tools) const {
     const FastWeight& w = *weights_[unit.weight].fast;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (positions_ == 1) return fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, x.columns, out, 0);
+    if (positions_ == 1)
+      return fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, x.columns, out, 0);
     float tile[kRows * kMostPositions];
     fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, x.columns, tile, kRows);
     for (int64_t i = 0; i < unit.count; ++i)
@@ -155,7 +156,8 @@ class Projection : public FusedKernel {
   void fast_many(const FusedCall& c, const Unit& unit, const Activations& x, const Tools& tools) const {
     const FastWeight& w = *weights_[unit.weight].fast;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    fast_gemm(w.kind(), w.block(), tools.fast.rows, unit.count, x.panels, out, positions_, tools.bytes.data());
+    fast_gemm(w.kind(), w.block(), tools.fast.rows, unit.count, x.panels, out, positions_,
+              tools.bytes.data());
     repeat_last(out, unit.count, x.live);
   }
 
@@ -298,7 +300,8 @@ class Projections {
     Weight w{WeightRows(operand->stored, shape[0].size(), shape[1].size())};
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
     if (edit_.fast()) w.fast = FastWeight::make(operand->stored->layout(), shape[0].size(), shape[1].size());
-    if (w.fast && !w.fast->many() && edit_.step(step).types[0].size() / shape[0].size() > kMostPositions) w.fast.reset();
+    if (w.fast && !w.fast->many() && edit_.step(step).types[0].size() / shape[0].size() > kMostPositions)
+      w.fast.reset();
     return w;
   }
 

@@ -105,7 +105,8 @@ FastScales fast_table(const float* values, int bits, std::byte* out) noexcept {
   const float fine = 1 / scales.fine, coarse = 1 / scales.coarse;
   for (int64_t i = 0; i < entries; ++i) {  // small tables are repeated: a code may have foreign bits above it
     const float v = values[i % count];
-    const auto q = static_cast<int32_t>(nearest_step(v * fine, 1 - kFastMiddle, kFastMiddle - 1) + kFastMiddle);
+    const auto q =
+        static_cast<int32_t>(nearest_step(v * fine, 1 - kFastMiddle, kFastMiddle - 1) + kFastMiddle);
     out[i] = static_cast<std::byte>(q >> 7);
     out[entries + i] = static_cast<std::byte>(q & 127);
     out[2 * entries + i] = static_cast<std::byte>(static_cast<int8_t>(nearest_step(v * coarse, -127, 127)));
@@ -141,13 +142,19 @@ FastColumns fast_columns(const float* x, int64_t k, int64_t count, std::byte* ro
   float* sums = scales + count * (padded / 4);
   float* totals = sums + count * (padded / kFastBlock);
   for (int64_t c = 0; c < count; ++c)
-    level().columns(x + c * k, k, values + c * padded, scales + c * (padded / 4), sums + c * (padded / kFastBlock),
-                    totals + c);
-  return {.k = k, .padded = padded, .count = count, .values = values, .scales = scales, .sums = sums, .totals = totals};
+    level().columns(x + c * k, k, values + c * padded, scales + c * (padded / 4),
+                    sums + c * (padded / kFastBlock), totals + c);
+  return {.k = k,
+          .padded = padded,
+          .count = count,
+          .values = values,
+          .scales = scales,
+          .sums = sums,
+          .totals = totals};
 }
 
-void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x, float* out,
-                 int64_t out_stride) noexcept {
+void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
+                 float* out, int64_t out_stride) noexcept {
   level().matvec(kind, block, rows, count, x, out, out_stride);
 }
 
@@ -162,18 +169,19 @@ void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64
                std::byte* out) noexcept {
   const FastLevel& l = level();
   for (int64_t p = begin; p < end; ++p)
-    l.pack(x + p * l.lanes, stride, k, std::min(l.lanes, columns - p * l.lanes), out + p * fast_panel_bytes(k, l.lanes));
+    l.pack(x + p * l.lanes, stride, k, std::min(l.lanes, columns - p * l.lanes),
+           out + p * fast_panel_bytes(k, l.lanes));
 }
 
 int64_t fast_room_bytes(int64_t count, int64_t k) noexcept { return count * fast_padded(k); }
 
-void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x, float* out,
-               int64_t out_stride, std::byte* room) noexcept {
+void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
+               float* out, int64_t out_stride, std::byte* room) noexcept {
   level().gemm(kind, block, rows, count, x, out, out_stride, room);
 }
 
-void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
-                        bool coarse, float* out, int64_t out_stride) noexcept {
+void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
+                        const FastColumns& x, bool coarse, float* out, int64_t out_stride) noexcept {
   for (int64_t r = 0; r < count; ++r)
     for (int64_t c = 0; c < x.count; ++c) {
       const FastRow& row = rows[r];
@@ -187,7 +195,9 @@ void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64
         sum += scale * (plain_value(kind, row, i, coarse) - offset) * x.values[c * x.padded + i] *
                x.scales[(c * x.padded + i) / 4];
       }
-      out[r + c * out_stride] = static_cast<float>(sum * (block > 0 ? 1.0 : coarse ? row.coarse_scale : row.scale));
+      out[r + c * out_stride] = static_cast<float>(sum * (block > 0 ? 1.0
+                                                          : coarse  ? row.coarse_scale
+                                                                    : row.scale));
     }
 }
 

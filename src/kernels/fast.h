@@ -47,10 +47,10 @@ void fast_numbers(bool is_signed, std::byte* out);
 // Columns as fast_matvec takes them, in memory of the caller.
 struct FastColumns {
   int64_t k = 0, padded = 0, count = 0;
-  const int8_t* values = nullptr;   // `padded` for each column
-  const float* scales = nullptr;    // padded / 4: that of every four values
-  const float* sums = nullptr;      // padded / 32: the sum of a block's values, scaled
-  const float* totals = nullptr;    // one: the sum of all
+  const int8_t* values = nullptr;  // `padded` for each column
+  const float* scales = nullptr;   // padded / 4: that of every four values
+  const float* sums = nullptr;     // padded / 32: the sum of a block's values, scaled
+  const float* totals = nullptr;   // one: the sum of all
 };
 int64_t fast_columns_bytes(int64_t k, int64_t count);
 // x: columns of k floats, one after the other; `room` is aligned to 64 bytes. A block that is not finite gives NaN.
@@ -58,8 +58,8 @@ FastColumns fast_columns(const float* x, int64_t k, int64_t count, std::byte* ro
 
 // out[r + c * out_stride] for every row and column. `block`: columns of the weight that share a scale, a multiple of
 // kFastBlock; 0: the whole row.
-void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x, float* out,
-                 int64_t out_stride) noexcept;
+void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
+                 float* out, int64_t out_stride) noexcept;
 
 // Many columns: packed once for all threads, `fast_panel_columns()` side by side.
 struct FastPanels {
@@ -74,13 +74,13 @@ void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64
 // out[r * out_stride + c] for every row and column, in another order than fast_matvec. `room`: for the rows as
 // bytes, fast_room_bytes(count, k), aligned to 64 bytes.
 int64_t fast_room_bytes(int64_t count, int64_t k) noexcept;
-void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x, float* out,
-               int64_t out_stride, std::byte* room) noexcept;
+void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
+               float* out, int64_t out_stride, std::byte* room) noexcept;
 
 // The plain twin of both products: values as they are defined, one by one, sums in double. Columns as fast_columns
 // gives them. `coarse`: as fast_gemm takes the rows.
-void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
-                        bool coarse, float* out, int64_t out_stride) noexcept;
+void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
+                        const FastColumns& x, bool coarse, float* out, int64_t out_stride) noexcept;
 
 // Which of the three sets of kernels runs: "avx512" (VNNI and VBMI), "avx2" or "portable".
 const char* fast_level_name() noexcept;

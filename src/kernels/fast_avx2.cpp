@@ -28,7 +28,9 @@ FAST_INLINE void store_floats(Floats v, float* p) { _mm256_storeu_ps(p, v); }
 FAST_INLINE Ints zero_ints() { return _mm256_setzero_si256(); }
 FAST_INLINE Floats zero_floats() { return _mm256_setzero_ps(); }
 FAST_INLINE Floats all_floats(float f) { return _mm256_set1_ps(f); }
-FAST_INLINE Floats two_halves(float a, float) { return all_floats(a); }  // never asked for: a vector is one block
+FAST_INLINE Floats two_halves(float a, float) {
+  return all_floats(a);
+}  // never asked for: a vector is one block
 FAST_INLINE Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
 FAST_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
 FAST_INLINE Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
@@ -53,7 +55,11 @@ struct Places {
   constexpr Places() {
     for (int half = 0; half < 2; ++half)
       for (int i = 0; i < 16; ++i) {
-        const int bit = i * kBits, byte = bit / 8 + (half == 0 ? 0 : kBits == 6 ? 4 : 2), part = i / 8, at = i % 8;
+        const int bit = i * kBits,
+                  byte = bit / 8 + (half == 0    ? 0
+                                    : kBits == 6 ? 4
+                                                 : 2),
+                  part = i / 8, at = i % 8;
         bytes[part][half * 16 + 2 * at] = static_cast<uint8_t>(byte);
         bytes[part][half * 16 + 2 * at + 1] = static_cast<uint8_t>(byte < 15 ? byte + 1 : byte);
         factor[part][half * 8 + at] = static_cast<uint16_t>(1u << (16 - kBits - bit % 8));
@@ -64,8 +70,8 @@ struct Places {
 template <int kBits>
 FAST_INLINE Bytes odd_codes(const uint8_t* p) {
   static constexpr Places<kBits> kPlaces;
-  const Bytes raw = kBits == 6 ? _mm256_set_m128i(load_16(p + 8), load_16(p))
-                               : _mm256_set_m128i(load_8(p + 4), load_8(p));
+  const Bytes raw =
+      kBits == 6 ? _mm256_set_m128i(load_16(p + 8), load_16(p)) : _mm256_set_m128i(load_8(p + 4), load_8(p));
   Bytes parts[2];
   for (int i = 0; i < 2; ++i) {
     const Bytes pairs = _mm256_shuffle_epi8(raw, load_bytes(kPlaces.bytes[i]));
@@ -123,7 +129,8 @@ class Table {
     if constexpr (kLog == 0) {
       return _mm256_shuffle_epi8(kParts <= 4 ? table_[kParts <= 4 ? first : 0] : part(first), low);
     } else {
-      const Bytes a = select<kLog - 1>(first, low, code), b = select<kLog - 1>(first + (1 << (kLog - 1)), low, code);
+      const Bytes a = select<kLog - 1>(first, low, code),
+                  b = select<kLog - 1>(first + (1 << (kLog - 1)), low, code);
       return _mm256_blendv_epi8(a, b, _mm256_slli_epi16(code, 4 - kLog));  // its bit in each byte's highest
     }
   }

@@ -40,7 +40,9 @@ FAST_INLINE Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 FAST_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 FAST_INLINE Bytes flip(Bytes v) { return _mm512_xor_si512(v, _mm512_set1_epi8(-128)); }
 
-FAST_INLINE __m256 fold(Floats v) { return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)); }
+FAST_INLINE __m256 fold(Floats v) {
+  return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+}
 FAST_INLINE void store_four_sums(const Floats* v, float* out) {
   const __m256 ab = _mm256_hadd_ps(fold(v[0]), fold(v[1])), cd = _mm256_hadd_ps(fold(v[2]), fold(v[3]));
   const __m256 all = _mm256_hadd_ps(ab, cd);

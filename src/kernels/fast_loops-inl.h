@@ -10,6 +10,12 @@
 //                               has kProductShift too much for each value of x
 //     kMostRows, kPanels        rows and panels whose sums fit into the registers
 
+#ifdef __clang__
+#define FAST_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define FAST_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 constexpr int64_t kBytes = 4 * kLanes, kVectors = kFastStep / kBytes;
 constexpr int64_t kAhead = 2048;  // weights are asked for so many bytes before their use
 constexpr int64_t kPanelBlock = 44 * kLanes;
@@ -98,9 +104,10 @@ FAST_INLINE const uint8_t* whole_step(const uint8_t* p, int64_t elements, uint8_
 }
 
 template <class S, int N>
-FAST_INLINE void add_row(const FastRow& row, int64_t k, const Column* x, Floats* sums) {
+FAST_INLINE void add_row(const FastRow& row, int64_t k, const Column* x, Floats* out) {
   const S s(row);
   const auto* p = reinterpret_cast<const uint8_t*>(row.data);
+  Floats sums[N];  // of its own: what `out` points to could be anything
   for (int n = 0; n < N; ++n) sums[n] = zero_floats();
   int64_t i = 0;
   constexpr int64_t kStepBytes = kFastStep * S::kBits / 8;
@@ -110,6 +117,7 @@ FAST_INLINE void add_row(const FastRow& row, int64_t k, const Column* x, Floats*
   }
   alignas(64) uint8_t room[kFastStep];
   if (i < k) add_step<S, N>(s, whole_step<S::kBits>(p, k - i, room), i, x, sums);
+  for (int n = 0; n < N; ++n) out[n] = sums[n];
 }
 
 template <class S, int N>
@@ -136,8 +144,8 @@ void multiply_rows(const FastRow* rows, int64_t count, const FastColumns& x, flo
 // ---- The same with a scale, and maybe an offset, for every `block` columns ----
 
 template <class S, int N>
-FAST_INLINE void add_scaled_step(const S& s, const uint8_t* p, int64_t at, float scale0, float scale1, const Column* x,
-                                 Floats* sums) {
+FAST_INLINE void add_scaled_step(const S& s, const uint8_t* p, int64_t at, float scale0, float scale1,
+                                 const Column* x, Floats* sums) {
   for (int64_t v = 0; v < kVectors; ++v) {
     const auto w = s.load(p + v * kBytes * S::kBits / 8);
     const Floats scale = kVectors == 1 ? two_halves(scale0, scale1) : all_floats(v == 0 ? scale0 : scale1);
@@ -150,10 +158,11 @@ FAST_INLINE void add_scaled_step(const S& s, const uint8_t* p, int64_t at, float
 }
 
 template <class S, int N>
-FAST_INLINE void add_scaled_row(const FastRow& row, int64_t k, int64_t block, const Column* x, Floats* sums) {
+FAST_INLINE void add_scaled_row(const FastRow& row, int64_t k, int64_t block, const Column* x, Floats* out) {
   static_assert(kVectors <= 2);
   const S s(row);
   const auto* p = reinterpret_cast<const uint8_t*>(row.data);
+  Floats sums[N];  // of its own: what `out` points to could be anything
   for (int n = 0; n < N; ++n) sums[n] = zero_floats();
   const auto step = static_cast<uint32_t>(block / kFastBlock);
   const float* scale = row.block_scale;
@@ -162,7 +171,8 @@ FAST_INLINE void add_scaled_row(const FastRow& row, int64_t k, int64_t block, co
   constexpr int64_t kStepBytes = kFastStep * S::kBits / 8;
   for (; i + kFastStep <= k; i += kFastStep, p += kStepBytes, j += 2) {
     __builtin_prefetch(p + kAhead, 0, 3);
-    const float a = step == 1 ? scale[j] : scale[j / step], b = step == 1 ? scale[j + 1] : scale[(j + 1) / step];
+    const float a = step == 1 ? scale[j] : scale[j / step],
+                b = step == 1 ? scale[j + 1] : scale[(j + 1) / step];
     add_scaled_step<S, N>(s, p, i, a, b, x, sums);
   }
   alignas(64) uint8_t room[kFastStep];
@@ -170,6 +180,7 @@ FAST_INLINE void add_scaled_row(const FastRow& row, int64_t k, int64_t block, co
     const float a = scale[j / step];
     add_scaled_step<S, N>(s, whole_step<S::kBits>(p, k - i, room), i, a, a, x, sums);
   }
+  for (int n = 0; n < N; ++n) out[n] = sums[n];
 }
 
 // The sum over the blocks of scale * offset * sum of x, which the sums of a row have too much.
@@ -211,7 +222,8 @@ void multiply_scaled(int64_t block, const FastRow* rows, int64_t count, const Fa
       for (int64_t n = 0; n < N && n < x.count; ++n) {
         float less = 0;
         if (shift != 0 || row.block_offset)
-          less = block_offsets(row, x.k / block, block / kFastBlock, shift, x.sums + n * (x.padded / kFastBlock));
+          less = block_offsets(row, x.k / block, block / kFastBlock, shift,
+                               x.sums + n * (x.padded / kFastBlock));
         out[r + j + n * out_stride] = totals[j * N + n] - less;
       }
     }
@@ -260,55 +272,73 @@ struct Product {
 
 // The whole numbers of one block: R x V sums.
 template <int R, int V>
-FAST_INLINE void multiply_block(const Product& p, const uint8_t* rows, const uint8_t* block, Ints sums[R][V]) {
+FAST_INLINE void multiply_block(const Product& p, const uint8_t* rows, const uint8_t* block,
+                                Ints sums[R][V]) {
+  FAST_UNROLL
   for (int v = 0; v < V; ++v) {
     const Ints start = load_ints(block + v * p.panel_bytes + 40 * kLanes);
+    FAST_UNROLL
     for (int r = 0; r < R; ++r) sums[r][v] = start;
   }
+  FAST_UNROLL
   for (int64_t i = 0; i < kFastBlock; i += 4) {
     Bytes x[V];
+    FAST_UNROLL
     for (int v = 0; v < V; ++v) x[v] = load_bytes(block + v * p.panel_bytes + i * kLanes);
+    FAST_UNROLL
     for (int r = 0; r < R; ++r) {
       const Four w = four_bytes(rows + r * p.stride + i);
+      FAST_UNROLL
       for (int v = 0; v < V; ++v) sums[r][v] = dot_four(sums[r][v], w, x[v]);
     }
   }
 }
 
-template <int R, int V>
-void multiply_panels(const Product& p, float* out, int64_t out_stride) {
-  Floats totals[R][V];
-  for (int r = 0; r < R; ++r)
-    for (int v = 0; v < V; ++v) totals[r][v] = zero_floats();
-  const uint8_t* block = p.panel;
-  const int64_t blocks = fast_padded(p.k) / kFastBlock;
-  for (int64_t b = 0; b < blocks; ++b, block += kPanelBlock) {
-    Ints sums[R][V];
-    multiply_block<R, V>(p, p.rows + b * kFastBlock, block, sums);
-    for (int v = 0; v < V; ++v) {
-      const uint8_t* beside = block + v * p.panel_bytes + 32 * kLanes;
-      const Floats scale = load_floats(beside);
-      if (p.step == 0) {
-        for (int r = 0; r < R; ++r) totals[r][v] = multiply_add(to_floats(sums[r][v]), scale, totals[r][v]);
-        continue;
-      }
-      if (b * kFastBlock >= p.k) continue;
-      const Floats sum = load_floats(beside + 4 * kLanes);
-      const int64_t at = p.step == 1 ? b : b / p.step;
-      for (int r = 0; r < R; ++r) {
+// The sums of a block on top of the totals. `at`: which scale of the weight.
+template <int R, int V, bool kScaled>
+FAST_INLINE void add_block(const Product& p, const uint8_t* block, int64_t at, const Ints sums[R][V],
+                           Floats totals[R][V]) {
+  FAST_UNROLL
+  for (int v = 0; v < V; ++v) {
+    const uint8_t* beside = block + v * p.panel_bytes + 32 * kLanes;
+    const Floats scale = load_floats(beside);
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) {
+      if constexpr (kScaled) {
         const FastRow& row = p.about[r];
         Floats d = multiply(to_floats(sums[r][v]), scale);
         const float offset = row.coarse_offset + p.shift + (row.block_offset ? row.block_offset[at] : 0.0f);
-        if (offset != 0) d = multiply_add(sum, all_floats(-offset), d);
+        if (offset != 0) d = multiply_add(load_floats(beside + 4 * kLanes), all_floats(-offset), d);
         totals[r][v] = multiply_add(d, all_floats(row.block_scale[at]), totals[r][v]);
+      } else {
+        totals[r][v] = multiply_add(to_floats(sums[r][v]), scale, totals[r][v]);
       }
     }
   }
+}
+
+template <int R, int V, bool kScaled>
+void multiply_panels(const Product& p, float* out, int64_t out_stride) {
+  Floats totals[R][V];
+  FAST_UNROLL
+  for (int r = 0; r < R; ++r) FAST_UNROLL
+  for (int v = 0; v < V; ++v) totals[r][v] = zero_floats();
+  const uint8_t* block = p.panel;
+  const uint8_t* rows = p.rows;
+  const int64_t blocks = kScaled ? p.k / kFastBlock : fast_padded(p.k) / kFastBlock;
+  for (int64_t b = 0; b < blocks; ++b, block += kPanelBlock, rows += kFastBlock) {
+    Ints sums[R][V];
+    multiply_block<R, V>(p, rows, block, sums);
+    add_block<R, V, kScaled>(p, block, kScaled && p.step > 1 ? b / p.step : b, sums, totals);
+  }
+  const uint8_t* end = p.panel + fast_padded(p.k) / kFastBlock * kPanelBlock;
+  FAST_UNROLL
   for (int v = 0; v < V; ++v) {
-    const Floats x = load_floats(block + v * p.panel_bytes);
+    const Floats x = load_floats(end + v * p.panel_bytes);
+    FAST_UNROLL
     for (int r = 0; r < R; ++r) {
       const FastRow& row = p.about[r];
-      if (p.step == 0) {
+      if constexpr (!kScaled) {
         const Floats less = multiply(x, all_floats(row.coarse_offset + p.shift));
         totals[r][v] = multiply(subtract(totals[r][v], less), all_floats(row.coarse_scale));
       }
@@ -317,15 +347,21 @@ void multiply_panels(const Product& p, float* out, int64_t out_stride) {
   }
 }
 
+template <int R, int V>
+void multiply_either(const Product& p, float* out, int64_t out_stride) {
+  p.step > 0 ? multiply_panels<R, V, true>(p, out, out_stride)
+             : multiply_panels<R, V, false>(p, out, out_stride);
+}
+
 template <int V>
 void multiply_some(int64_t count, const Product& p, float* out, int64_t out_stride) {
   switch (count) {
-    case 1: return multiply_panels<1, V>(p, out, out_stride);
-    case 2: return multiply_panels<2, V>(p, out, out_stride);
-    case 3: return multiply_panels<3, V>(p, out, out_stride);
-    case 4: return multiply_panels<4, V>(p, out, out_stride);
-    case 5: return multiply_panels<(kMostRows < 5 ? 1 : 5), V>(p, out, out_stride);
-    default: return multiply_panels<(kMostRows < 6 ? 1 : 6), V>(p, out, out_stride);
+    case 1: return multiply_either<1, V>(p, out, out_stride);
+    case 2: return multiply_either<2, V>(p, out, out_stride);
+    case 3: return multiply_either<3, V>(p, out, out_stride);
+    case 4: return multiply_either<4, V>(p, out, out_stride);
+    case 5: return multiply_either<(kMostRows < 5 ? 1 : 5), V>(p, out, out_stride);
+    default: return multiply_either<(kMostRows < 6 ? 1 : 6), V>(p, out, out_stride);
   }
 }
 
@@ -340,7 +376,8 @@ void multiply_all(int64_t count, Product p, int64_t columns, float* out, int64_t
     } else {  // what hangs over the last column goes elsewhere
       multiply_some<V>(some, p, edge, V * kLanes);
       for (int64_t i = 0; i < some; ++i)
-        __builtin_memcpy(to + i * out_stride, edge + i * V * kLanes, static_cast<size_t>(columns) * sizeof(float));
+        __builtin_memcpy(to + i * out_stride, edge + i * V * kLanes,
+                         static_cast<size_t>(columns) * sizeof(float));
     }
     p.rows += kMostRows * p.stride;
     p.about += kMostRows;
@@ -348,13 +385,14 @@ void multiply_all(int64_t count, Product p, int64_t columns, float* out, int64_t
 }
 
 template <class S>
-void gemm_of(int64_t block, const FastRow* rows, int64_t count, const FastPanels& x, float* out, int64_t out_stride,
-             std::byte* room) {
+void gemm_of(int64_t block, const FastRow* rows, int64_t count, const FastPanels& x, float* out,
+             int64_t out_stride, std::byte* room) {
   auto* bytes = reinterpret_cast<uint8_t*>(room);
   const int64_t stride = fast_padded(x.k), panel_bytes = fast_panel_bytes(x.k, kLanes);
   for (int64_t r = 0; r < count; ++r) expand_row<S>(rows[r], x.k, bytes + r * stride);
-  Product p{bytes, stride, rows, x.k, block / kFastBlock, reinterpret_cast<const uint8_t*>(x.data), panel_bytes,
-            S::kCoarseShift};
+  Product p{
+      bytes,       stride,         rows, x.k, block / kFastBlock, reinterpret_cast<const uint8_t*>(x.data),
+      panel_bytes, S::kCoarseShift};
   for (int64_t c = 0; c < x.columns;) {
     const int64_t left = x.columns - c;
     if (left > (kPanels - 1) * kLanes) {
@@ -377,12 +415,14 @@ inline float steps_of(float most, float* scale) {
   return finite && most > 1e-36f ? 127.0f / most : 0.0f;
 }
 
-inline void quantize_column(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total) {
+inline void quantize_column(const float* x, int64_t k, int8_t* values, float* scales, float* sums,
+                            float* total) {
   float all = 0;
   const int64_t padded = fast_padded(k);
   for (int64_t b = 0; b < padded; b += kFastBlock) {
     alignas(64) float block[kFastBlock] = {};
-    if (b < k) __builtin_memcpy(block, x + b, static_cast<size_t>(k - b < kFastBlock ? k - b : kFastBlock) * 4);
+    if (b < k)
+      __builtin_memcpy(block, x + b, static_cast<size_t>(k - b < kFastBlock ? k - b : kFastBlock) * 4);
     uint32_t most = 0;  // magnitudes order as their bits do
     for (int i = 0; i < kFastBlock; ++i) {
       uint32_t bits;
@@ -475,8 +515,8 @@ void with_source(FastKind kind, F f) {
   }
 }
 
-inline void matvec_level(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
-                         float* out, int64_t out_stride) {
+inline void matvec_level(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
+                         const FastColumns& x, float* out, int64_t out_stride) {
   with_source(kind, [&](auto* type) {
     matvec_of<std::remove_pointer_t<decltype(type)>>(block, rows, count, x, out, out_stride);
   });

@@ -86,7 +86,7 @@ HWY_INLINE void sum_lanes(const W& w, const uint8_t* HWY_RESTRICT row, int64_t m
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kSums = N <= 2 ? 4 : 2;
+  constexpr int kSums = 4;  // for every N: the order of a vector's sum is always the same
   V sums[N][kSums];
   for (int n = 0; n < N; ++n)
     for (int s = 0; s < kSums; ++s) sums[n][s] = hn::Zero(d);
@@ -173,6 +173,10 @@ void rows_by(const Rows rows, int64_t count, const uint8_t* end, int64_t k, cons
 template <class W, class Rows>
 void rows_of(const Rows& rows, int64_t count, const uint8_t* end, int64_t k, const float* x, int64_t vectors,
              float* out, int64_t out_stride) {
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // 16 registers hold the sums of two vectors
+  for (; vectors > 2; vectors -= 2, x += 2 * k, out += 2 * out_stride)
+    rows_by<W, 2>(rows, count, end, k, x, out, out_stride);
+#endif
   switch (vectors) {
     case 1: return rows_by<W, 1>(rows, count, end, k, x, out, out_stride);
     case 2: return rows_by<W, 2>(rows, count, end, k, x, out, out_stride);

@@ -15,8 +15,9 @@ using namespace anemone;
 
 namespace {
 
-constexpr FastKind kKinds[] = {FastKind::int8,   FastKind::uint8,  FastKind::table1, FastKind::table2, FastKind::table3,
-                               FastKind::table4, FastKind::table6, FastKind::table8, FastKind::number4};
+constexpr FastKind kKinds[] = {FastKind::int8,   FastKind::uint8,  FastKind::table1,
+                               FastKind::table2, FastKind::table3, FastKind::table4,
+                               FastKind::table6, FastKind::table8, FastKind::number4};
 
 // Memory whose begin is aligned, and whose end is the end.
 struct Room {
@@ -85,11 +86,12 @@ float tolerance(const FastRow& row, FastKind kind, int64_t k, bool blocks) {
   return 2e-6f * size * std::sqrt(static_cast<float>(k)) * 4 + 1e-5f;
 }
 
-int64_t fits(FastKind kind, int64_t k) { return k * fast_bits(kind) % 8 == 0; }
+bool fits(FastKind kind, int64_t k) { return k * fast_bits(kind) % 8 == 0; }
 
 }  // namespace
 
-TEST_CASE("fast products equal their plain twin for every kind, odd sizes and any alignment, on every target") {
+TEST_CASE(
+    "fast products equal their plain twin for every kind, odd sizes and any alignment, on every target") {
   std::mt19937 random(11);
   test::for_each_target([&](const char* name) {
     CAPTURE(name);
@@ -110,7 +112,8 @@ TEST_CASE("fast products equal their plain twin for every kind, odd sizes and an
           CAPTURE(columns);
           const auto compare = [&] {
             for (size_t i = 0; i < a.size(); ++i)
-              REQUIRE(std::abs(a[i] - b[i]) <= tolerance(w.all[i % static_cast<size_t>(count)], kind, k, false));
+              REQUIRE(std::abs(a[i] - b[i]) <=
+                      tolerance(w.all[i % static_cast<size_t>(count)], kind, k, false));
           };
           if (columns <= kFastColumns) {
             fast_matvec(kind, 0, w.all.data(), count, q, a.data(), count);
@@ -133,12 +136,14 @@ TEST_CASE("fast products equal their plain twin for every kind, odd sizes and an
   });
 }
 
-TEST_CASE("fast products with a scale and an offset for every block equal their plain twin, on every target") {
+TEST_CASE(
+    "fast products with a scale and an offset for every block equal their plain twin, on every target") {
   std::mt19937 random(12);
   test::for_each_target([&](const char* name) {
     CAPTURE(name);
     for (const FastKind kind : {FastKind::int8, FastKind::uint8, FastKind::number4})
-      for (const auto& [k, block] : {std::pair<int64_t, int64_t>{32, 32}, {96, 32}, {192, 96}, {576, 32}, {576, 64}})
+      for (const auto& [k, block] :
+           {std::pair<int64_t, int64_t>{32, 32}, {96, 32}, {192, 96}, {576, 32}, {576, 64}})
         for (const int64_t columns : {1, 4, 8, 21})
           for (const bool offsets : {false, true}) {
             const int64_t count = 7;
@@ -164,11 +169,13 @@ TEST_CASE("fast products with a scale and an offset for every block equal their 
                 across[static_cast<size_t>(i * columns + t)] = x[static_cast<size_t>(t * k + i)];
             const int64_t lanes = fast_panel_columns();
             fast_pack(across.data(), columns, k, columns, 0, (columns + lanes - 1) / lanes, rest.data());
-            fast_gemm(kind, block, w.all.data(), count, {k, columns, rest.data()}, a.data(), columns, tile.data());
+            fast_gemm(kind, block, w.all.data(), count, {k, columns, rest.data()}, a.data(), columns,
+                      tile.data());
             fast_product_plain(kind, block, w.all.data(), count, q, true, b.data(), count);
             for (int64_t r = 0; r < count; ++r)
               for (int64_t t = 0; t < columns; ++t)
-                REQUIRE(std::abs(a[static_cast<size_t>(r * columns + t)] - b[static_cast<size_t>(r + t * count)]) <=
+                REQUIRE(std::abs(a[static_cast<size_t>(r * columns + t)] -
+                                 b[static_cast<size_t>(r + t * count)]) <=
                         2 * tolerance(w.all[0], kind, k, true));
           }
   });
@@ -231,7 +238,8 @@ TEST_CASE("tables keep 14 bits, and say whether 8 are enough") {
     lone[i] = i == 15 ? 30.0f : 0.01f * static_cast<float>(i);  // one value far from the others
   }
   std::byte out[48];
-  for (const auto& [values, fits_8] : {std::pair(even, true), std::pair(lone, false), std::pair(flat, true)}) {
+  for (const auto& [values, fits_8] :
+       {std::pair(even, true), std::pair(lone, false), std::pair(flat, true)}) {
     const FastScales s = fast_table(values, 4, out);
     CHECK(s.finite);
     CHECK(fast_coarse_fits(values, 4) == fits_8);
