@@ -1,10 +1,13 @@
 #include "engine/cpu_backend.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "engine/cpu_call.h"
 #include "engine/cpu_function.h"
 #include "engine/cpu_state.h"
+#include "engine/together.h"
 
 namespace anemone {
 namespace {
@@ -46,6 +49,15 @@ class CpuBackend : public Backend {
                                   const std::vector<std::string>& taps) const override {
     return std::make_unique<CpuPredictor>(
         std::make_shared<CpuFunction>(std::move(package), function, options_, taps, pool_));
+  }
+  void run_together(std::span<const CallTurn> turns) const override {
+    std::vector<CpuCall*> calls;
+    for (const CallTurn& turn : turns) calls.push_back(dynamic_cast<CpuCall*>(turn.call));
+    if (std::ranges::count(calls, nullptr)) return Backend::run_together(turns);
+    std::vector<Executor*> executors;
+    for (size_t i = 0; i < turns.size(); ++i) executors.push_back(&calls[i]->prepare(turns[i].state));
+    if (!executors.empty()) execute_together(executors, *pool_);
+    for (CpuCall* call : calls) call->settle();
   }
 
  private:
