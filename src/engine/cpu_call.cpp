@@ -189,6 +189,8 @@ void CpuCall::bind_states(State* state) {
 }
 
 void CpuCall::run(State* state) {
+  const TimedSlice slice(function_->timeline(), Timeline::Level::call, "call",
+                         function_->signature().function);
   prepare(state).execute();
   settle();
 }

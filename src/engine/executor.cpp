@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/fused.h"
@@ -25,6 +26,18 @@ std::string key_of(const Block& block, size_t begin, std::span<const int> ids, c
       key.append(static_cast<const char*>(cell.data), static_cast<size_t>(cell.type->size()) * 4);
   }
   return key;
+}
+
+// For profiles: the operation, or what a fused step is.
+std::string_view kind_of(const Step& step) {
+  struct Kind {
+    std::string_view operator()(const RunOp& work) const { return work.binding.op->name; }
+    std::string_view operator()(const LoadWeight&) const { return "load weight"; }
+    std::string_view operator()(const ReadState&) const { return "read state"; }
+    std::string_view operator()(const WriteState&) const { return "write state"; }
+    std::string_view operator()(const RunFused& work) const { return work.kernel->name(); }
+  };
+  return std::visit(Kind{}, step.work);
 }
 
 bool finite(const float* data, int64_t count) {
@@ -67,10 +80,11 @@ std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, co
 }
 
 Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, Arithmetic arithmetic,
-                   const std::vector<std::string>& taps)
+                   const std::vector<std::string>& taps, Timeline* timeline)
     : info_(info),
       cache_(cache),
       pool_(pool),
+      timeline_(timeline),
       plan_options_{.taps = {taps.begin(), taps.end()}, .half = arithmetic == Arithmetic::fp16},
       half_(arithmetic == Arithmetic::fp16),
       cells_(static_cast<size_t>(info.values())) {}
@@ -93,6 +107,7 @@ void Executor::execute() {
 void Executor::reset() {
   fault_.reset();
   waiting_steps_ = 0;
+  beside_ = false;
   // Nothing of an earlier call may be seen: its inputs are gone.
   std::vector<bool> given(cells_.size(), false);
   for (const auto& input : info_.function().inputs) given[static_cast<size_t>(info_.id(input.get()))] = true;
@@ -104,6 +119,7 @@ void Executor::reset() {
 
 void Executor::start() {
   reset();
+  beside_ = true;
   const Block& body = info_.function().body;
   const Plan& plan = enter(body, 0);
   if (plan.next < body.ops.size()) {
@@ -121,6 +137,8 @@ FusedCall Executor::waiting_call() const {
 }
 
 bool Executor::run_waiting() {
+  if (timeline_) timeline_->begin_step(kind_of(*waiting()));
+  const TimedSlice slice(timeline_, Timeline::Level::step, kind_of(*waiting()), waiting()->operation->name());
   try {
     return std::get<RunFused>(waiting()->work).kernel->run(waiting_call());
   } catch (Error& e) {
@@ -197,8 +215,10 @@ void Executor::run_operation(const Operation& op) {
       run_cond(op);
     else if (op.type == "while_loop")
       run_while(op);
-    else
+    else {
+      const TimedSlice slice(timeline_, Timeline::Level::step, op.type, op.name());
       run_dynamic(op);
+    }
   } catch (Error& e) {
     if (op.blocks.empty()) e.within(op_place(op));
     throw;
@@ -227,7 +247,7 @@ void Executor::run_next(Cursor& at) {
   const Step& step = at.plan->steps[at.step];
   take_aliases(at);
   try {
-    run_step(step);
+    timeline_ ? run_timed(step) : run_step(step);
   } catch (Error& e) {
     e.within(op_place(*step.operation));
     throw;
@@ -237,6 +257,20 @@ void Executor::run_next(Cursor& at) {
 
 void Executor::run_step(const Step& step) {
   std::visit([&](const auto& work) { run(step, work); }, step.work);
+}
+
+void Executor::run_timed(const Step& step) {
+  const std::string_view kind = kind_of(step);
+  Timeline* const timeline = std::exchange(timeline_, nullptr);
+  if (!beside_) timeline->begin_step(kind);
+  const TimedSlice slice(timeline, Timeline::Level::step, kind, step.operation->name());
+  try {
+    run_step(step);
+  } catch (...) {
+    timeline_ = timeline;
+    throw;
+  }
+  timeline_ = timeline;
 }
 
 const void* Executor::at(const Source& source) const {

@@ -17,6 +17,7 @@
 #include "engine/fused.h"
 #include "engine/plan.h"
 #include "predict/predictor.h"
+#include "predict/timeline.h"
 
 namespace anemone {
 
@@ -39,8 +40,9 @@ class PlanCache {
 class Executor {
  public:
   // `taps`: values that must be there when execute() is done, whatever else could be done with their memory.
+  // `timeline`: where the times of steps go; may be null.
   Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, Arithmetic arithmetic,
-           const std::vector<std::string>& taps);
+           const std::vector<std::string>& taps, Timeline* timeline = nullptr);
 
   // Lends the memory of an input or state; it must stay until execute() is done.
   void set_input(int id, const Type* type, void* data, StateBounds* bounds = nullptr);
@@ -55,6 +57,7 @@ class Executor {
   FusedCall waiting_call() const;
   // Runs the waiting step by itself, with all threads; true as FusedKernel::run().
   bool run_waiting();
+  Timeline* timeline() const { return timeline_; }
   // Goes on behind the waiting step to the next one. `done`: it was run, else its operations run one by one.
   void pass(bool done);
   const Cell& cell(int id) const { return cells_[static_cast<size_t>(id)]; }
@@ -80,6 +83,7 @@ class Executor {
   void run_next(Cursor& at);
   void run_to_shareable();
   void run_step(const Step& step);
+  void run_timed(const Step& step);
   void run(const Step& step, const RunOp& work);
   void run(const Step& step, const LoadWeight& work);
   void run(const Step& step, const ReadState& work);
@@ -101,6 +105,7 @@ class Executor {
   const FunctionInfo& info_;
   PlanCache& cache_;
   ThreadPool& pool_;
+  Timeline* timeline_;  // null inside a step that is timed as a whole
   PlanOptions plan_options_;
   bool half_;
   Cells cells_;
@@ -109,6 +114,7 @@ class Executor {
   std::optional<NumericFault> fault_;
   Cursor cursor_;             // of start() and pass()
   size_t waiting_steps_ = 0;  // of its plan; 0: nothing is waiting
+  bool beside_ = false;       // others: the threads are not this one's to lead
   // Scratch of RunOp.
   std::vector<const void*> in_;
   std::vector<void*> out_;

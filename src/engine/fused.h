@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "base/thread_pool.h"
 #include "engine/plan.h"
@@ -50,6 +51,7 @@ struct FusedTurn {
 class FusedKernel {
  public:
   virtual ~FusedKernel() = default;
+  virtual std::string_view name() const { return "fused"; }  // for profiles: "attention"
   // False: not a case for this kernel. Nothing has been changed that the plain way reads.
   virtual bool run(const FusedCall& call) const = 0;
 

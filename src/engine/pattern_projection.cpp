@@ -53,6 +53,7 @@ class Projection : public FusedKernel {
         units_.push_back({w, r, std::min(rows, end - r)});
   }
 
+  std::string_view name() const override { return "projection"; }
   bool run(const FusedCall& c) const override {
     const float* x = c.floats(0);
     const bool few = positions_ <= kMostPositions;

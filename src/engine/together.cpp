@@ -53,10 +53,14 @@ class WaitingSteps {
     }
     std::vector<FusedTurn> turns;
     for (const size_t i : members_) turns.push_back({&kernel_of(*waiting_[i]), waiting_[i]->waiting_call()});
+    const Executor& first = *waiting_[members_[0]];
+    if (first.timeline()) first.timeline()->begin_step(kernel.name());
+    const TimedSlice slice(first.timeline(), Timeline::Level::step, kernel.name(),
+                           first.waiting()->operation->name());
     try {
       kernel.run_together(turns);
     } catch (Error& e) {
-      e.within(op_place(*waiting_[members_[0]]->waiting()->operation));
+      e.within(op_place(*first.waiting()->operation));
       throw;
     }
     for (size_t n = 0; n < members_.size(); ++n) done_[members_[n]] = turns[n].done;
@@ -71,6 +75,11 @@ class WaitingSteps {
 
 void execute_together(std::span<Executor* const> executors, ThreadPool& pool) {
   if (executors.size() == 1) return executors[0]->execute();
+  Timeline* const timeline = executors[0]->timeline();
+  const auto side_by_side = [&] {
+    if (timeline) timeline->begin_step("side by side");
+  };
+  side_by_side();
   each(static_cast<int64_t>(executors.size()), pool,
        [&](int64_t i) { executors[static_cast<size_t>(i)]->start(); });
   for (;;) {
@@ -79,6 +88,7 @@ void execute_together(std::span<Executor* const> executors, ThreadPool& pool) {
       if (executor->waiting()) waiting.push_back(executor);
     if (waiting.empty()) return;
     const std::vector<char> done = WaitingSteps(waiting).run();
+    side_by_side();
     each(static_cast<int64_t>(waiting.size()), pool, [&](int64_t i) {
       const auto at = static_cast<size_t>(i);
       waiting[at]->pass(done[at] != 0);

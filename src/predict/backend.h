@@ -29,6 +29,8 @@ class Backend {
   // How far apart two logits must be, as a part of the largest, for the choice between them to be the same whether a
   // call takes one token or several: the two add their sums in another order.
   virtual double close_call() const = 0;
+  // What was given to it to note the times of steps; null: none.
+  virtual Timeline* timeline() const { return nullptr; }
   // Whether open() takes taps. Of one that does not, predict/taps.h makes the values outputs of a copy.
   virtual bool can_tap() const = 0;
   // `function` empty: the package's default one. `taps`: values inside it that its calls give beside the

@@ -114,6 +114,7 @@ class Session {
   // All of them side by side, each to its end. Nothing runs unless every flight can.
   static void advance(std::span<Flight> flights);
   static void run_chunks(std::span<Flight* const> flights);
+  static std::string flights_text(std::span<Flight* const> flights);
   static void run_layers(std::span<Flight* const> flights);
   static void run_heads(std::span<Flight* const> flights);
   void begin_chunk(Flight& flight);

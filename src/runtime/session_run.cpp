@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "predict/timeline.h"
 #include "runtime/columns.h"
 #include "runtime/flight.h"
 
@@ -54,12 +55,23 @@ void Session::advance(std::span<Flight> flights) {
   }
 }
 
+// "token 12", "tokens 0 to 43", "8 sessions", for timelines.
+std::string Session::flights_text(std::span<Flight* const> flights) {
+  if (flights.size() > 1) return fmt::format("{} sessions", flights.size());
+  const int64_t first = flights[0]->session->position_;
+  const int64_t left = static_cast<int64_t>(flights[0]->left.size());
+  return left == 1 ? fmt::format("token {}", first) : fmt::format("tokens from {}, {} left", first, left);
+}
+
 // The next chunk of each.
 void Session::run_chunks(std::span<Flight* const> flights) {
   for (const Flight* f : flights)
     if (const Progress& progress = f->session->progress_;
         progress && !progress(f->total - static_cast<int64_t>(f->left.size()), f->total))
       throw Cancelled();
+  Timeline* const timeline = flights[0]->session->bundle_->backend().timeline();
+  const std::string name = timeline ? flights_text(flights) : "";
+  const TimedSlice slice(timeline, Timeline::Level::tokens, "tokens", name);
   for (Flight* f : flights) f->session->begin_chunk(*f);
   run_layers(flights);
   for (Flight* f : flights) f->session->end_chunk(*f);
