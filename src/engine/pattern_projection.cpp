@@ -81,6 +81,7 @@ class Projection : public FusedKernel {
     return ((few_ ? fast_columns_bytes(k_, positions_) : fast_panels_bytes(k_, positions_)) + 3) / 4;
   }
 
+  std::string_view name() const override { return "projection"; }
   bool run(const FusedCall& c) const override {
     std::vector<float> vectors;
     const Activations x = few_ ? gather(c, vectors) : pack(c);
@@ -107,11 +108,72 @@ class Projection : public FusedKernel {
     return fine;
   }
 
+  // One vector a call: sums of several then run in the same order.
+  bool shareable() const override { return positions_ == 1; }
+
+  bool shares(const FusedKernel& other) const override {
+    if (this == &other) return true;
+    const auto* p = dynamic_cast<const Projection*>(&other);
+    return p && p->shareable() &&
+           std::equal(weights_.begin(), weights_.end(), p->weights_.begin(), p->weights_.end(),
+                      [](const Weight& a, const Weight& b) { return a.rows.same(b.rows); });
+  }
+
+  void run_together(std::span<FusedTurn> turns) const override {
+    const auto columns = static_cast<int64_t>(turns.size());
+    std::vector<float> x(static_cast<size_t>(k_ * columns));
+    for (int64_t t = 0; t < columns; ++t)
+      std::copy_n(turns[static_cast<size_t>(t)].call.floats(0), k_, x.data() + t * k_);
+    const Buffer room_for_fast(
+        static_cast<uint64_t>(any_fast_ ? columns * fast_columns_bytes(k_, 1) + 64 * columns : 0));
+    const std::vector<FastColumns> rounded =
+        any_fast_ ? round_columns(x.data(), columns, room_for_fast.data()) : std::vector<FastColumns>();
+    std::vector<std::atomic<bool>> fine(turns.size());
+    for (auto& f : fine) f = true;
+    turns[0].call.pool().parallel_for(
+        static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
+          Tools tools;
+          tools.tile.resize(static_cast<size_t>(in_place_ ? 0 : kFewRows * k_));
+          std::vector<float> tile(static_cast<size_t>(kRows * columns));
+          for (int64_t u = begin; u < end; ++u) {
+            const Unit& unit = units_[static_cast<size_t>(u)];
+            const Weight& w = weights_[unit.weight];
+            if (w.fast) {
+              w.fast->prepare(unit.row, unit.count, tools.fast);
+              for (size_t g = 0; g < rounded.size(); ++g)
+                fast_matvec(w.fast->kind(), w.fast->block(), tools.fast.rows, unit.count, rounded[g],
+                            tile.data() + static_cast<int64_t>(g) * kFastColumns * kRows, kRows);
+            } else {
+              w.rows.prepare(unit.row, unit.count, tools.room);
+              multiply_columns(unit, x.data(), columns, tools.room, tools.tile.data(), tile.data());
+            }
+            for (size_t t = 0; t < turns.size(); ++t) {
+              const FusedTurn& turn = turns[t];
+              std::copy_n(tile.data() + static_cast<int64_t>(t) * kRows, unit.count,
+                          turn.call.out(unit.weight) + unit.row);
+              if (!static_cast<const Projection*>(turn.kernel)->finish(turn.call, unit)) fine[t] = false;
+            }
+          }
+        });
+    for (size_t t = 0; t < turns.size(); ++t) turns[t].done = fine[t];
+  }
+
  private:
   struct Unit {
     size_t weight;
     int64_t row, count;
   };
+
+  // kFastColumns after kFastColumns.
+  std::vector<FastColumns> round_columns(const float* x, int64_t columns, std::byte* room) const {
+    std::vector<FastColumns> out;
+    for (int64_t t = 0; t < columns; t += kFastColumns) {
+      const int64_t some = std::min(kFastColumns, columns - t);
+      out.push_back(fast_columns(x + t * k_, k_, some, room));
+      room += (fast_columns_bytes(k_, some) + 63) / 64 * 64;
+    }
+    return out;
+  }
 
   // Few positions: vectors one after the other, where the input has its channels apart.
   Activations gather(const FusedCall& c, std::vector<float>& vectors) const {
@@ -169,21 +231,27 @@ class Projection : public FusedKernel {
 
   void multiply_few(const FusedCall& c, const Unit& unit, const float* x, const WeightRows::Room& room,
                     float* wide) const {
-    const WeightRows& w = weights_[unit.weight].rows;
     float* out = c.out(unit.weight) + unit.row * positions_;
     float tile[kRows * kMostPositions];
     float* to = positions_ == 1 ? out : tile;
+    multiply_columns(unit, x, positions_, room, wide, to);
+    for (int64_t i = 0; i < unit.count && positions_ > 1; ++i)
+      for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
+  }
+
+  // The rows of a unit times `columns` vectors: kRows results for each.
+  void multiply_columns(const Unit& unit, const float* x, int64_t columns, const WeightRows::Room& room,
+                        float* wide, float* to) const {
+    const WeightRows& w = weights_[unit.weight].rows;
     for (int64_t r = 0; r < unit.count && !w.in_place(); r += kFewRows) {
       const int64_t count = std::min(kFewRows, unit.count - r);
       for (int64_t i = 0; i < count; ++i) w.widen(room, r + i, 0, k_, wide + i * k_);
-      for (int64_t t = 0; t < positions_; t += kMostVectors)
+      for (int64_t t = 0; t < columns; t += kMostVectors)
         matvec(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), count, k_, x + t * k_,
-               std::min(kMostVectors, positions_ - t), to + t * kRows + r, kRows);
+               std::min(kMostVectors, columns - t), to + t * kRows + r, kRows);
     }
-    for (int64_t t = 0; t < positions_ && w.in_place(); t += kMostVectors)
-      w.multiply(room, unit.count, x + t * k_, std::min(kMostVectors, positions_ - t), to + t * kRows, kRows);
-    for (int64_t i = 0; i < unit.count && positions_ > 1; ++i)
-      for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
+    for (int64_t t = 0; t < columns && w.in_place(); t += kMostVectors)
+      w.multiply(room, unit.count, x + t * k_, std::min(kMostVectors, columns - t), to + t * kRows, kRows);
   }
 
   // The first `live` columns of x for gemm_packed, kGemmDepth rows after kGemmDepth rows.
