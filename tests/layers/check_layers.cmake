@@ -16,7 +16,7 @@ set(rooms_text jinja tokenizer)
 set(homes_CLI cli)
 set(homes_curl hub)
 set(homes_hwy kernels)
-set(homes_protozero package checkpoint text)  # onnx reads through package/wire.h
+set(homes_protozero package checkpoint text)
 set(homes_simdjson text)
 set(homes_utf8proc text)
 set(homes_pcre2 text)
