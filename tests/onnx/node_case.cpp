@@ -24,7 +24,6 @@ std::string unfit(const OnnxTensor& t) {
   if (!onnx_type_decodes(t.type()) || (info.floating && info.bits < 16) || t.type() == OnnxType::bfloat16)
     return "type " + std::string(info.name);
   if (t.rank() > 5) return "rank over 5";
-  if (t.elements() == 0) return "no elements";
   if (info.integer && t.type() != OnnxType::uint64)
     for (const int64_t v : t.ints())
       if (v > INT32_MAX || v < INT32_MIN) return "numbers beyond int32";
@@ -86,6 +85,9 @@ std::string why_not(const OnnxModel& model, const Data& data) {
   for (const auto* tensors : {&data.in, &data.out})
     for (const auto& [name, t] : *tensors)
       if (std::string why = unfit(*t); !why.empty()) return why;
+  // An input without elements can only be a constant; an output without elements is none.
+  for (const auto& [name, t] : data.out)
+    if (t->elements() == 0) return "no elements";
   for (const OnnxNode& node : model.graph().nodes) {
     if (node.domain == "ai.onnx.ml") return "ai.onnx.ml";
     if (node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial") return "random numbers";
@@ -138,8 +140,11 @@ std::string attempt(const OnnxModel& model, const Data& data, const std::set<std
 }
 
 // What to fix, step by step: nothing; whole numbers besides the first input; all of them; all but the first input.
-std::vector<std::set<std::string>> choices(const OnnxModel& model) {
+std::vector<std::set<std::string>> choices(const OnnxModel& model, const Data& data) {
   std::vector<std::set<std::string>> out(4);
+  for (const auto& [name, t] : data.in)
+    if (t->elements() == 0)
+      for (auto& each : out) each.insert(name);
   bool first = true;
   for (const OnnxValueInfo* info : model.graph().open_inputs()) {
     const std::string name(info->name);
@@ -171,7 +176,7 @@ NodeResult run_node_case(const std::string& model_bytes, const std::string& data
     }
     bool first = true;
     std::set<std::set<std::string>> done;
-    for (const auto& fixed : choices(model)) {
+    for (const auto& fixed : choices(model, data)) {
       if (!done.insert(fixed).second) continue;
       std::string wrong;
       bool refused = false;
