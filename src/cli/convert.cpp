@@ -19,6 +19,7 @@
 #include "check/wrap.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
+#include "cli/convert_network.h"
 #include "cli/format.h"
 #include "cli/source.h"
 #include "cli/version.h"
@@ -40,6 +41,7 @@ struct Args {
   double shard_mb = 250;
   int64_t head_rows = kNotSaid;
   CompressFlags compress;
+  NetworkFlags network;
 };
 
 int64_t number(const std::string& text, const char* flag) {
@@ -291,6 +293,10 @@ void check_bundle_name(const std::string& output) {
 
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
+  if (is_network(args.model, args.output))
+    return convert_network({args.model, args.output, args.no_int8 ? "fp16" : args.precision, args.target, args.overwrite},
+                           args.network, common);
+  args.network.expect_none();
   if (args.output.empty()) {
     args.output = free_bundle_name(args.model);
     expect_apart(args.model, args.output);
@@ -323,16 +329,16 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kConvert{
-    "convert", "Turn a model into a bundle: a GGUF file, a safetensors folder or OWNER/REPO", kExamples,
+    "convert", "Turn a model into a bundle, or an ONNX network into one package", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("MODEL", args->model,
                    "a .gguf file (any part of a split one), a folder with safetensors and config.json, or "
-                   "OWNER/REPO on the Hugging Face Hub")
+                   "OWNER/REPO on the Hugging Face Hub; or an .onnx file")
           .also("-m,--model")
-          .takes(kCheckpoint);
+          .takes(kCheckpoint | kNetwork);
       o.text("-o,--output", "FOLDER", args->output,
-             "the bundle to write (a new folder here, called like the model)")
+             "the bundle to write (a new folder here, called like the model); NAME.mlpackage for an ONNX network")
           .also("--outfile")
           .writes();
       o.text("--context", "N[,N…]", args->context,
@@ -372,6 +378,7 @@ extern const Command kConvert{
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);
+      args->network.declare(o);
       return [args](const Common& common) { return run_convert(*args, common); };
     }};
 

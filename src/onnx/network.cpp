@@ -138,7 +138,8 @@ class NetworkBuilder {
     scope.block = &function_->body;
     bind_inputs(lowering, scope);
     lowering.lower_graph(model_.graph(), scope);
-    for (const OnnxValueInfo& output : model_.graph().outputs) give_output(lowering, scope, output);
+    for (const OnnxValueInfo& output : model_.graph().outputs)
+      if (!write_state(lowering, scope, output)) give_output(lowering, scope, output);
     remove_dead_ops(*function_);
     check_program();
     return std::move(net_);
@@ -161,6 +162,14 @@ class NetworkBuilder {
     for (const auto& [name, sizes] : options_.dynamic)
       if (!known.contains(name) || inputs.contains(name))
         throw errorf("--dynamic names '{}', which is no size of the model", name).expected(list);
+    for (const auto& [name, image] : options_.images)
+      if (!inputs.contains(name)) throw errorf("--image names '{}', which is no input of the model", name).expected(list);
+    for (const auto& [past, present] : options_.states) {
+      if (!inputs.contains(past)) throw errorf("--state names '{}', which is no input of the model", past).expected(list);
+      const auto& outputs = model_.graph().outputs;
+      if (std::none_of(outputs.begin(), outputs.end(), [&](const OnnxValueInfo& o) { return o.name == present; }))
+        throw errorf("--state names '{}', which is no output of the model", present);
+    }
     for (const auto& [name, array] : options_.constants)
       if (!inputs.contains(name))
         throw errorf("--constant names '{}', which is no input of the model", name).expected(list);
@@ -195,9 +204,65 @@ class NetworkBuilder {
       const std::string name = clean(info->name);
       if (!type.fixed()) net_.sizes[name] = sizes;
       if (type.rank() == 0) type.shape = {1};
-      add_input(*function_, name, type);
+      declare_input(*info, name, type);
     }
     types_.check();
+    for (auto& [name, value] : states_) {  // behind all tensors
+      function_->inputs.push_back(std::make_unique<Value>(Value{value.name, value.type, nullptr, {}}));
+      state_inputs_[name] = function_->inputs.back().get();
+    }
+  }
+
+  void declare_input(const OnnxValueInfo& info, const std::string& name, const Type& type) {
+    const std::string original(info.name);
+    if (options_.states.contains(original)) {
+      if (type.dtype != DType::fp32 || !type.fixed())
+        throw errorf("the state '{}' must have floating-point numbers and a fixed shape", onnx_printable(original))
+            .found(type.text());
+      states_.emplace(original, Value{name, Type::state(DType::fp16, type.shape), nullptr, {}});
+      return;
+    }
+    if (options_.images.contains(original)) {
+      const bool image = type.dtype == DType::fp32 && type.fixed() && type.rank() == 4 && type.dim(0) == Dim(1) &&
+                         (type.dim(1) == Dim(1) || type.dim(1) == Dim(3));
+      if (!image)
+        throw errorf("the input '{}' is no image", onnx_printable(original)).found(type.text()).expected("fp32 [1, 3, height, width] or [1, 1, height, width]");
+      net_.images.push_back(name);
+    }
+    add_input(*function_, name, type);
+  }
+
+  // The pixels of an image as the model wants them.
+  Value* from_pixels(OnnxLowering& lowering, OnnxScope& scope, Value* value, const OnnxImage& image) {
+    const auto channels = value->type.dim(1).size();
+    if (image.bias.size() != 1 && static_cast<int64_t>(image.bias.size()) != channels)
+      throw errorf("the image '{}' has {} channels, and {} biases", value->name, channels, image.bias.size());
+    Value* scaled = lowering.emit(scope, "mul", {{"x", value}, {"y", Constant::number(image.scale, DType::fp32)}}, value->name + "_scaled")[0];
+    const auto count = static_cast<int64_t>(image.bias.size());
+    const Constant bias = Constant::numbers(image.bias, DType::fp32, {1, count, 1, 1});
+    return lowering.emit(scope, "add", {{"x", scaled}, {"y", bias}}, value->name + "_pixels")[0];
+  }
+
+  Value* read_state(OnnxLowering& lowering, OnnxScope& scope, Value* state) {
+    Value* half = lowering.emit(scope, "read_state", {{"input", state}}, state->name + "_read")[0];
+    return lowering.emit(scope, "cast", {{"x", half}, {"dtype", Constant::text("fp32")}}, state->name + "_value")[0];
+  }
+
+  // An output that is the next value of a state.
+  bool write_state(OnnxLowering& lowering, OnnxScope& scope, const OnnxValueInfo& output) {
+    for (const auto& [past, present] : options_.states) {
+      if (present != output.name) continue;
+      Value* state = state_inputs_.at(past);
+      Value* value = lowering.value(scope, lowering.find(scope, output.name), output.name);
+      if (value->type.shape != state->type.shape)
+        throw errorf("'{}' and '{}' cannot be one state", onnx_printable(past), onnx_printable(present))
+            .found(value->type.text())
+            .expected(state->type.text());
+      Value* half = scope.builder->op("cast", {{"x", value}, {"dtype", Constant::text("fp16")}}, value->name + "_fp16");
+      scope.builder->ops("write_state", {{"input", state}, {"data", half}}, state->name + "_write");
+      return true;
+    }
+    return false;
   }
 
   void bind_inputs(OnnxLowering& lowering, OnnxScope& scope) {
@@ -208,7 +273,13 @@ class NetworkBuilder {
         bind_constant(lowering, scope, *info, it->second);
         continue;
       }
+      if (const auto state = state_inputs_.find(name); state != state_inputs_.end()) {
+        scope.names.emplace(info->name, OnnxOperand{read_state(lowering, scope, state->second), info->type, nullptr, nullptr});
+        continue;
+      }
       Value* value = function_->inputs[next++].get();
+      if (const auto image = options_.images.find(name); image != options_.images.end())
+        value = from_pixels(lowering, scope, value, image->second);
       const bool scalar = info->has_shape && info->dims.empty();
       if (scalar)
         value = lowering.emit(scope, "squeeze", {{"x", value}, {"axes", Constant::ints({0})}}, value->name + "_scalar")[0];
@@ -280,6 +351,8 @@ class NetworkBuilder {
   Function* function_ = nullptr;
   std::set<std::string> taken_;
   std::set<const Value*> given_;
+  std::map<std::string, Value> states_;
+  std::map<std::string, Value*> state_inputs_;
 };
 
 }  // namespace

@@ -22,10 +22,18 @@ struct OnnxSizes {
   std::vector<int64_t> listed;  // one of these, instead of a range
 };
 
+// An input that is an image: its pixels, 0 to 255, times `scale` plus `bias` (one, or one for each color).
+struct OnnxImage {
+  float scale = 1;
+  std::vector<float> bias = {0};
+};
+
 struct OnnxNetworkOptions {
   std::map<std::string, std::vector<int64_t>> shapes;  // by name of an input, or of a symbol ("batch": one size)
   std::map<std::string, OnnxSizes> dynamic;            // by name of a symbol
   std::map<std::string, Array> constants;              // inputs whose values are fixed
+  std::map<std::string, OnnxImage> images;             // by name of an input
+  std::map<std::string, std::string> states;           // an input and the output that is its next value
   Opset opset = Opset::ios18;
 };
 
@@ -33,6 +41,7 @@ struct OnnxNetwork {
   Program program;
   std::map<std::string, std::string> names;         // the package's → the model's, where they differ
   std::map<std::string, std::vector<OnnxSizes>> sizes;  // of inputs that are not fixed, by dimension
+  std::vector<std::string> images;                      // inputs, by the package's names
 };
 
 OnnxNetwork lower_network(const OnnxModel& model, const OnnxNetworkOptions& options);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -43,6 +44,15 @@ Package network_package(OnnxNetwork network, const std::string& source) {
   for (Feature& input : package.description.main.inputs)
     if (const auto it = network.sizes.find(input.name); it != network.sizes.end())
       describe_sizes(input.type.array, it->second);
+  for (Feature& input : package.description.main.inputs) {
+    if (std::find(network.images.begin(), network.images.end(), input.name) == network.images.end()) continue;
+    const std::vector<int64_t> shape = input.type.array.shape;
+    input.type = FeatureType();
+    input.type.kind = FeatureType::Kind::image;
+    input.type.image.height = shape.at(2);
+    input.type.image.width = shape.at(3);
+    input.type.image.color_space = shape.at(1) == 3 ? 20 : 10;
+  }
   Metadata meta;
   meta.user["com.anemone.onnx.source"] = source;
   if (!network.names.empty()) {
