@@ -162,7 +162,7 @@ int convert_network(const NetworkRequest& request, const NetworkFlags& flags, co
   const OnnxModel model = OnnxModel::open(request.model);
   OnnxNetwork net = lower_network(model, options_of(request, flags));
   HalfReport halves;
-  if (precision == "fp16") halves = to_half(*net.program.find_function("main"));
+  if (precision == "fp16") halves = to_half(*net.program.find_function("main"), {{net.images.begin(), net.images.end()}});
   int64_t operations = 0;
   for_each_op(std::as_const(net.program).find_function("main")->body, [&](const Operation& op) { operations += op.type != "const"; });
   const auto names = net.names;

@@ -60,7 +60,7 @@ std::string OnnxCall::base_name() const {
 }
 
 std::vector<Value*> OnnxCall::emit(std::string_view type, Args args) {
-  std::vector<Value*> out = lowering_.emit(scope_, type, args, fmt::format("{}_{}", base_name(), type));
+  std::vector<Value*> out = lowering_.emit(scope_, type, args, fmt::format("{}_{}_{}", base_name(), type, lowering_.next()));
   made_.insert(made_.end(), out.begin(), out.end());
   return out;
 }
@@ -70,7 +70,7 @@ Value* OnnxCall::op(std::string_view type, Args args) { return emit(type, args)[
 std::vector<Value*> OnnxCall::ops(std::string_view type, Args args) { return emit(type, args); }
 
 Value* OnnxCall::constant(Constant value) {
-  Value* made = scope_.builder->constant(std::move(value), base_name() + "_const");
+  Value* made = scope_.builder->constant(std::move(value), fmt::format("{}_const_{}", base_name(), lowering_.next()));
   made_.push_back(made);
   return made;
 }

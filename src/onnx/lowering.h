@@ -147,6 +147,7 @@ class OnnxLowering {
   explicit OnnxLowering(Function& function) : function_(function) {}
 
   Function& function() { return function_; }
+  int64_t next() { return ++made_; }  // a number for a name
   // All nodes of a graph, into the scope's block. Initializers become names of the scope.
   void lower_graph(const OnnxGraph& graph, OnnxScope& scope);
   // What a name stands for; Error where it is unknown.
@@ -158,6 +159,7 @@ class OnnxLowering {
 
  private:
   Function& function_;
+  int64_t made_ = 0;
 };
 
 // The constant behind a value, as numbers; nothing for computed ones.

@@ -191,6 +191,11 @@ NodeResult run_node_case(const std::string& model_bytes, const std::string& data
         wrong = e.what();
         refused = wrong.find("not supported") != std::string::npos ||
                   wrong.find("cannot be converted") != std::string::npos;
+        if (wrong.find("has rank ") != std::string::npos || wrong.find("ONNX's operators; expected") != std::string::npos) {
+          r.kind = Kind::does_not_apply;
+          r.why = wrong.find("has rank ") != std::string::npos ? "rank over 5" : "version of the operators";
+          return r;
+        }
       }
       if (first || r.kind == Kind::refused || !refused) {
         r.kind = refused ? Kind::refused : Kind::failed;

@@ -66,7 +66,7 @@ Constant halved(const Constant& c) {
 
 class Halver {
  public:
-  explicit Halver(Function& function) : function_(function) {
+  Halver(Function& function, const HalfOptions& options) : function_(function), options_(options) {
     for_each_op(std::as_const(function.body), [&](const Operation& op) {
       for (const auto& out : op.outputs) names_.insert(out->name);
     });
@@ -75,7 +75,7 @@ class Halver {
 
   HalfReport run() {
     for (const auto& input : function_.inputs)
-      if (is_float_tensor(input->type)) input->type.dtype = DType::fp16;
+      if (is_float_tensor(input->type) && !options_.keep.contains(input->name)) input->type.dtype = DType::fp16;
     block(function_.body, nullptr);
     give_halves();
     return report_;
@@ -241,7 +241,7 @@ class Halver {
   }
 
   // A cast to fp32 becomes one to fp16, unless it undoes one to fp16 that was there to round.
-  void convert_cast(Operation& op, Scope&) {
+  void convert_cast(Operation& op, Scope& scope) {
     Value* x = op.value("x");
     const Input* dtype = op.input("dtype");
     if (!x || !dtype || dtype->bindings.empty()) return;
@@ -249,7 +249,8 @@ class Halver {
     if (!to || !to->is_strings() || std::get<Constant::Strings>(to->data).at(0) != "fp32") return;
     op.inputs.erase(std::remove_if(op.inputs.begin(), op.inputs.end(), [](const Input& i) { return i.name == "dtype"; }),
                     op.inputs.end());
-    op.inputs.push_back({"dtype", {{nullptr, std::make_shared<const Constant>(Constant::text("fp16")), {}}}, {}});
+    Value* kind = append_const(scope, Constant::text("fp16"), unique(op.outputs[0]->name + "_dtype"));
+    op.inputs.push_back({"dtype", {{kind, nullptr, {}}}, {}});
     op.outputs[0]->type.dtype = DType::fp16;
     ++report_.halves;
   }
@@ -269,6 +270,7 @@ class Halver {
   }
 
   Function& function_;
+  const HalfOptions& options_;
   HalfReport report_;
   std::unordered_set<std::string> names_;
   std::unordered_set<const Value*> island_values_;
@@ -276,8 +278,8 @@ class Halver {
 
 }  // namespace
 
-HalfReport to_half(Function& function) {
-  const HalfReport report = Halver(function).run();
+HalfReport to_half(Function& function, const HalfOptions& options) {
+  const HalfReport report = Halver(function, options).run();
   remove_dead_ops(function);
   return report;
 }

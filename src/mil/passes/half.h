@@ -6,16 +6,22 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "mil/program.h"
 
 namespace anemone {
+
+struct HalfOptions {
+  std::set<std::string> keep;  // inputs that stay fp32: images
+};
 
 struct HalfReport {
   int64_t halves = 0;   // operations in fp16
   int64_t islands = 0;  // operations that stayed in fp32
 };
 
-HalfReport to_half(Function& function);
+HalfReport to_half(Function& function, const HalfOptions& options = {});
 
 }  // namespace anemone

@@ -125,20 +125,13 @@ void clip(OnnxCall& n) {
   n.out(x);
 }
 
-// The last dimension is gate and value, one after the other.
-void swiglu(OnnxCall& n) {
-  Value* x = n.in(0);
-  const int64_t along = n.axis(n.node.integer("axis", -1), x->type.rank());
-  const std::vector<Value*> halves = n.ops("split", {{"x", x}, {"num_splits", n.i(2)}, {"axis", n.i(along)}});
-  n.out(n.mul(swish_of(n, halves[0], n.node.number("alpha", 1.0f)), halves[1]));
-}
+void swiglu(OnnxCall& n) { n.out(n.mul(swish_of(n, n.in(0), n.node.number("alpha", 1.0f)), n.in(1))); }
 
 void dropout(OnnxCall& n) {
   // In use, nothing is dropped. Training mode with a ratio above zero draws random numbers.
   if (n.has(2)) {
     const bool training = n.ints(2).at(0) != 0;
-    const float ratio = n.has(1) ? n.floats(1).at(0) : 0.5f;
-    if (training && ratio != 0) throw n.refused("Dropout in training mode");
+    if (training && (!n.has(1) || !n.find_floats(1) || n.floats(1).at(0) != 0)) throw n.refused("Dropout in training mode");
   }
   n.out_operand(0, n.operand(0));
   if (n.wants(1)) n.out(1, n.filled(n.dims(n.in(0)), 1, DType::boolean), OnnxType::boolean);

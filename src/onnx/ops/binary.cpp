@@ -1,4 +1,6 @@
 // Two or more inputs, element by element, with numpy's broadcasting.
+#include <algorithm>
+
 #include "base/error.h"
 #include "onnx/lowering.h"
 
@@ -86,7 +88,13 @@ void bit_shift(OnnxCall& n) {
     if (bits < 32) return n.out(n.wrap(n.mul(n.in(0), power), n.type(0)));
     return n.out(n.mul(n.in(0), power));
   }
-  n.out(n.op("floor_div", {{"x", n.in(0)}, {"y", power}}));
+  // Past the width, only the sign is left.
+  Value* y = n.op("floor_div", {{"x", n.in(0)}, {"y", power}});
+  const int64_t bits = onnx_type_info(n.type(0)).bits;
+  Value* inside = n.op("logical_and", {{"x", n.op("greater_equal", {{"x", n.in(1)}, {"y", n.i(0)}})},
+                                       {"y", n.op("less", {{"x", n.in(1)}, {"y", n.i(std::min<int64_t>(bits, 31))}})}});
+  Value* sign = n.cast(n.op("less", {{"x", n.in(0)}, {"y", n.i(0)}}), DType::int32);
+  n.out(n.select(inside, y, n.mul(sign, n.i(-1))));
 }
 
 // Bit by bit: Core ML has no operations on bits. Numbers are taken apart into as many bits as their type has.

@@ -112,15 +112,19 @@ bool unrolled_loop(OnnxCall& n, const OnnxGraph& body) {
   const auto most = n.has(0) ? n.find_ints(0) : std::nullopt;
   const auto go = n.has(1) ? n.find_ints(1) : std::optional(std::vector<int64_t>{1});
   if (!go || (n.has(0) && !most)) return false;
-  if (!n.has(0) && n.has(1)) return false;
-  if (!most || most->at(0) > kMostRounds) return false;
+  const int64_t rounds = most ? most->at(0) : kMostRounds + 1;
   std::vector<OnnxOperand> state;
   for (size_t k = 0; k < carried; ++k) state.push_back(n.operand(k + 2));
   std::vector<std::vector<OnnxOperand>> scans(body.outputs.size() - 1 - carried);
   bool running = go->at(0) != 0;
   // Written twice where the condition turns out to be computed: the first try is then dropped.
+  if (most && go->at(0) && rounds > kMostRounds && rounds < INT32_MAX) return false;
   const size_t mark = n.scope().block->ops.size();
-  for (int64_t i = 0; running && i < most->at(0); ++i) {
+  for (int64_t i = 0; running && i < rounds; ++i) {
+    if (i == kMostRounds) {
+      n.scope().block->ops.resize(mark);
+      return false;
+    }
     std::vector<OnnxOperand> inputs = {{n.constant(n.i(i)), OnnxType::int64, nullptr, nullptr},
                                        {n.constant(n.flag(true)), OnnxType::boolean, nullptr, nullptr}};
     inputs.insert(inputs.end(), state.begin(), state.end());

@@ -147,11 +147,49 @@ Value* diagonal(OnnxCall& n, Value* x, std::string& term) {
   return x;
 }
 
+// Two terms: letters of both and of the result are a batch, letters of both alone are summed up, and the rest is rows
+// and columns of a matrix product.
+Value* product(OnnxCall& n, const Equation& e, Value* a, Value* b) {
+  const std::string &ta = e.terms[0], &tb = e.terms[1];
+  const auto has = [](const std::string& t, char c) { return t.find(c) != std::string::npos; };
+  std::string batch, rows, columns, summed;
+  for (const char c : ta) (has(tb, c) ? (has(e.out, c) ? batch : summed) : rows) += c;
+  for (const char c : tb)
+    if (!has(ta, c)) columns += c;
+  for (const char c : rows + columns)
+    if (!has(e.out, c)) return nullptr;
+  std::map<char, int64_t> sizes;
+  const std::vector<int64_t> da = n.dims(a), db = n.dims(b);
+  for (size_t k = 0; k < ta.size(); ++k) sizes[ta[k]] = da[k];
+  for (size_t k = 0; k < tb.size(); ++k) {
+    if (sizes.contains(tb[k]) && sizes[tb[k]] != db[k]) return nullptr;
+    sizes[tb[k]] = db[k];
+  }
+  const auto count = [&](const std::string& letters) {
+    int64_t all = 1;
+    for (const char c : letters) all *= sizes[c];
+    return all;
+  };
+  const auto laid = [&](Value* v, const std::string& term, const std::string& first, const std::string& last) {
+    std::vector<int64_t> perm;
+    for (const char c : batch + first + last) perm.push_back(static_cast<int64_t>(term.find(c)));
+    return n.reshape(n.transpose(v, perm), {count(batch), count(first), count(last)});
+  };
+  Value* y = n.matmul(laid(a, ta, rows, summed), laid(b, tb, summed, columns));
+  const std::string order = batch + rows + columns;
+  std::vector<int64_t> dims, perm;
+  for (const char c : order) dims.push_back(sizes[c]);
+  for (const char c : e.out) perm.push_back(static_cast<int64_t>(order.find(c)));
+  return n.transpose(n.reshape(y, dims), perm);
+}
+
 // All terms are laid out over all letters; the product is summed over those that the result does not have.
 void einsum(OnnxCall& n) {
   Equation e = parse_equation(n, std::string(n.node.text("equation", "")));
   std::vector<Value*> values;
   for (size_t k = 0; k < e.terms.size(); ++k) values.push_back(diagonal(n, n.in(k), e.terms[k]));
+  if (values.size() == 2 && !e.out.empty())
+    if (Value* y = product(n, e, values[0], values[1])) return n.out(y);
   std::string summed;
   for (const std::string& term : e.terms)
     for (const char c : term)

@@ -251,7 +251,64 @@ void lstm(OnnxCall& n) {
   written_out(n, l, lstm_step, 3, true);
 }
 
-void gru(OnnxCall& n) { written_out(n, layer_of(n, 3, {"sigmoid", "tanh"}), gru_step, 2, false); }
+// ONNX's gates are z, r, h; MIL's r, h, z. Rows [3 * hidden, …] of one direction.
+Value* gru_order(OnnxCall& n, const Layer& l, Value* v) {
+  Value* z = n.slice(v, 0, 0, l.hidden);
+  Value* rest = n.slice(v, 0, l.hidden, 3 * l.hidden);
+  return n.concat({rest, z}, 0);
+}
+
+bool usual_gru(OnnxCall& n, const Layer& l) {
+  const bool known = n.in(1)->constant() && n.in(2)->constant() && (!n.has(3) || n.in(3)->constant());
+  for (size_t k = 0; k < l.activations.size(); ++k)
+    if (l.activations[k] != (k % 2 ? "tanh" : "sigmoid")) return false;
+  const bool after = n.node.integer("linear_before_reset", 0) != 0;
+  return known && !n.has(4) && l.clip <= 0 && (!after || n.opset() >= Opset::ios18);
+}
+
+// Core ML's own has one direction: the other one is the same over x turned around.
+void core_ml_gru(OnnxCall& n, const Layer& l) {
+  Value* x = n.in(0);
+  if (l.batch_first) x = n.transpose(x, {1, 0, 2});
+  const bool after = n.node.integer("linear_before_reset", 0) != 0;
+  std::vector<Value*> ys, hs;
+  for (int64_t d = 0; d < l.directions; ++d) {
+    const bool backward = l.direction == "reverse" || d == 1;
+    const auto turned = [&](Value* v) { return backward ? n.op("reverse", {{"x", v}, {"axes", Constant::ints({0})}}) : v; };
+    Value *bias = nullptr, *input_bias = nullptr;
+    if (n.has(3)) {
+      Value* both = of_direction(n, n.in(3), d);
+      Value *w = n.slice(both, 0, 0, 3 * l.hidden), *r = n.slice(both, 0, 3 * l.hidden, 6 * l.hidden);
+      bias = gru_order(n, l, after ? r : n.add(w, r));
+      input_bias = after ? gru_order(n, l, w) : nullptr;
+    }
+    Value* start = n.filled({l.batch, l.hidden}, 0, DType::fp32);
+    if (n.has(5)) start = of_direction(n, l.batch_first ? n.transpose(n.in(5), {1, 0, 2}) : n.in(5), d);
+    Value* w = gru_order(n, l, of_direction(n, n.in(1), d));
+    Value* r = gru_order(n, l, of_direction(n, n.in(2), d));
+    const std::vector<Value*> outs = n.ops("gru", {{"x", turned(x)},
+                                                   {"initial_h", start},
+                                                   {"weight_ih", w},
+                                                   {"weight_hh", r},
+                                                   {"bias", bias},
+                                                   {"input_bias", input_bias},
+                                                   {"reset_after", after ? Arg(n.flag(true)) : Arg(static_cast<Value*>(nullptr))},
+                                                   {"output_sequence", n.flag(true)}});
+    ys.push_back(n.expand(turned(outs[0]), {1}));
+    hs.push_back(n.expand(outs[1], {0}));
+  }
+  Value* y = n.concat(ys, 1);
+  Value* h = n.concat(hs, 0);
+  if (n.wants(0)) n.out(0, l.batch_first ? n.transpose(y, {2, 0, 1, 3}) : y, n.type(0));
+  if (n.wants(1)) n.out(1, l.batch_first ? n.transpose(h, {1, 0, 2}) : h, n.type(0));
+}
+
+void gru(OnnxCall& n) {
+  const Layer l = layer_of(n, 3, {"sigmoid", "tanh"});
+  if (usual_gru(n, l)) return core_ml_gru(n, l);
+  written_out(n, l, gru_step, 2, false);
+}
+
 void rnn(OnnxCall& n) { written_out(n, layer_of(n, 1, {"tanh"}), rnn_step, 1, false); }
 
 const OnnxOp kOps[] = {{"LSTM", lstm}, {"GRU", gru}, {"RNN", rnn}};

@@ -75,7 +75,8 @@ void reduce_to(OnnxCall& n, std::string_view kind, int64_t axes_as_input) {
       const bool reduced = std::find(r.axes.begin(), r.axes.end(), static_cast<int64_t>(d)) != r.axes.end();
       if (!reduced || r.keep) out.push_back(reduced ? 1 : dims[d]);
     }
-    y = n.filled(out, neutral(kind == "log_sum" ? "sum" : kind, x->type.dtype), x->type.dtype);
+    const double none = truth ? (kind == "min" ? 1 : 0) : neutral(kind == "log_sum" ? "sum" : kind, x->type.dtype);
+    y = n.filled(out, none, x->type.dtype);
   } else if (r.axes.empty()) {
     y = x;
   } else {
