@@ -294,8 +294,9 @@ void check_bundle_name(const std::string& output) {
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
   if (is_network(args.model, args.output))
-    return convert_network({args.model, args.output, args.no_int8 ? "fp16" : args.precision, args.target, args.overwrite},
-                           args.network, common);
+    return convert_network(
+        {args.model, args.output, args.no_int8 ? "fp16" : args.precision, args.target, args.overwrite},
+        args.network, common);
   args.network.expect_none();
   if (args.output.empty()) {
     args.output = free_bundle_name(args.model);
@@ -338,7 +339,8 @@ extern const Command kConvert{
           .also("-m,--model")
           .takes(kCheckpoint | kNetwork);
       o.text("-o,--output", "FOLDER", args->output,
-             "the bundle to write (a new folder here, called like the model); NAME.mlpackage for an ONNX network")
+             "the bundle to write (a new folder here, called like the model); NAME.mlpackage for an ONNX "
+             "network")
           .also("--outfile")
           .writes();
       o.text("--context", "N[,N…]", args->context,

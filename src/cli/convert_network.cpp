@@ -97,7 +97,10 @@ Opset opset_of(const std::string& text) {
   const int release = target.os == 0 ? 18 : target.phone() || target.os >= 26 ? target.os : target.os + 3;
   if (release < 15) throw errorf("ML programs need iOS 15 or macOS 12").found(text);
   if (release >= 26) return Opset::ios26;
-  return release >= 18 ? Opset::ios18 : release == 17 ? Opset::ios17 : release == 16 ? Opset::ios16 : Opset::ios15;
+  return release >= 18   ? Opset::ios18
+         : release == 17 ? Opset::ios17
+         : release == 16 ? Opset::ios16
+                         : Opset::ios15;
 }
 
 OnnxNetworkOptions options_of(const NetworkRequest& request, const NetworkFlags& flags) {
@@ -131,7 +134,8 @@ void NetworkFlags::declare(Options& o) {
           "the shape of an input, 1,3,224,224, or the size of a named dimension; may be repeated");
   o.texts("--dynamic", "NAME=SIZES", dynamic,
           "a named dimension that varies: a range 1..512, or a list 64,128,256; may be repeated");
-  o.texts("--constant", "NAME=FILE", constants, "an input whose value is fixed, from an .npy file; may be repeated");
+  o.texts("--constant", "NAME=FILE", constants,
+          "an input whose value is fixed, from an .npy file; may be repeated");
   o.texts("--image", "NAME:SCALE,BIAS", images,
           "an input that is an image; pixels times SCALE plus BIAS (or three of them); may be repeated");
   o.texts("--state", "PAST=PRESENT", states,
@@ -139,8 +143,11 @@ void NetworkFlags::declare(Options& o) {
 }
 
 void NetworkFlags::expect_none() const {
-  const std::pair<const std::vector<std::string>*, const char*> all[] = {
-      {&shapes, "--shape"}, {&dynamic, "--dynamic"}, {&constants, "--constant"}, {&images, "--image"}, {&states, "--state"}};
+  const std::pair<const std::vector<std::string>*, const char*> all[] = {{&shapes, "--shape"},
+                                                                         {&dynamic, "--dynamic"},
+                                                                         {&constants, "--constant"},
+                                                                         {&images, "--image"},
+                                                                         {&states, "--state"}};
   for (const auto& [given, flag] : all)
     if (!given->empty())
       throw errorf("{} is for one package from an ONNX model", flag)
@@ -158,36 +165,52 @@ int convert_network(const NetworkRequest& request, const NetworkFlags& flags, co
   const auto start = std::chrono::steady_clock::now();
   const std::string precision = request.precision.empty() ? "fp16" : request.precision;
   if (precision != "fp16" && precision != "fp32")
-    throw errorf("--precision of an ONNX network is fp16 or fp32").found(precision).hint("anemone compress makes it smaller");
+    throw errorf("--precision of an ONNX network is fp16 or fp32")
+        .found(precision)
+        .hint("anemone compress makes it smaller");
   const OnnxModel model = OnnxModel::open(request.model);
   OnnxNetwork net = lower_network(model, options_of(request, flags));
   HalfReport halves;
-  if (precision == "fp16") halves = to_half(*net.program.find_function("main"), {{net.images.begin(), net.images.end()}});
+  if (precision == "fp16")
+    halves = to_half(*net.program.find_function("main"), {{net.images.begin(), net.images.end()}});
   int64_t operations = 0;
-  for_each_op(std::as_const(net.program).find_function("main")->body, [&](const Operation& op) { operations += op.type != "const"; });
+  for_each_op(std::as_const(net.program).find_function("main")->body,
+              [&](const Operation& op) { operations += op.type != "const"; });
   const auto names = net.names;
-  const Package package = network_package(std::move(net), std::filesystem::path(request.model).filename().string());
-  const WriteReport report = write_package(package, request.output, {.overwrite = request.overwrite, .pool = nullptr});
+  const Package package =
+      network_package(std::move(net), std::filesystem::path(request.model).filename().string());
+  const WriteReport report =
+      write_package(package, request.output, {.overwrite = request.overwrite, .pool = nullptr});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (common.json) {
-    nlohmann::ordered_json out = {{"package", request.output}, {"nodes", model.graph().nodes.size()},
-                                  {"operations", operations},  {"precision", precision},
+    nlohmann::ordered_json out = {{"package", request.output},
+                                  {"nodes", model.graph().nodes.size()},
+                                  {"operations", operations},
+                                  {"precision", precision},
                                   {"fp32_operations", precision == "fp16" ? halves.islands : operations},
-                                  {"weight_bytes", report.weight_bytes}, {"renamed", names}, {"seconds", seconds}};
+                                  {"weight_bytes", report.weight_bytes},
+                                  {"renamed", names},
+                                  {"seconds", seconds}};
     fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
   if (common.quiet) return 0;
   fmt::print("{}: {} became {}\n", std::filesystem::path(request.model).filename().string(),
-             counted(static_cast<int64_t>(model.graph().nodes.size()), "node"), counted(operations, "operation"));
+             counted(static_cast<int64_t>(model.graph().nodes.size()), "node"),
+             counted(operations, "operation"));
   const Interface& interface = package.description.interface("main");
-  for (const auto& [heading, list] : {std::pair("input ", &interface.inputs), std::pair("output", &interface.outputs), std::pair("state ", &interface.states)})
+  for (const auto& [heading, list] :
+       {std::pair("input ", &interface.inputs), std::pair("output", &interface.outputs),
+        std::pair("state ", &interface.states)})
     for (const Feature& f : *list) {
       const auto it = names.find(f.name);
-      fmt::print("  {} {}  {}{}\n", heading, f.name, f.type.text(), it == names.end() ? "" : fmt::format("  (in the model '{}')", it->second));
+      fmt::print("  {} {}  {}{}\n", heading, f.name, f.type.text(),
+                 it == names.end() ? "" : fmt::format("  (in the model '{}')", it->second));
     }
   fmt::print("{} written in {:.2f} s: {}{}, weights {}\n", request.output, seconds, precision,
-             precision == "fp16" && halves.islands ? fmt::format(" with {} in fp32", counted(halves.islands, "operation")) : "",
+             precision == "fp16" && halves.islands
+                 ? fmt::format(" with {} in fp32", counted(halves.islands, "operation"))
+                 : "",
              size_text(report.weight_bytes));
   return 0;
 }

@@ -60,7 +60,8 @@ std::string OnnxCall::base_name() const {
 }
 
 std::vector<Value*> OnnxCall::emit(std::string_view type, Args args) {
-  std::vector<Value*> out = lowering_.emit(scope_, type, args, fmt::format("{}_{}_{}", base_name(), type, lowering_.next()));
+  std::vector<Value*> out =
+      lowering_.emit(scope_, type, args, fmt::format("{}_{}_{}", base_name(), type, lowering_.next()));
   made_.insert(made_.end(), out.begin(), out.end());
   return out;
 }
@@ -70,7 +71,8 @@ Value* OnnxCall::op(std::string_view type, Args args) { return emit(type, args)[
 std::vector<Value*> OnnxCall::ops(std::string_view type, Args args) { return emit(type, args); }
 
 Value* OnnxCall::constant(Constant value) {
-  Value* made = scope_.builder->constant(std::move(value), fmt::format("{}_const_{}", base_name(), lowering_.next()));
+  Value* made =
+      scope_.builder->constant(std::move(value), fmt::format("{}_const_{}", base_name(), lowering_.next()));
   made_.push_back(made);
   return made;
 }
@@ -136,13 +138,15 @@ Value* OnnxCall::matmul(Value* x, Value* y, bool tx, bool ty) {
 Value* OnnxCall::broadcast_to(Value* x, const std::vector<int64_t>& wanted) {
   const std::vector<int64_t> have = dims(x);
   if (have == wanted) return x;
-  if (have.size() > wanted.size()) throw errorf("a tensor of rank {} cannot become one of {}", have.size(), wanted.size());
+  if (have.size() > wanted.size())
+    throw errorf("a tensor of rank {} cannot become one of {}", have.size(), wanted.size());
   std::vector<int64_t> padded(wanted.size() - have.size(), 1);
   padded.insert(padded.end(), have.begin(), have.end());
   std::vector<int64_t> reps(wanted.size(), 1);
   for (size_t d = 0; d < wanted.size(); ++d)
     if (padded[d] != wanted[d]) {
-      if (padded[d] != 1) throw errorf("shape {} does not broadcast to {}", shape_text(have), shape_text(wanted));
+      if (padded[d] != 1)
+        throw errorf("shape {} does not broadcast to {}", shape_text(have), shape_text(wanted));
       reps[d] = wanted[d];
     }
   return op("tile", {{"x", reshape(x, padded)}, {"reps", Constant::ints(reps)}});
@@ -150,7 +154,8 @@ Value* OnnxCall::broadcast_to(Value* x, const std::vector<int64_t>& wanted) {
 
 Value* OnnxCall::reduce(std::string_view kind, Value* x, std::vector<int64_t> axes, bool keep) {
   if (axes.empty()) return x;
-  return op(fmt::format("reduce_{}", kind), {{"x", x}, {"axes", Constant::ints(axes)}, {"keep_dims", flag(keep)}});
+  return op(fmt::format("reduce_{}", kind),
+            {{"x", x}, {"axes", Constant::ints(axes)}, {"keep_dims", flag(keep)}});
 }
 
 Value* OnnxCall::filled(const std::vector<int64_t>& shape, double value, DType dtype) {
@@ -196,7 +201,8 @@ void OnnxCall::out(size_t index, Value* value, OnnxType type) {
   if (!wants(index)) return;
   // The last operation of a node is called like its output, so that values can be found again.
   const auto own = std::find(made_.begin(), made_.end(), value);
-  if (own != made_.end() && value->producer->outputs.size() == 1) scope_.builder->rename(value, node.output(index));
+  if (own != made_.end() && value->producer->outputs.size() == 1)
+    scope_.builder->rename(value, node.output(index));
   out_operand(index, OnnxOperand{value, type, nullptr, nullptr});
 }
 

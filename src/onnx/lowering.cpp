@@ -10,9 +10,9 @@ namespace anemone {
 
 const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name) {
   const auto all = all_onnx_ops();
-  const auto it = std::lower_bound(all.begin(), all.end(), std::pair(domain, name), [](const OnnxOp* op, const auto& k) {
-    return std::pair(op->domain, op->name) < k;
-  });
+  const auto it =
+      std::lower_bound(all.begin(), all.end(), std::pair(domain, name),
+                       [](const OnnxOp* op, const auto& k) { return std::pair(op->domain, op->name) < k; });
   return it != all.end() && (*it)->domain == domain && (*it)->name == name ? *it : nullptr;
 }
 
@@ -60,7 +60,8 @@ Value* OnnxLowering::value(OnnxScope& scope, OnnxOperand operand, std::string_vi
   return made;
 }
 
-std::vector<Value*> OnnxLowering::emit(OnnxScope& scope, std::string_view type, Args args, std::string_view name) {
+std::vector<Value*> OnnxLowering::emit(OnnxScope& scope, std::string_view type, Args args,
+                                       std::string_view name) {
   std::vector<Value*> out = scope.builder->ops(type, args, name);
   fold_operation(*scope.block, scope.block->ops.size() - 1, function_.opset);
   return out;

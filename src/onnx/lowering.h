@@ -39,9 +39,9 @@ const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name);
 
 // What a name of the graph stands for.
 struct OnnxOperand {
-  Value* value = nullptr;                // empty for a tensor of the file until somebody asks for it
-  OnnxType type = OnnxType::undefined;   // ONNX's own: every integer is int32 in MIL, every float fp32
-  const OnnxTensor* tensor = nullptr;    // of the file
+  Value* value = nullptr;               // empty for a tensor of the file until somebody asks for it
+  OnnxType type = OnnxType::undefined;  // ONNX's own: every integer is int32 in MIL, every float fp32
+  const OnnxTensor* tensor = nullptr;   // of the file
   std::shared_ptr<std::vector<OnnxOperand>> items;  // of a sequence
 
   explicit operator bool() const { return value || tensor || items; }
@@ -100,7 +100,7 @@ class OnnxCall {
   Value* cast(Value* x, DType dtype);
   Value* reshape(Value* x, std::vector<int64_t> dims);
   Value* transpose(Value* x, std::vector<int64_t> perm);
-  Value* expand(Value* x, std::vector<int64_t> axes);   // expand_dims
+  Value* expand(Value* x, std::vector<int64_t> axes);  // expand_dims
   Value* squeeze(Value* x, std::vector<int64_t> axes);
   Value* concat(std::vector<Value*> values, int64_t axis);
   Value* slice(Value* x, int64_t axis, int64_t begin, int64_t end);  // of a fixed dimension

@@ -35,10 +35,13 @@ void check_operators(const OnnxModel& model) {
   count_unsupported(model.graph(), counts);
   if (counts.empty()) return;
   std::string list;
-  for (const auto& [name, count] : counts) list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", name, count);
+  for (const auto& [name, count] : counts)
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", name, count);
   throw errorf("the model has operators that cannot be converted: {}", list)
-      .hint("the numbers say how often each occurs; docs/onnx.md lists what is supported; if the model is a decoder, "
-            "give an output that does not end in .mlpackage");
+      .hint(
+          "the numbers say how often each occurs; docs/onnx.md lists what is supported; if the model is a "
+          "decoder, "
+          "give an output that does not end in .mlpackage");
 }
 
 // The type of an input: sizes from the options, symbols where they may change.
@@ -69,7 +72,8 @@ class InputTypes {
         if (one->second.size() != 1) throw errorf("--shape {} takes one size", symbol);
         shape.push_back(one->second[0]);
         sizes.back() = {one->second[0], one->second[0], {}};
-      } else if (const auto range = options_.dynamic.find(symbol); range != options_.dynamic.end() && !symbol.empty()) {
+      } else if (const auto range = options_.dynamic.find(symbol);
+                 range != options_.dynamic.end() && !symbol.empty()) {
         shape.push_back(Dim::symbol(symbol_id(symbol)));
         sizes.back() = range->second;
       } else {
@@ -107,7 +111,9 @@ class InputTypes {
     for (size_t d = 0; d < info.dims.size(); ++d) {
       if (d) out += ",";
       const OnnxDim& dim = info.dims[d];
-      out += dim.known() ? fmt::format("{}", dim.size) : dim.symbol.empty() ? "N" : onnx_printable(dim.symbol);
+      out += dim.known()          ? fmt::format("{}", dim.size)
+             : dim.symbol.empty() ? "N"
+                                  : onnx_printable(dim.symbol);
     }
     return out;
   }
@@ -158,16 +164,20 @@ class NetworkBuilder {
     std::string list;
     for (const std::string& name : known) list += (list.empty() ? "" : ", ") + onnx_printable(name);
     for (const auto& [name, sizes] : options_.shapes)
-      if (!known.contains(name)) throw errorf("--shape names '{}', which the model does not have", name).expected(list);
+      if (!known.contains(name))
+        throw errorf("--shape names '{}', which the model does not have", name).expected(list);
     for (const auto& [name, sizes] : options_.dynamic)
       if (!known.contains(name) || inputs.contains(name))
         throw errorf("--dynamic names '{}', which is no size of the model", name).expected(list);
     for (const auto& [name, image] : options_.images)
-      if (!inputs.contains(name)) throw errorf("--image names '{}', which is no input of the model", name).expected(list);
+      if (!inputs.contains(name))
+        throw errorf("--image names '{}', which is no input of the model", name).expected(list);
     for (const auto& [past, present] : options_.states) {
-      if (!inputs.contains(past)) throw errorf("--state names '{}', which is no input of the model", past).expected(list);
+      if (!inputs.contains(past))
+        throw errorf("--state names '{}', which is no input of the model", past).expected(list);
       const auto& outputs = model_.graph().outputs;
-      if (std::none_of(outputs.begin(), outputs.end(), [&](const OnnxValueInfo& o) { return o.name == present; }))
+      if (std::none_of(outputs.begin(), outputs.end(),
+                       [&](const OnnxValueInfo& o) { return o.name == present; }))
         throw errorf("--state names '{}', which is no output of the model", present);
     }
     for (const auto& [name, array] : options_.constants)
@@ -217,16 +227,19 @@ class NetworkBuilder {
     const std::string original(info.name);
     if (options_.states.contains(original)) {
       if (type.dtype != DType::fp32 || !type.fixed())
-        throw errorf("the state '{}' must have floating-point numbers and a fixed shape", onnx_printable(original))
+        throw errorf("the state '{}' must have floating-point numbers and a fixed shape",
+                     onnx_printable(original))
             .found(type.text());
       states_.emplace(original, Value{name, Type::state(DType::fp16, type.shape), nullptr, {}});
       return;
     }
     if (options_.images.contains(original)) {
-      const bool image = type.dtype == DType::fp32 && type.fixed() && type.rank() == 4 && type.dim(0) == Dim(1) &&
-                         (type.dim(1) == Dim(1) || type.dim(1) == Dim(3));
+      const bool image = type.dtype == DType::fp32 && type.fixed() && type.rank() == 4 &&
+                         type.dim(0) == Dim(1) && (type.dim(1) == Dim(1) || type.dim(1) == Dim(3));
       if (!image)
-        throw errorf("the input '{}' is no image", onnx_printable(original)).found(type.text()).expected("fp32 [1, 3, height, width] or [1, 1, height, width]");
+        throw errorf("the input '{}' is no image", onnx_printable(original))
+            .found(type.text())
+            .expected("fp32 [1, 3, height, width] or [1, 1, height, width]");
       net_.images.push_back(name);
     }
     add_input(*function_, name, type);
@@ -237,7 +250,9 @@ class NetworkBuilder {
     const auto channels = value->type.dim(1).size();
     if (image.bias.size() != 1 && static_cast<int64_t>(image.bias.size()) != channels)
       throw errorf("the image '{}' has {} channels, and {} biases", value->name, channels, image.bias.size());
-    Value* scaled = lowering.emit(scope, "mul", {{"x", value}, {"y", Constant::number(image.scale, DType::fp32)}}, value->name + "_scaled")[0];
+    Value* scaled =
+        lowering.emit(scope, "mul", {{"x", value}, {"y", Constant::number(image.scale, DType::fp32)}},
+                      value->name + "_scaled")[0];
     const auto count = static_cast<int64_t>(image.bias.size());
     const Constant bias = Constant::numbers(image.bias, DType::fp32, {1, count, 1, 1});
     return lowering.emit(scope, "add", {{"x", scaled}, {"y", bias}}, value->name + "_pixels")[0];
@@ -245,7 +260,8 @@ class NetworkBuilder {
 
   Value* read_state(OnnxLowering& lowering, OnnxScope& scope, Value* state) {
     Value* half = lowering.emit(scope, "read_state", {{"input", state}}, state->name + "_read")[0];
-    return lowering.emit(scope, "cast", {{"x", half}, {"dtype", Constant::text("fp32")}}, state->name + "_value")[0];
+    return lowering.emit(scope, "cast", {{"x", half}, {"dtype", Constant::text("fp32")}},
+                         state->name + "_value")[0];
   }
 
   // An output that is the next value of a state.
@@ -258,7 +274,8 @@ class NetworkBuilder {
         throw errorf("'{}' and '{}' cannot be one state", onnx_printable(past), onnx_printable(present))
             .found(value->type.text())
             .expected(state->type.text());
-      Value* half = scope.builder->op("cast", {{"x", value}, {"dtype", Constant::text("fp16")}}, value->name + "_fp16");
+      Value* half =
+          scope.builder->op("cast", {{"x", value}, {"dtype", Constant::text("fp16")}}, value->name + "_fp16");
       scope.builder->ops("write_state", {{"input", state}, {"data", half}}, state->name + "_write");
       return true;
     }
@@ -274,7 +291,8 @@ class NetworkBuilder {
         continue;
       }
       if (const auto state = state_inputs_.find(name); state != state_inputs_.end()) {
-        scope.names.emplace(info->name, OnnxOperand{read_state(lowering, scope, state->second), info->type, nullptr, nullptr});
+        scope.names.emplace(info->name, OnnxOperand{read_state(lowering, scope, state->second), info->type,
+                                                    nullptr, nullptr});
         continue;
       }
       Value* value = function_->inputs[next++].get();
@@ -282,14 +300,17 @@ class NetworkBuilder {
         value = from_pixels(lowering, scope, value, image->second);
       const bool scalar = info->has_shape && info->dims.empty();
       if (scalar)
-        value = lowering.emit(scope, "squeeze", {{"x", value}, {"axes", Constant::ints({0})}}, value->name + "_scalar")[0];
+        value = lowering.emit(scope, "squeeze", {{"x", value}, {"axes", Constant::ints({0})}},
+                              value->name + "_scalar")[0];
       if (info->type == OnnxType::boolean)
-        value = lowering.emit(scope, "not_equal", {{"x", value}, {"y", Constant::integer(0)}}, value->name + "_bool")[0];
+        value = lowering.emit(scope, "not_equal", {{"x", value}, {"y", Constant::integer(0)}},
+                              value->name + "_bool")[0];
       scope.names.emplace(info->name, OnnxOperand{value, info->type, nullptr, nullptr});
     }
   }
 
-  static void bind_constant(OnnxLowering& lowering, OnnxScope& scope, const OnnxValueInfo& info, const Array& array) {
+  static void bind_constant(OnnxLowering& lowering, OnnxScope& scope, const OnnxValueInfo& info,
+                            const Array& array) {
     const DType dtype = mil_dtype(info.type);
     (void)lowering;
     Constant constant;
@@ -319,10 +340,11 @@ class NetworkBuilder {
         value = scope.builder->op("cast", {{"x", value}, {"dtype", Constant::text("int32")}},
                                   value->name + "_int");
       if (value->type.rank() == 0)
-        value = scope.builder->op("expand_dims", {{"x", value}, {"axes", Constant::ints({0})}}, value->name + "_1d");
+        value = scope.builder->op("expand_dims", {{"x", value}, {"axes", Constant::ints({0})}},
+                                  value->name + "_1d");
       // An output is an operation of its own with the output's name.
-      if (value->name != safe_name(output.name) || !value->producer || given_.contains(value) || value->constant() ||
-          value->producer->outputs.size() != 1)
+      if (value->name != safe_name(output.name) || !value->producer || given_.contains(value) ||
+          value->constant() || value->producer->outputs.size() != 1)
         value = scope.builder->op("identity", {{"x", value}}, value->name + "_out");
       given_.insert(value);
       const std::string name = clean(output.name);

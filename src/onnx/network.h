@@ -29,17 +29,18 @@ struct OnnxImage {
 };
 
 struct OnnxNetworkOptions {
-  std::map<std::string, std::vector<int64_t>> shapes;  // by name of an input, or of a symbol ("batch": one size)
-  std::map<std::string, OnnxSizes> dynamic;            // by name of a symbol
-  std::map<std::string, Array> constants;              // inputs whose values are fixed
-  std::map<std::string, OnnxImage> images;             // by name of an input
-  std::map<std::string, std::string> states;           // an input and the output that is its next value
+  std::map<std::string, std::vector<int64_t>>
+      shapes;                                 // by name of an input, or of a symbol ("batch": one size)
+  std::map<std::string, OnnxSizes> dynamic;   // by name of a symbol
+  std::map<std::string, Array> constants;     // inputs whose values are fixed
+  std::map<std::string, OnnxImage> images;    // by name of an input
+  std::map<std::string, std::string> states;  // an input and the output that is its next value
   Opset opset = Opset::ios18;
 };
 
 struct OnnxNetwork {
   Program program;
-  std::map<std::string, std::string> names;         // the package's → the model's, where they differ
+  std::map<std::string, std::string> names;             // the package's → the model's, where they differ
   std::map<std::string, std::vector<OnnxSizes>> sizes;  // of inputs that are not fixed, by dimension
   std::vector<std::string> images;                      // inputs, by the package's names
 };

@@ -28,7 +28,8 @@ void describe_sizes(ArrayFeature& array, const std::vector<OnnxSizes>& sizes) {
   if (!any_listed) return;
   for (const OnnxSizes& size : sizes)
     if (size.listed.empty() && size.least != size.most)
-      throw Error("an input has both listed sizes and a range of sizes").hint("list the sizes of all its dimensions");
+      throw Error("an input has both listed sizes and a range of sizes")
+          .hint("list the sizes of all its dimensions");
   array.range.clear();
   array.enumerated = std::move(listed);
 }
@@ -57,7 +58,8 @@ Package network_package(OnnxNetwork network, const std::string& source) {
   meta.user["com.anemone.onnx.source"] = source;
   if (!network.names.empty()) {
     nlohmann::ordered_json names(network.names);
-    meta.user[std::string(kOnnxNamesKey)] = names.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    meta.user[std::string(kOnnxNamesKey)] =
+        names.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   }
   package.description.metadata = std::move(meta);
   return package;

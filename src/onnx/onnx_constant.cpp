@@ -22,7 +22,8 @@ int32_t narrowed(int64_t value) {
 // Elements [begin, end) as the constant stores them.
 void convert(const OnnxTensor& tensor, DType dtype, int64_t begin, int64_t end, std::byte* out) {
   if (dtype == DType::fp32)
-    return tensor.read(begin, end, std::span(reinterpret_cast<float*>(out), static_cast<size_t>(end - begin)));
+    return tensor.read(begin, end,
+                       std::span(reinterpret_cast<float*>(out), static_cast<size_t>(end - begin)));
   constexpr int64_t kPiece = 4096;
   int64_t piece[kPiece];
   for (int64_t at = begin; at < end; at += kPiece) {

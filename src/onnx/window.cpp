@@ -36,8 +36,10 @@ OnnxWindow onnx_window(OnnxCall& n, const std::vector<int64_t>& sizes, std::vect
   w.strides = n.node.integers("strides", std::vector<int64_t>(rank, 1));
   w.dilations = n.node.integers("dilations", std::vector<int64_t>(rank, 1));
   const std::vector<int64_t> pads = n.node.integers("pads", std::vector<int64_t>(2 * rank, 0));
-  if (w.kernel.size() != rank || w.strides.size() != rank || w.dilations.size() != rank || pads.size() != 2 * rank)
-    throw errorf("kernel_shape, strides, dilations or pads do not have one entry per spatial dimension ({})", rank);
+  if (w.kernel.size() != rank || w.strides.size() != rank || w.dilations.size() != rank ||
+      pads.size() != 2 * rank)
+    throw errorf("kernel_shape, strides, dilations or pads do not have one entry per spatial dimension ({})",
+                 rank);
   const std::string_view mode = n.node.text("auto_pad", "NOTSET");
   const bool ceil = n.node.integer("ceil_mode", 0) != 0;
   for (size_t d = 0; d < rank; ++d) {
@@ -57,7 +59,8 @@ OnnxWindow onnx_window(OnnxCall& n, const std::vector<int64_t>& sizes, std::vect
     int64_t out = room / stride + 1;
     if (ceil && mode == "NOTSET") {
       out = (room + stride - 1) / stride + 1;
-      if ((out - 1) * stride >= in + before) --out;  // a window must begin inside the input or the padding before it
+      if ((out - 1) * stride >= in + before)
+        --out;  // a window must begin inside the input or the padding before it
     }
     w.before.push_back(before);
     w.after.push_back(after);
@@ -67,8 +70,8 @@ OnnxWindow onnx_window(OnnxCall& n, const std::vector<int64_t>& sizes, std::vect
   return w;
 }
 
-Value* pad_spatial(OnnxCall& n, Value* x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
-                   float value) {
+Value* pad_spatial(OnnxCall& n, Value* x, const std::vector<int64_t>& before,
+                   const std::vector<int64_t>& after, float value) {
   std::vector<int64_t> pad;
   bool any = false;
   for (size_t d = 0; d < before.size(); ++d) {
@@ -77,7 +80,9 @@ Value* pad_spatial(OnnxCall& n, Value* x, const std::vector<int64_t>& before, co
     any = any || before[d] || after[d];
   }
   if (!any) return x;
-  return n.op("pad", {{"x", x}, {"pad", Constant::ints(pad)}, {"mode", n.text("constant")}, {"constant_val", n.f(value)}});
+  return n.op(
+      "pad",
+      {{"x", x}, {"pad", Constant::ints(pad)}, {"mode", n.text("constant")}, {"constant_val", n.f(value)}});
 }
 
 }  // namespace anemone

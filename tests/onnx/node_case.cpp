@@ -90,7 +90,8 @@ std::string why_not(const OnnxModel& model, const Data& data) {
     if (t->elements() == 0) return "no elements";
   for (const OnnxNode& node : model.graph().nodes) {
     if (node.domain == "ai.onnx.ml") return "ai.onnx.ml";
-    if (node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial") return "random numbers";
+    if (node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial")
+      return "random numbers";
   }
   return "";
 }
@@ -142,6 +143,8 @@ std::string attempt(const OnnxModel& model, const Data& data, const std::set<std
 // What to fix, step by step: nothing; whole numbers besides the first input; all of them; all but the first input.
 std::vector<std::set<std::string>> choices(const OnnxModel& model, const Data& data) {
   std::vector<std::set<std::string>> out(4);
+  bool scalars = true;  // all inputs: what such a model gives is a constant
+  for (const auto& [name, t] : data.in) scalars = scalars && t->rank() == 0;
   for (const auto& [name, t] : data.in)
     if (t->elements() == 0)
       for (auto& each : out) each.insert(name);
@@ -153,6 +156,10 @@ std::vector<std::set<std::string>> choices(const OnnxModel& model, const Data& d
     if (whole) out[2].insert(name);
     if (!first) out[3].insert(name);
     first = false;
+  }
+  if (scalars && !data.in.empty()) {
+    out.emplace_back();
+    for (const auto& [name, t] : data.in) out.back().insert(name);
   }
   return out;
 }
@@ -167,7 +174,8 @@ NodeResult run_node_case(const std::string& model_bytes, const std::string& data
     const OnnxModel content = OnnxModel::from_file(MappedFile::from_bytes("data.onnx", data_bytes));
     std::set<std::string> ops;
     for (const OnnxNode& node : model.graph().nodes)
-      ops.insert(node.domain.empty() ? std::string(node.op) : std::string(node.domain) + "." + std::string(node.op));
+      ops.insert(node.domain.empty() ? std::string(node.op)
+                                     : std::string(node.domain) + "." + std::string(node.op));
     r.ops.assign(ops.begin(), ops.end());
     const Data data = split_data(content);
     if (r.why = why_not(model, data); !r.why.empty()) {
@@ -191,13 +199,14 @@ NodeResult run_node_case(const std::string& model_bytes, const std::string& data
         wrong = e.what();
         refused = wrong.find("not supported") != std::string::npos ||
                   wrong.find("cannot be converted") != std::string::npos;
-        if (wrong.find("has rank ") != std::string::npos || wrong.find("ONNX's operators; expected") != std::string::npos) {
-          r.kind = Kind::does_not_apply;
-          r.why = wrong.find("has rank ") != std::string::npos ? "rank over 5" : "version of the operators";
-          return r;
-        }
+        r.why = wrong.find("has rank ") != std::string::npos                    ? "rank over 5"
+                : wrong.find("ONNX's operators; expected") != std::string::npos ? "version of the operators"
+                : wrong.find("training mode") != std::string::npos              ? "random numbers"
+                                                                                : "";
+        r.kind = Kind::does_not_apply;
+        if (!r.why.empty()) return r;
       }
-      if (first || r.kind == Kind::refused || !refused) {
+      if (first || refused || r.kind == Kind::refused) {
         r.kind = refused ? Kind::refused : Kind::failed;
         r.why = wrong;
       }

@@ -23,6 +23,7 @@ struct NodeResult {
 };
 
 // Converts, writes the package to `folder`, reads it back and runs it.
-NodeResult run_node_case(const std::string& model, const std::string& data, const std::filesystem::path& folder);
+NodeResult run_node_case(const std::string& model, const std::string& data,
+                         const std::filesystem::path& folder);
 
 }  // namespace anemone::test

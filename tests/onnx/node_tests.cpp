@@ -43,13 +43,19 @@ int main(int argc, char** argv) {
   Sums all;
   std::map<std::string, Sums> by_op;
   for (const auto& path : cases) {
-    const test::NodeResult r = test::run_node_case(read_all(path / "model.onnx"), read_all(path / "data.onnx"), folder.path());
+    const test::NodeResult r =
+        test::run_node_case(read_all(path / "model.onnx"), read_all(path / "data.onnx"), folder.path());
     const auto count = [&](Sums& s) {
-      ++(r.kind == Kind::passed ? s.passed : r.kind == Kind::fixed ? s.fixed : r.kind == Kind::failed ? s.failed
-         : r.kind == Kind::refused ? s.refused : s.other);
+      ++(r.kind == Kind::passed    ? s.passed
+         : r.kind == Kind::fixed   ? s.fixed
+         : r.kind == Kind::failed  ? s.failed
+         : r.kind == Kind::refused ? s.refused
+                                   : s.other);
     };
     count(all);
-    for (const std::string& op : r.ops) count(by_op[op]);
+    // What an operator stands for, written out, says little about each of its parts.
+    if (!path.filename().string().ends_with("_expanded"))
+      for (const std::string& op : r.ops) count(by_op[op]);
     const char* kinds[] = {"passed", "fixed", "FAILED", "refused", "n/a"};
     if (r.kind != Kind::passed && !table)
       fmt::print("{} {}: {}\n", kinds[static_cast<int>(r.kind)], path.filename().string(), r.why);
@@ -57,7 +63,7 @@ int main(int argc, char** argv) {
   if (table)
     for (const auto& [op, s] : by_op)
       fmt::print("| {} | {} | {} | {} | {} | {} |\n", op, s.passed, s.fixed, s.refused, s.failed, s.other);
-  fmt::print("{} passed, {} with fixed inputs, {} refused, {} failed, {} do not apply\n", all.passed, all.fixed,
-             all.refused, all.failed, all.other);
+  fmt::print("{} passed, {} with fixed inputs, {} refused, {} failed, {} do not apply\n", all.passed,
+             all.fixed, all.refused, all.failed, all.other);
   return all.failed ? 1 : 0;
 }

@@ -53,7 +53,9 @@ bool fold_operation(Block& block, size_t index, Opset opset, const FoldLimits& l
   }
   auto results = fold_call(binding, data, infer_types(binding, data), limits.most);
   if (!results || results->size() != op.outputs.size()) return false;
-  const auto constant = [&](size_t i) { return constant_of_elements((*results)[i].type, (*results)[i].data.data()); };
+  const auto constant = [&](size_t i) {
+    return constant_of_elements((*results)[i].type, (*results)[i].data.data());
+  };
   for (size_t i = 1; i < results->size(); ++i) {
     auto more = std::make_unique<Operation>();
     more->outputs.push_back(std::move(op.outputs[i]));

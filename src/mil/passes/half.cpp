@@ -20,8 +20,8 @@ constexpr float kLeastEpsilon = 0x1p-23f;  // a small number that fp16 still has
 constexpr float kMask = 1e30f;             // beyond it a constant stands for "never"
 
 constexpr std::array<std::string_view, 12> kWide = {
-    "square",     "pow",       "reduce_sum_square", "reduce_l2_norm", "reduce_log_sum", "reduce_log_sum_exp",
-    "l2_norm",    "cumsum",    "range_1d",          "reduce_prod",    "exp2",           "list_write"};
+    "square",  "pow",    "reduce_sum_square", "reduce_l2_norm", "reduce_log_sum", "reduce_log_sum_exp",
+    "l2_norm", "cumsum", "range_1d",          "reduce_prod",    "exp2",           "list_write"};
 constexpr std::array<std::string_view, 7> kFollow = {"reduce_mean", "reduce_sum", "add",    "sqrt",
                                                      "rsqrt",       "real_div",   "inverse"};
 
@@ -75,7 +75,8 @@ class Halver {
 
   HalfReport run() {
     for (const auto& input : function_.inputs)
-      if (is_float_tensor(input->type) && !options_.keep.contains(input->name)) input->type.dtype = DType::fp16;
+      if (is_float_tensor(input->type) && !options_.keep.contains(input->name))
+        input->type.dtype = DType::fp16;
     block(function_.body, nullptr);
     give_halves();
     return report_;
@@ -116,13 +117,15 @@ class Halver {
       out = append_const(scope, halved(*constant), unique(value->name + "_fp16"));
     } else {
       const std::string name = unique(value->name + (dtype == DType::fp16 ? "_fp16" : "_fp32"));
-      Value* kind = append_const(scope, Constant::text(dtype == DType::fp16 ? "fp16" : "fp32"), unique(name + "_dtype"));
+      Value* kind = append_const(scope, Constant::text(dtype == DType::fp16 ? "fp16" : "fp32"),
+                                 unique(name + "_dtype"));
       auto op = std::make_unique<Operation>();
       op->type = "cast";
       op->attributes.emplace("name", Constant::text(name));
       op->inputs.push_back({"x", {{value, nullptr, {}}}, {}});
       op->inputs.push_back({"dtype", {{kind, nullptr, {}}}, {}});
-      op->outputs.push_back(std::make_unique<Value>(Value{name, Type::tensor(dtype, value->type.shape), op.get(), {}}));
+      op->outputs.push_back(
+          std::make_unique<Value>(Value{name, Type::tensor(dtype, value->type.shape), op.get(), {}}));
       out = op->outputs[0].get();
       scope.out->ops.push_back(std::move(op));
     }
@@ -247,8 +250,9 @@ class Halver {
     if (!x || !dtype || dtype->bindings.empty()) return;
     const Constant* to = dtype->bindings[0].constant();
     if (!to || !to->is_strings() || std::get<Constant::Strings>(to->data).at(0) != "fp32") return;
-    op.inputs.erase(std::remove_if(op.inputs.begin(), op.inputs.end(), [](const Input& i) { return i.name == "dtype"; }),
-                    op.inputs.end());
+    op.inputs.erase(
+        std::remove_if(op.inputs.begin(), op.inputs.end(), [](const Input& i) { return i.name == "dtype"; }),
+        op.inputs.end());
     Value* kind = append_const(scope, Constant::text("fp16"), unique(op.outputs[0]->name + "_dtype"));
     op.inputs.push_back({"dtype", {{kind, nullptr, {}}}, {}});
     op.outputs[0]->type.dtype = DType::fp16;

@@ -1,7 +1,7 @@
 // Floating-point values of a function as fp16, with islands of fp32 where the range of fp16 would not do.
 //     HalfReport r = to_half(function);          // inputs and outputs become fp16 too
 // An operation stays in fp32 when it squares or sums up (square, pow, sums of squares, cumsum …), when a constant that
-// it takes leaves fp16's range, or when fp16 is no type of its parameters; and the sums, roots and quotients that follow
+// it takes leaves fp16's range, or when fp16 is no type of its parameters. The sums, roots and quotients that follow
 // directly stay with it. Constants beyond 1e30 are masks and become fp16's largest number.
 #pragma once
 

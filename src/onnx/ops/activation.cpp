@@ -69,7 +69,8 @@ Value* gelu_of(OnnxCall& n, Value* x, std::string_view mode) {
 
 void gelu(OnnxCall& n) {
   const std::string_view kind = n.node.text("approximate", "none");
-  if (kind != "none" && kind != "tanh") throw n.refused(fmt::format("Gelu with approximate '{}'", onnx_printable(kind)));
+  if (kind != "none" && kind != "tanh")
+    throw n.refused(fmt::format("Gelu with approximate '{}'", onnx_printable(kind)));
   n.out(gelu_of(n, n.in(0), kind == "tanh" ? "TANH_APPROXIMATION" : "EXACT"));
 }
 
@@ -131,7 +132,8 @@ void dropout(OnnxCall& n) {
   // In use, nothing is dropped. Training mode with a ratio above zero draws random numbers.
   if (n.has(2)) {
     const bool training = n.ints(2).at(0) != 0;
-    if (training && (!n.has(1) || !n.find_floats(1) || n.floats(1).at(0) != 0)) throw n.refused("Dropout in training mode");
+    if (training && (!n.has(1) || !n.find_floats(1) || n.floats(1).at(0) != 0))
+      throw n.refused("Dropout in training mode");
   }
   n.out_operand(0, n.operand(0));
   if (n.wants(1)) n.out(1, n.filled(n.dims(n.in(0)), 1, DType::boolean), OnnxType::boolean);

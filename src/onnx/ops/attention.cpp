@@ -15,7 +15,8 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 Value* by_heads(OnnxCall& n, Value* x, int64_t heads) {
   const std::vector<int64_t> d = n.dims(x);
   if (d.size() == 4) return x;
-  if (d.size() != 3 || heads < 1 || d[2] % heads) throw errorf("{} heads do not fit the shape {}", heads, shape_text(d));
+  if (d.size() != 3 || heads < 1 || d[2] % heads)
+    throw errorf("{} heads do not fit the shape {}", heads, shape_text(d));
   return n.transpose(n.reshape(x, {d[0], d[1], heads, d[2] / heads}), {0, 2, 1, 3});
 }
 
@@ -37,7 +38,8 @@ struct Scores {
 // Where query i may look at key j, by the distance i + offset - j; nothing when everywhere.
 Value* allowed(OnnxCall& n, const Scores& s) {
   const bool causal = n.node.integer("is_causal", 0) != 0;
-  const int64_t left = n.node.integer("left_window_size", -1), right = n.node.integer("right_window_size", -1);
+  const int64_t left = n.node.integer("left_window_size", -1),
+                right = n.node.integer("right_window_size", -1);
   if (!causal && left < 0 && right < 0) return nullptr;
   std::vector<int64_t> distance;
   for (int64_t i = 0; i < s.queries; ++i)

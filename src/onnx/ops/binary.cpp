@@ -91,8 +91,9 @@ void bit_shift(OnnxCall& n) {
   // Past the width, only the sign is left.
   Value* y = n.op("floor_div", {{"x", n.in(0)}, {"y", power}});
   const int64_t bits = onnx_type_info(n.type(0)).bits;
-  Value* inside = n.op("logical_and", {{"x", n.op("greater_equal", {{"x", n.in(1)}, {"y", n.i(0)}})},
-                                       {"y", n.op("less", {{"x", n.in(1)}, {"y", n.i(std::min<int64_t>(bits, 31))}})}});
+  Value* inside =
+      n.op("logical_and", {{"x", n.op("greater_equal", {{"x", n.in(1)}, {"y", n.i(0)}})},
+                           {"y", n.op("less", {{"x", n.in(1)}, {"y", n.i(std::min<int64_t>(bits, 31))}})}});
   Value* sign = n.cast(n.op("less", {{"x", n.in(0)}, {"y", n.i(0)}}), DType::int32);
   n.out(n.select(inside, y, n.mul(sign, n.i(-1))));
 }

@@ -21,8 +21,10 @@ void cast_to(OnnxCall& n, OnnxType to) {
   if (to == OnnxType::float16 && from != OnnxType::float16 && !is_truth(from))
     y = n.cast(n.cast(y, DType::fp16), DType::fp32);  // rounds
   const OnnxTypeInfo &before = onnx_type_info(from), &after = onnx_type_info(to);
-  const bool fits = before.integer && (before.bits < after.bits || (before.bits == after.bits && before.is_signed == after.is_signed)) &&
-                    (after.is_signed || !before.is_signed);
+  const bool fits =
+      before.integer &&
+      (before.bits < after.bits || (before.bits == after.bits && before.is_signed == after.is_signed)) &&
+      (after.is_signed || !before.is_signed);
   if (after.integer && !fits && !is_truth(from)) y = n.wrap(y, to);
   if (y == x) return n.out_operand(0, OnnxOperand{x, to, nullptr, nullptr});
   n.out(0, y, to);

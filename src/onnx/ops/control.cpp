@@ -1,5 +1,5 @@
-// If, Loop and Scan. What is known now is decided now: a known branch is taken, a known number of rounds is written out.
-// The rest becomes MIL's cond and while_loop.
+// If, Loop and Scan. What is known now is decided now: a known branch is taken, a known number of rounds is written
+// out. The rest becomes MIL's cond and while_loop.
 #include <algorithm>
 
 #include "base/error.h"
@@ -64,9 +64,9 @@ std::vector<OnnxOperand> branch_block(OnnxCall& n, const OnnxGraph& graph, Block
   for (OnnxOperand& out : outs) {
     if (out.items) throw n.refused("a branch that gives a sequence");
     // A block's output must be made in the block.
-    const bool own = out.value->producer && std::any_of(block.ops.begin(), block.ops.end(), [&](const auto& op) {
-      return op.get() == out.value->producer;
-    });
+    const bool own =
+        out.value->producer && std::any_of(block.ops.begin(), block.ops.end(),
+                                           [&](const auto& op) { return op.get() == out.value->producer; });
     if (!own) out.value = builder.op("identity", {{"x", out.value}}, "branch");
     block.outputs.push_back(out.value);
   }
@@ -85,7 +85,8 @@ void lower_if(OnnxCall& n) {
   const std::vector<OnnxOperand> a = branch_block(n, *yes, *op->blocks[0]);
   branch_block(n, *no, *op->blocks[1]);
   const std::vector<Value*> values = append(n, std::move(op), n.node.output(0));
-  for (size_t k = 0; k < values.size(); ++k) n.out_operand(k, OnnxOperand{values[k], a[k].type, nullptr, nullptr});
+  for (size_t k = 0; k < values.size(); ++k)
+    n.out_operand(k, OnnxOperand{values[k], a[k].type, nullptr, nullptr});
 }
 
 // One round: the body with its inputs bound, in the caller's block.
@@ -155,37 +156,45 @@ struct LoopParts {
 };
 
 // The body's block: round, condition, carried values, then one list per scan output.
-void loop_body(OnnxCall& n, const OnnxGraph& body, Operation& op, LoopParts& parts, const std::vector<Type>& vars) {
+void loop_body(OnnxCall& n, const OnnxGraph& body, Operation& op, LoopParts& parts,
+               const std::vector<Type>& vars) {
   Block& block = *op.blocks[1];
   for (size_t k = 0; k < vars.size(); ++k)
-    block.inputs.push_back(std::make_unique<Value>(Value{n.scope().builder->unique_name("loop_var"), vars[k], nullptr, {}}));
+    block.inputs.push_back(
+        std::make_unique<Value>(Value{n.scope().builder->unique_name("loop_var"), vars[k], nullptr, {}}));
   Builder builder(*n.scope().builder, block);
   OnnxScope scope = inner_scope(n.scope());
   scope.builder = &builder;
   scope.block = &block;
-  scope.names.emplace(body.inputs[0].name, OnnxOperand{block.inputs[0].get(), OnnxType::int64, nullptr, nullptr});
-  scope.names.emplace(body.inputs[1].name, OnnxOperand{block.inputs[1].get(), OnnxType::boolean, nullptr, nullptr});
+  scope.names.emplace(body.inputs[0].name,
+                      OnnxOperand{block.inputs[0].get(), OnnxType::int64, nullptr, nullptr});
+  scope.names.emplace(body.inputs[1].name,
+                      OnnxOperand{block.inputs[1].get(), OnnxType::boolean, nullptr, nullptr});
   for (size_t k = 0; k < parts.carried; ++k)
-    scope.names.emplace(body.inputs[k + 2].name, OnnxOperand{block.inputs[k + 2].get(), parts.types[k], nullptr, nullptr});
+    scope.names.emplace(body.inputs[k + 2].name,
+                        OnnxOperand{block.inputs[k + 2].get(), parts.types[k], nullptr, nullptr});
   n.lowering().lower_graph(body, scope);
   std::vector<OnnxOperand> outs = outputs_of(n, body, scope);
   const auto own = [&](Value* v) { return builder.op("identity", {{"x", v}}, "next"); };
-  block.outputs.push_back(builder.op("add", {{"x", block.inputs[0].get()}, {"y", Constant::integer(1)}}, "round"));
+  block.outputs.push_back(
+      builder.op("add", {{"x", block.inputs[0].get()}, {"y", Constant::integer(1)}}, "round"));
   Value* go = outs[0].value;
   if (go->type.rank()) go = builder.op("squeeze", {{"x", go}}, "go");
   block.outputs.push_back(own(go));
   for (size_t k = 0; k < parts.carried; ++k) block.outputs.push_back(own(outs[k + 1].value));
   for (size_t k = parts.carried; k + 1 < outs.size(); ++k) {
     Value* list = block.inputs[2 + k].get();
-    block.outputs.push_back(builder.op(
-        "list_write", {{"ls", list}, {"index", block.inputs[0].get()}, {"value", outs[k + 1].value}}, "scan"));
+    block.outputs.push_back(
+        builder.op("list_write",
+                   {{"ls", list}, {"index", block.inputs[0].get()}, {"value", outs[k + 1].value}}, "scan"));
   }
 }
 
 void loop_condition(OnnxCall& n, Operation& op, const std::vector<Type>& vars, Value* most) {
   Block& block = *op.blocks[0];
   for (const Type& type : vars)
-    block.inputs.push_back(std::make_unique<Value>(Value{n.scope().builder->unique_name("loop_var"), type, nullptr, {}}));
+    block.inputs.push_back(
+        std::make_unique<Value>(Value{n.scope().builder->unique_name("loop_var"), type, nullptr, {}}));
   Builder builder(*n.scope().builder, block);
   Value* go = nullptr;
   if (most) {
@@ -205,7 +214,8 @@ std::vector<OnnxOperand> trial(OnnxCall& n, const OnnxGraph& body, const LoopPar
   scope.builder = &builder;
   scope.block = &block;
   for (size_t k = 0; k < vars.size(); ++k) {
-    block.inputs.push_back(std::make_unique<Value>(Value{n.scope().builder->unique_name("trial"), vars[k], nullptr, {}}));
+    block.inputs.push_back(
+        std::make_unique<Value>(Value{n.scope().builder->unique_name("trial"), vars[k], nullptr, {}}));
     const OnnxType type = k == 0 ? OnnxType::int64 : k == 1 ? OnnxType::boolean : parts.types[k - 2];
     scope.names.emplace(body.inputs[k].name, OnnxOperand{block.inputs[k].get(), type, nullptr, nullptr});
   }
@@ -273,10 +283,13 @@ void scan(OnnxCall& n) {
   const size_t given = n.count() - first;
   if (scanned < 1 || scanned > given) throw errorf("num_scan_inputs is {}", scanned);
   const size_t carried = given - scanned, results = body->outputs.size() - carried;
-  if (old && (n.has(0) || n.dims(n.in(first)).at(0) != 1)) throw n.refused("Scan of version 8 with batches or lengths");
-  const std::vector<int64_t> in_ways = n.node.integers(old ? "directions" : "scan_input_directions", std::vector<int64_t>(scanned, 0));
+  if (old && (n.has(0) || n.dims(n.in(first)).at(0) != 1))
+    throw n.refused("Scan of version 8 with batches or lengths");
+  const std::vector<int64_t> in_ways =
+      n.node.integers(old ? "directions" : "scan_input_directions", std::vector<int64_t>(scanned, 0));
   const std::vector<int64_t> in_axes = n.node.integers("scan_input_axes", std::vector<int64_t>(scanned, 0));
-  const std::vector<int64_t> out_ways = n.node.integers("scan_output_directions", std::vector<int64_t>(results, 0));
+  const std::vector<int64_t> out_ways =
+      n.node.integers("scan_output_directions", std::vector<int64_t>(results, 0));
   const std::vector<int64_t> out_axes = n.node.integers("scan_output_axes", std::vector<int64_t>(results, 0));
   std::vector<OnnxOperand> state;
   for (size_t k = 0; k < carried; ++k) {
@@ -289,7 +302,8 @@ void scan(OnnxCall& n) {
     Value* x = n.in(first + carried + k);
     sources.push_back(old ? n.squeeze(x, {0}) : x);
   }
-  const int64_t rounds = n.dims(sources[0]).at(static_cast<size_t>(n.axis(in_axes[0], sources[0]->type.rank())));
+  const int64_t rounds =
+      n.dims(sources[0]).at(static_cast<size_t>(n.axis(in_axes[0], sources[0]->type.rank())));
   if (rounds > 4 * kMostRounds) throw n.refused(fmt::format("Scan over {} steps", rounds));
   std::vector<std::vector<OnnxOperand>> slices(results);
   for (int64_t i = 0; i < rounds; ++i) {
@@ -306,7 +320,8 @@ void scan(OnnxCall& n) {
   }
   const auto batch = [&](Value* v) { return old ? n.expand(v, {0}) : v; };
   for (size_t k = 0; k < carried; ++k) {
-    if (old) state[k] = {batch(n.lowering().value(n.scope(), state[k], "state")), state[k].type, nullptr, nullptr};
+    if (old)
+      state[k] = {batch(n.lowering().value(n.scope(), state[k], "state")), state[k].type, nullptr, nullptr};
     n.out_operand(k, state[k]);
   }
   for (size_t k = 0; k < results; ++k) {

@@ -38,15 +38,19 @@ Value* conv_any_size(OnnxCall& n, Value* x, Value* weight, Value* bias) {
     pairs.push_back(pads.at(d));
     pairs.push_back(pads.at(d + rank));
   }
-  const char* type = mode == "SAME_UPPER" ? "same" : mode == "SAME_LOWER" ? "same_lower" : mode == "VALID" ? "valid" : "custom";
-  return n.op("conv", {{"x", x},
-                       {"weight", weight},
-                       {"strides", Constant::ints(n.node.integers("strides", std::vector<int64_t>(rank, 1)))},
-                       {"pad_type", n.text(type)},
-                       {"pad", Constant::ints(pairs)},
-                       {"dilations", Constant::ints(n.node.integers("dilations", std::vector<int64_t>(rank, 1)))},
-                       {"groups", n.i(n.node.integer("group", 1))},
-                       {"bias", bias}});
+  const char* type = mode == "SAME_UPPER"   ? "same"
+                     : mode == "SAME_LOWER" ? "same_lower"
+                     : mode == "VALID"      ? "valid"
+                                            : "custom";
+  return n.op("conv",
+              {{"x", x},
+               {"weight", weight},
+               {"strides", Constant::ints(n.node.integers("strides", std::vector<int64_t>(rank, 1)))},
+               {"pad_type", n.text(type)},
+               {"pad", Constant::ints(pairs)},
+               {"dilations", Constant::ints(n.node.integers("dilations", std::vector<int64_t>(rank, 1)))},
+               {"groups", n.i(n.node.integer("group", 1))},
+               {"bias", bias}});
 }
 
 void conv(OnnxCall& n) {

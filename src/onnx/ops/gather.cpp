@@ -35,7 +35,8 @@ void split(OnnxCall& n) {
     const Dim dim = x->type.dim(static_cast<int>(along));
     if (!dim.known()) throw errorf("the dimension that is split has no fixed size");
     const int64_t chunk = (dim.size() + parts - 1) / parts;
-    for (int64_t k = 0; k < parts; ++k) sizes.push_back(std::min(chunk, dim.size() - std::min(dim.size(), k * chunk)));
+    for (int64_t k = 0; k < parts; ++k)
+      sizes.push_back(std::min(chunk, dim.size() - std::min(dim.size(), k * chunk)));
   }
   int64_t at = 0;
   for (size_t k = 0; k < sizes.size(); ++k) {
@@ -94,7 +95,8 @@ std::optional<SliceParts> slice_parts(OnnxCall& n, int rank) {
   if (p.axes.empty())
     for (size_t k = 0; k < p.starts.size(); ++k) p.axes.push_back(static_cast<int64_t>(k));
   if (p.steps.empty()) p.steps.assign(p.starts.size(), 1);
-  if (p.ends.size() != p.starts.size() || p.axes.size() != p.starts.size() || p.steps.size() != p.starts.size())
+  if (p.ends.size() != p.starts.size() || p.axes.size() != p.starts.size() ||
+      p.steps.size() != p.starts.size())
     throw errorf("starts, ends, axes and steps have different lengths");
   for (int64_t& a : p.axes) a = n.axis(a, rank);
   return p;
@@ -112,7 +114,8 @@ void slice_at_run_time(OnnxCall& n) {
     for (size_t k = 0; k < count; ++k) axes.push_back(static_cast<int64_t>(k));
   if (n.has(4)) {
     const std::vector<int64_t> given = n.ints(4);
-    for (size_t k = 0; k < axes.size(); ++k) steps[static_cast<size_t>(n.axis(axes[k], x->type.rank()))] = given[k];
+    for (size_t k = 0; k < axes.size(); ++k)
+      steps[static_cast<size_t>(n.axis(axes[k], x->type.rank()))] = given[k];
   }
   for (const int64_t s : steps)
     if (s < 1) throw n.refused("Slice with computed ends and a negative step");
@@ -139,7 +142,8 @@ void slice_at_run_time(OnnxCall& n) {
   };
   Value* begin = place(1);
   Value* end = place(2);
-  n.out(n.op("slice_by_index", {{"x", x}, {"begin", begin}, {"end", end}, {"stride", Constant::ints(steps)}}));
+  n.out(
+      n.op("slice_by_index", {{"x", x}, {"begin", begin}, {"end", end}, {"stride", Constant::ints(steps)}}));
 }
 
 void slice(OnnxCall& n) {
@@ -262,7 +266,8 @@ void scatter_elements(OnnxCall& n) {
   Value* indices = positive(n, n.in(1), data, along);
   const std::vector<int64_t> have = n.dims(data), given = n.dims(indices);
   bool same = true;
-  for (size_t d = 0; d < have.size(); ++d) same = same && (static_cast<int64_t>(d) == along || have[d] == given[d]);
+  for (size_t d = 0; d < have.size(); ++d)
+    same = same && (static_cast<int64_t>(d) == along || have[d] == given[d]);
   if (same)
     return out_numbers(n, n.op("scatter_along_axis", {{"data", data},
                                                       {"indices", indices},
@@ -292,10 +297,10 @@ void scatter_elements(OnnxCall& n) {
 void scatter_nd(OnnxCall& n) {
   const auto [data, updates] = numbers(n, n.in(0), n.in(2));
   Value* indices = positive_tuples(n, n.in(1), data, 0);
-  out_numbers(n, n.op("scatter_nd", {{"data", data},
-                                     {"indices", indices},
-                                     {"updates", updates},
-                                     {"mode", n.text(scatter_mode(n))}}));
+  out_numbers(
+      n,
+      n.op("scatter_nd",
+           {{"data", data}, {"indices", indices}, {"updates", updates}, {"mode", n.text(scatter_mode(n))}}));
 }
 
 void one_hot(OnnxCall& n) {

@@ -74,7 +74,8 @@ std::vector<Tap> taps(OnnxCall& n, const Axis& a, std::string_view mode, std::st
   return out;
 }
 
-Axis axis_of(OnnxCall& n, Value* grid, int64_t at, int64_t size, std::string_view mode, std::string_view padding) {
+Axis axis_of(OnnxCall& n, Value* grid, int64_t at, int64_t size, std::string_view mode,
+             std::string_view padding) {
   Axis a;
   a.size = size;
   const bool corners = n.node.integer("align_corners", 0) != 0;
@@ -83,7 +84,8 @@ Axis axis_of(OnnxCall& n, Value* grid, int64_t at, int64_t size, std::string_vie
   a.high = corners ? length - 1 : length - 0.5f;
   const int64_t last = grid->type.rank() - 1;
   Value* g = n.add(n.squeeze(n.slice(grid, last, at, at + 1), {last}), n.f(1));
-  Value* x = corners ? n.mul(n.div(g, n.f(2)), n.f(length - 1)) : n.div(n.sub(n.mul(g, n.f(length)), n.f(1)), n.f(2));
+  Value* x = corners ? n.mul(n.div(g, n.f(2)), n.f(length - 1))
+                     : n.div(n.sub(n.mul(g, n.f(length)), n.f(1)), n.f(2));
   if (mode == "nearest") x = n.unary("round", x);
   if (padding == "border") x = clamp(n, x, 0, length - 1);
   if (padding == "reflection") {
@@ -109,7 +111,8 @@ void grid_sample(OnnxCall& n) {
   grid = n.reshape(grid, {dims[0], count, static_cast<int64_t>(rank)});
   std::vector<std::vector<Tap>> all;
   for (size_t d = 0; d < rank; ++d)
-    all.push_back(taps(n, axis_of(n, grid, static_cast<int64_t>(rank - 1 - d), dims[d + 2], mode, padding), mode, padding));
+    all.push_back(taps(n, axis_of(n, grid, static_cast<int64_t>(rank - 1 - d), dims[d + 2], mode, padding),
+                       mode, padding));
   Value* flat = n.reshape(x, {dims[0], dims[1], plane});
   Value* sum = nullptr;
   size_t combinations = 1;
@@ -149,7 +152,8 @@ void affine_grid(OnnxCall& n) {
       const int64_t at = rest % outs[d];
       rest /= outs[d];
       const auto length = static_cast<float>(outs[d]), place = static_cast<float>(at);
-      const float value = corners ? (outs[d] > 1 ? -1 + 2 * place / (length - 1) : -1) : -1 + (2 * place + 1) / length;
+      const float value =
+          corners ? (outs[d] > 1 ? -1 + 2 * place / (length - 1) : -1) : -1 + (2 * place + 1) / length;
       base[static_cast<size_t>(e) * (rank + 1) + (rank - 1 - d)] = value;
     }
   }

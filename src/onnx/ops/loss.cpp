@@ -18,7 +18,8 @@ Value* likelihood_loss(OnnxCall& n, Value* scores, Value* target, Value* weight)
   }
   const int64_t classes = n.dims(scores).at(1);
   target = n.select(n.op("less", {{"x", target}, {"y", n.i(0)}}), n.add(target, n.i(classes)), target);
-  Value* chosen = n.op("gather_along_axis", {{"x", scores}, {"indices", n.expand(target, {1})}, {"axis", n.i(1)}});
+  Value* chosen =
+      n.op("gather_along_axis", {{"x", scores}, {"indices", n.expand(target, {1})}, {"axis", n.i(1)}});
   Value* loss = n.mul(n.squeeze(chosen, {1}), n.f(-1));
   Value* share = weight ? n.op("gather", {{"x", weight}, {"indices", target}, {"axis", n.i(0)}}) : nullptr;
   if (counted) {
@@ -31,7 +32,8 @@ Value* likelihood_loss(OnnxCall& n, Value* scores, Value* target, Value* weight)
   for (int64_t d = 0; d < loss->type.rank(); ++d) all.push_back(d);
   Value* sum = n.reduce("sum", loss, all, false);
   if (reduction == "sum") return sum;
-  return n.div(sum, share ? n.reduce("sum", share, all, false) : n.constant(n.f(static_cast<float>(element_count(n.dims(loss))))));
+  return n.div(sum, share ? n.reduce("sum", share, all, false)
+                          : n.constant(n.f(static_cast<float>(element_count(n.dims(loss))))));
 }
 
 void negative_log_likelihood(OnnxCall& n) { n.out(likelihood_loss(n, n.in(0), n.in(1), n.maybe(2))); }

@@ -94,7 +94,8 @@ Equation parse_equation(OnnxCall& n, std::string text) {
     e.terms.push_back(left.substr(from, comma - from));
     from = comma + 1;
   }
-  if (e.terms.size() != n.count()) throw errorf("the equation '{}' is for {} inputs", onnx_printable(text), e.terms.size());
+  if (e.terms.size() != n.count())
+    throw errorf("the equation '{}' is for {} inputs", onnx_printable(text), e.terms.size());
   size_t widest = 0;
   std::vector<size_t> covered(e.terms.size(), 0);
   for (size_t k = 0; k < e.terms.size(); ++k)
@@ -108,7 +109,8 @@ Equation parse_equation(OnnxCall& n, std::string text) {
     return letters;
   };
   for (size_t k = 0; k < e.terms.size(); ++k)
-    if (const size_t at = e.terms[k].find("..."); at != std::string::npos) e.terms[k].replace(at, 3, dots(covered[k]));
+    if (const size_t at = e.terms[k].find("..."); at != std::string::npos)
+      e.terms[k].replace(at, 3, dots(covered[k]));
   if (arrow != std::string::npos) {
     e.out = text.substr(arrow + 2);
     if (const size_t at = e.out.find("..."); at != std::string::npos) e.out.replace(at, 3, dots(widest));
@@ -170,7 +172,8 @@ Value* product(OnnxCall& n, const Equation& e, Value* a, Value* b) {
     for (const char c : letters) all *= sizes[c];
     return all;
   };
-  const auto laid = [&](Value* v, const std::string& term, const std::string& first, const std::string& last) {
+  const auto laid = [&](Value* v, const std::string& term, const std::string& first,
+                        const std::string& last) {
     std::vector<int64_t> perm;
     for (const char c : batch + first + last) perm.push_back(static_cast<int64_t>(term.find(c)));
     return n.reshape(n.transpose(v, perm), {count(batch), count(first), count(last)});
@@ -200,7 +203,8 @@ void einsum(OnnxCall& n) {
     std::vector<int64_t> perm, dims;
     const std::vector<int64_t> have = n.dims(values[k]);
     for (const char c : all)
-      if (const size_t at = e.terms[k].find(c); at != std::string::npos) perm.push_back(static_cast<int64_t>(at));
+      if (const size_t at = e.terms[k].find(c); at != std::string::npos)
+        perm.push_back(static_cast<int64_t>(at));
     Value* x = n.transpose(values[k], perm);
     for (const char c : all) {
       const size_t at = e.terms[k].find(c);

@@ -78,8 +78,8 @@ void instance_norm(OnnxCall& n) {
   const float epsilon = n.node.number("epsilon", 1e-5f);
   const int rank = x->type.rank();
   if (n.in(1)->constant() && n.in(2)->constant() && (rank == 3 || rank == 4))
-    return n.out(n.op("instance_norm",
-                      {{"x", x}, {"gamma", n.in(1)}, {"beta", n.in(2)}, {"epsilon", n.f(epsilon)}}));
+    return n.out(
+        n.op("instance_norm", {{"x", x}, {"gamma", n.in(1)}, {"beta", n.in(2)}, {"epsilon", n.f(epsilon)}}));
   const Moments m = moments(n, x, from(2, rank));
   Value* y = over_deviation(n, m.centered, m.variance, epsilon);
   n.out(n.add(n.mul(y, per_channel(n, n.in(1), rank)), per_channel(n, n.in(2), rank)));
@@ -151,7 +151,8 @@ void group_norm(OnnxCall& n) {
   Value* x = n.in(0);
   const std::vector<int64_t> dims = n.dims(x);
   const int64_t groups = n.node.integer("num_groups", 1);
-  if (groups < 1 || dims.at(1) % groups) throw errorf("{} channels cannot be split in {} groups", dims[1], groups);
+  if (groups < 1 || dims.at(1) % groups)
+    throw errorf("{} channels cannot be split in {} groups", dims[1], groups);
   const int64_t rest = element_count(dims) / dims[0] / groups;
   const Moments m = moments(n, n.reshape(x, {dims[0], groups, rest}), {2});
   Value* y = over_deviation(n, m.centered, m.variance, n.node.number("epsilon", 1e-5f));
@@ -211,7 +212,9 @@ void over_axis(OnnxCall& n, Body body) {
   n.out(n.reshape(body(flat_from(n, x, along), 1), n.dims(x)));
 }
 
-Value* softmax_of(OnnxCall& n, Value* x, int64_t along) { return n.op("softmax", {{"x", x}, {"axis", n.i(along)}}); }
+Value* softmax_of(OnnxCall& n, Value* x, int64_t along) {
+  return n.op("softmax", {{"x", x}, {"axis", n.i(along)}});
+}
 
 void softmax(OnnxCall& n) {
   over_axis(n, [&](Value* x, int64_t along) { return softmax_of(n, x, along); });

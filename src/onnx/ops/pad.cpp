@@ -21,7 +21,8 @@ Edges edges_of(OnnxCall& n, int64_t rank) {
     for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
   if (pads.size() != 2 * axes.size())
     throw errorf("pads must have two entries for each dimension").found(fmt::format("{}", pads.size()));
-  Edges e{std::vector<int64_t>(static_cast<size_t>(rank), 0), std::vector<int64_t>(static_cast<size_t>(rank), 0)};
+  Edges e{std::vector<int64_t>(static_cast<size_t>(rank), 0),
+          std::vector<int64_t>(static_cast<size_t>(rank), 0)};
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<size_t>(n.axis(axes[k], rank));
     e.before[d] = pads[k];
@@ -34,7 +35,8 @@ Edges edges_of(OnnxCall& n, int64_t rank) {
 Value* cut(OnnxCall& n, Value* x, Edges& e) {
   const std::vector<int64_t> dims = n.dims(x);
   for (size_t d = 0; d < dims.size(); ++d) {
-    const int64_t begin = std::max<int64_t>(0, -e.before[d]), end = dims[d] - std::max<int64_t>(0, -e.after[d]);
+    const int64_t begin = std::max<int64_t>(0, -e.before[d]),
+                  end = dims[d] - std::max<int64_t>(0, -e.after[d]);
     if (begin > 0 || end < dims[d]) x = n.slice(x, static_cast<int64_t>(d), begin, end);
     e.before[d] = std::max<int64_t>(0, e.before[d]);
     e.after[d] = std::max<int64_t>(0, e.after[d]);
@@ -56,7 +58,8 @@ Value* pad_by_gather(OnnxCall& n, Value* x, const Edges& e, std::string_view mod
   for (size_t d = 0; d < dims.size(); ++d) {
     if (!e.before[d] && !e.after[d]) continue;
     std::vector<int64_t> places;
-    for (int64_t at = -e.before[d]; at < dims[d] + e.after[d]; ++at) places.push_back(source(mode, at, dims[d]));
+    for (int64_t at = -e.before[d]; at < dims[d] + e.after[d]; ++at)
+      places.push_back(source(mode, at, dims[d]));
     Value* indices = n.int_values(places, {static_cast<int64_t>(places.size())});
     x = n.op("gather", {{"x", x}, {"indices", indices}, {"axis", n.i(static_cast<int64_t>(d))}});
   }
@@ -89,7 +92,9 @@ void pad(OnnxCall& n) {
     throw n.refused(fmt::format("the mode '{}'", onnx_printable(mode)));
   Edges e = edges_of(n, rank);
   x = cut(n, x, e);
-  const auto none = [](const std::vector<int64_t>& v) { return std::all_of(v.begin(), v.end(), [](int64_t p) { return p == 0; }); };
+  const auto none = [](const std::vector<int64_t>& v) {
+    return std::all_of(v.begin(), v.end(), [](int64_t p) { return p == 0; });
+  };
   if (none(e.before) && none(e.after)) {
     if (x == n.in(0)) return n.out_operand(0, n.operand(0));
     return n.out(x);

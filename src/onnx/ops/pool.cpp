@@ -113,11 +113,12 @@ void max_pool(OnnxCall& n) {
   if (n.wants(1) || !w.plain_dilations()) return max_pool_by_taps(n, x, w);
   const bool hangs = w.hangs();
   if (hangs) x = padded(n, x, w, -std::numeric_limits<float>::infinity());
-  n.out(n.op("max_pool", {{"x", x},
-                          {"kernel_sizes", Constant::ints(w.kernel)},
-                          {"strides", Constant::ints(w.strides)},
-                          {"pad_type", n.text(hangs ? "valid" : "custom")},
-                          {"pad", Constant::ints(hangs ? std::vector<int64_t>(2 * w.kernel.size(), 0) : w.pads())}}));
+  n.out(n.op("max_pool",
+             {{"x", x},
+              {"kernel_sizes", Constant::ints(w.kernel)},
+              {"strides", Constant::ints(w.strides)},
+              {"pad_type", n.text(hangs ? "valid" : "custom")},
+              {"pad", Constant::ints(hangs ? std::vector<int64_t>(2 * w.kernel.size(), 0) : w.pads())}}));
 }
 
 // The sum over windows, as a convolution of each channel with ones.
@@ -230,12 +231,9 @@ void max_unpool(OnnxCall& n) {
 }
 
 const OnnxOp kOps[] = {
-    {"MaxPool", max_pool},
-    {"AveragePool", average_pool},
-    {"LpPool", lp_pool},
-    {"GlobalAveragePool", global_average},
-    {"GlobalMaxPool", global_max},
-    {"GlobalLpPool", global_lp},
+    {"MaxPool", max_pool},         {"AveragePool", average_pool},
+    {"LpPool", lp_pool},           {"GlobalAveragePool", global_average},
+    {"GlobalMaxPool", global_max}, {"GlobalLpPool", global_lp},
     {"MaxUnpool", max_unpool},
 };
 

@@ -174,7 +174,8 @@ void matmul_nbits(OnnxCall& n) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t b = 0; b < blocks; ++b) {
         const int64_t byte = bytes.at(static_cast<size_t>(r * row_bytes + b / per_byte));
-        zeros[static_cast<size_t>(r * blocks + b)] = static_cast<float>(byte >> (b % per_byte * bits) & ((1 << bits) - 1));
+        zeros[static_cast<size_t>(r * blocks + b)] =
+            static_cast<float>(byte >> (b % per_byte * bits) & ((1 << bits) - 1));
       }
   }
   std::vector<float> weight(static_cast<size_t>(rows * k));
@@ -183,7 +184,8 @@ void matmul_nbits(OnnxCall& n) {
       const int64_t b = r * blocks + c / block, at = c % block;
       const int64_t byte = packed[static_cast<size_t>(b * (block / per_byte) + at / per_byte)];
       const auto code = static_cast<float>(byte >> (at % per_byte * bits) & ((1 << bits) - 1));
-      weight[static_cast<size_t>(r * k + c)] = (code - zeros[static_cast<size_t>(b)]) * scales[static_cast<size_t>(b)];
+      weight[static_cast<size_t>(r * k + c)] =
+          (code - zeros[static_cast<size_t>(b)]) * scales[static_cast<size_t>(b)];
     }
   Value* y = n.op("linear", {{"x", n.in(0)}, {"weight", n.float_values(std::move(weight), {rows, k})}});
   n.out(n.has(5) ? n.add(y, n.in(5)) : y);

@@ -33,7 +33,8 @@ Layer layer_of(OnnxCall& n, int64_t gates, std::vector<std::string> usual) {
   l.hidden = r.at(2);
   l.direction = std::string(n.node.text("direction", "forward"));
   l.directions = l.direction == "bidirectional" ? 2 : 1;
-  if (r.at(0) != l.directions || r.at(1) != gates * l.hidden) throw errorf("the weights do not fit direction and hidden_size");
+  if (r.at(0) != l.directions || r.at(1) != gates * l.hidden)
+    throw errorf("the weights do not fit direction and hidden_size");
   l.clip = n.node.number("clip", 0);
   l.alpha = n.node.numbers("activation_alpha");
   l.beta = n.node.numbers("activation_beta");
@@ -46,10 +47,15 @@ Layer layer_of(OnnxCall& n, int64_t gates, std::vector<std::string> usual) {
 
 Value* activate(OnnxCall& n, const Layer& l, size_t at, Value* x) {
   const std::string& name = l.activations.at(at);
-  const float alpha = at < l.alpha.size() ? l.alpha[at] : name == "leakyrelu" ? 0.01f : name == "hardsigmoid" ? 0.2f : 1.0f;
+  const float alpha = at < l.alpha.size()     ? l.alpha[at]
+                      : name == "leakyrelu"   ? 0.01f
+                      : name == "hardsigmoid" ? 0.2f
+                                              : 1.0f;
   const float beta = at < l.beta.size() ? l.beta[at] : name == "hardsigmoid" ? 0.5f : 0.0f;
-  if (name == "sigmoid" || name == "tanh" || name == "relu" || name == "softsign" || name == "softplus") return n.unary(name, x);
-  if (name == "hardsigmoid") return n.op("sigmoid_hard", {{"x", x}, {"alpha", n.f(alpha)}, {"beta", n.f(beta)}});
+  if (name == "sigmoid" || name == "tanh" || name == "relu" || name == "softsign" || name == "softplus")
+    return n.unary(name, x);
+  if (name == "hardsigmoid")
+    return n.op("sigmoid_hard", {{"x", x}, {"alpha", n.f(alpha)}, {"beta", n.f(beta)}});
   if (name == "leakyrelu") return n.op("leaky_relu", {{"x", x}, {"alpha", n.f(alpha)}});
   if (name == "elu") return n.op("elu", {{"x", x}, {"alpha", n.f(alpha)}});
   if (name == "affine") return n.add(n.mul(x, n.f(alpha)), n.f(beta));
@@ -84,13 +90,16 @@ Value* plus(OnnxCall& n, Value* a, Value* b) { return b ? n.add(a, b) : a; }
 
 States lstm_step(OnnxCall& n, const Layer& l, const Cell& cell, Value* x, States s) {
   const bool coupled = n.node.integer("input_forget", 0) != 0;
-  Value* all = n.add(plus(n, n.matmul(x, cell.w, false, true), cell.bias_w), plus(n, n.matmul(s.h, cell.r, false, true), cell.bias_r));
+  Value* all = n.add(plus(n, n.matmul(x, cell.w, false, true), cell.bias_w),
+                     plus(n, n.matmul(s.h, cell.r, false, true), cell.bias_r));
   const auto peep = [&](Value* v, int64_t k, Value* c) {
-    return cell.peephole ? n.add(v, n.mul(n.slice(cell.peephole, 0, k * l.hidden, (k + 1) * l.hidden), c)) : v;
+    return cell.peephole ? n.add(v, n.mul(n.slice(cell.peephole, 0, k * l.hidden, (k + 1) * l.hidden), c))
+                         : v;
   };
   const size_t f = cell.first;
   Value* i = activate(n, l, f, clipped(n, l, peep(gate(n, l, all, 0), 0, s.c)));
-  Value* forget = coupled ? n.sub(n.f(1), i) : activate(n, l, f, clipped(n, l, peep(gate(n, l, all, 2), 2, s.c)));
+  Value* forget =
+      coupled ? n.sub(n.f(1), i) : activate(n, l, f, clipped(n, l, peep(gate(n, l, all, 2), 2, s.c)));
   Value* candidate = activate(n, l, f + 1, clipped(n, l, gate(n, l, all, 3)));
   Value* c = n.add(n.mul(forget, s.c), n.mul(i, candidate));
   Value* o = activate(n, l, f, clipped(n, l, peep(gate(n, l, all, 1), 1, c)));
@@ -113,7 +122,8 @@ States gru_step(OnnxCall& n, const Layer& l, const Cell& cell, Value* x, States 
 }
 
 States rnn_step(OnnxCall& n, const Layer& l, const Cell& cell, Value* x, States s) {
-  Value* all = n.add(plus(n, n.matmul(x, cell.w, false, true), cell.bias_w), plus(n, n.matmul(s.h, cell.r, false, true), cell.bias_r));
+  Value* all = n.add(plus(n, n.matmul(x, cell.w, false, true), cell.bias_w),
+                     plus(n, n.matmul(s.h, cell.r, false, true), cell.bias_r));
   return {activate(n, l, cell.first, clipped(n, l, all)), nullptr};
 }
 
@@ -130,7 +140,8 @@ Run run_direction(OnnxCall& n, const Layer& l, StepFn step, Value* x, int64_t d,
   const auto turned = [&](Value* v) {
     if (!backward) return v;
     if (!lengths) return n.op("reverse", {{"x", v}, {"axes", Constant::ints({0})}});
-    return n.op("reverse_sequence", {{"x", v}, {"lengths", lengths}, {"seq_axis", n.i(0)}, {"batch_axis", n.i(1)}});
+    return n.op("reverse_sequence",
+                {{"x", v}, {"lengths", lengths}, {"seq_axis", n.i(0)}, {"batch_axis", n.i(1)}});
   };
   x = turned(x);
   std::vector<Value*> rows;
@@ -157,7 +168,11 @@ void written_out(OnnxCall& n, const Layer& l, StepFn step, size_t activations_ea
   if (l.batch_first) x = n.transpose(x, {1, 0, 2});
   std::vector<Value*> ys, hs, cs;
   for (int64_t d = 0; d < l.directions; ++d) {
-    Cell cell{of_direction(n, n.in(1), d), of_direction(n, n.in(2), d), nullptr, nullptr, nullptr,
+    Cell cell{of_direction(n, n.in(1), d),
+              of_direction(n, n.in(2), d),
+              nullptr,
+              nullptr,
+              nullptr,
               static_cast<size_t>(d) * activations_each};
     if (n.has(3)) {
       Value* both = of_direction(n, n.in(3), d);
@@ -198,8 +213,9 @@ Value* reordered(OnnxCall& n, const Layer& l, Value* v) {
 
 bool usual_lstm(OnnxCall& n, const Layer& l) {
   const bool known = n.in(1)->constant() && n.in(2)->constant() && (!n.has(3) || n.in(3)->constant());
-  const bool plain = l.activations == std::vector<std::string>{"sigmoid", "tanh", "tanh"} ||
-                     l.activations == std::vector<std::string>{"sigmoid", "tanh", "tanh", "sigmoid", "tanh", "tanh"};
+  const bool plain =
+      l.activations == std::vector<std::string>{"sigmoid", "tanh", "tanh"} ||
+      l.activations == std::vector<std::string>{"sigmoid", "tanh", "tanh", "sigmoid", "tanh", "tanh"};
   return known && plain && !n.has(4) && !n.has(7) && l.clip <= 0 && n.node.integer("input_forget", 0) == 0;
 }
 
@@ -274,7 +290,9 @@ void core_ml_gru(OnnxCall& n, const Layer& l) {
   std::vector<Value*> ys, hs;
   for (int64_t d = 0; d < l.directions; ++d) {
     const bool backward = l.direction == "reverse" || d == 1;
-    const auto turned = [&](Value* v) { return backward ? n.op("reverse", {{"x", v}, {"axes", Constant::ints({0})}}) : v; };
+    const auto turned = [&](Value* v) {
+      return backward ? n.op("reverse", {{"x", v}, {"axes", Constant::ints({0})}}) : v;
+    };
     Value *bias = nullptr, *input_bias = nullptr;
     if (n.has(3)) {
       Value* both = of_direction(n, n.in(3), d);
@@ -286,14 +304,15 @@ void core_ml_gru(OnnxCall& n, const Layer& l) {
     if (n.has(5)) start = of_direction(n, l.batch_first ? n.transpose(n.in(5), {1, 0, 2}) : n.in(5), d);
     Value* w = gru_order(n, l, of_direction(n, n.in(1), d));
     Value* r = gru_order(n, l, of_direction(n, n.in(2), d));
-    const std::vector<Value*> outs = n.ops("gru", {{"x", turned(x)},
-                                                   {"initial_h", start},
-                                                   {"weight_ih", w},
-                                                   {"weight_hh", r},
-                                                   {"bias", bias},
-                                                   {"input_bias", input_bias},
-                                                   {"reset_after", after ? Arg(n.flag(true)) : Arg(static_cast<Value*>(nullptr))},
-                                                   {"output_sequence", n.flag(true)}});
+    const std::vector<Value*> outs =
+        n.ops("gru", {{"x", turned(x)},
+                      {"initial_h", start},
+                      {"weight_ih", w},
+                      {"weight_hh", r},
+                      {"bias", bias},
+                      {"input_bias", input_bias},
+                      {"reset_after", after ? Arg(n.flag(true)) : Arg(static_cast<Value*>(nullptr))},
+                      {"output_sequence", n.flag(true)}});
     ys.push_back(n.expand(turned(outs[0]), {1}));
     hs.push_back(n.expand(outs[1], {0}));
   }

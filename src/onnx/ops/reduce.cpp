@@ -20,8 +20,9 @@ Reduction reduction(OnnxCall& n, int64_t axes_as_input) {
   Value* x = n.in(0);
   r.keep = n.node.integer("keepdims", 1) != 0;
   const bool input = n.node.version >= axes_as_input;
-  const auto given = input ? (n.has(1) ? std::optional(n.ints(1)) : std::nullopt)
-                           : (n.node.attribute("axes") ? std::optional(n.node.integers("axes")) : std::nullopt);
+  const auto given = input
+                         ? (n.has(1) ? std::optional(n.ints(1)) : std::nullopt)
+                         : (n.node.attribute("axes") ? std::optional(n.node.integers("axes")) : std::nullopt);
   if (given && !given->empty()) {
     for (const int64_t a : *given) r.axes.push_back(n.axis(a, x->type.rank()));
   } else if (input && n.node.integer("noop_with_empty_axes", 0) != 0) {
@@ -75,7 +76,8 @@ void reduce_to(OnnxCall& n, std::string_view kind, int64_t axes_as_input) {
       const bool reduced = std::find(r.axes.begin(), r.axes.end(), static_cast<int64_t>(d)) != r.axes.end();
       if (!reduced || r.keep) out.push_back(reduced ? 1 : dims[d]);
     }
-    const double none = truth ? (kind == "min" ? 1 : 0) : neutral(kind == "log_sum" ? "sum" : kind, x->type.dtype);
+    const double none =
+        truth ? (kind == "min" ? 1 : 0) : neutral(kind == "log_sum" ? "sum" : kind, x->type.dtype);
     y = n.filled(out, none, x->type.dtype);
   } else if (r.axes.empty()) {
     y = x;

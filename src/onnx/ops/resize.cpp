@@ -58,7 +58,8 @@ std::vector<double> weights(const Settings& s, double ratio, double scale) {
   const bool linear = s.mode == "linear";
   if (!s.antialias) {
     if (linear) return {1 - ratio, ratio};
-    return {cubic(ratio + 1, s.cubic_a), cubic(ratio, s.cubic_a), cubic(1 - ratio, s.cubic_a), cubic(2 - ratio, s.cubic_a)};
+    return {cubic(ratio + 1, s.cubic_a), cubic(ratio, s.cubic_a), cubic(1 - ratio, s.cubic_a),
+            cubic(2 - ratio, s.cubic_a)};
   }
   const double narrow = std::min(scale, 1.0);
   const auto start = static_cast<int64_t>(std::floor((linear ? -1 : -2) / narrow) + 1);
@@ -74,13 +75,14 @@ std::vector<double> weights(const Settings& s, double ratio, double scale) {
 }
 
 struct Matrix {
-  std::vector<float> values;    // [out, in]
+  std::vector<float> values;     // [out, in]
   std::vector<uint8_t> outside;  // by place of the output
   bool any_outside = false;
 };
 
 Matrix matrix_of(const Settings& s, const AxisPlan& a) {
-  Matrix m{std::vector<float>(static_cast<size_t>(a.in * a.out)), std::vector<uint8_t>(static_cast<size_t>(a.out)), false};
+  Matrix m{std::vector<float>(static_cast<size_t>(a.in * a.out)),
+           std::vector<uint8_t>(static_cast<size_t>(a.out)), false};
   for (int64_t o = 0; o < a.out; ++o) {
     const double x = original(s, a, static_cast<double>(o));
     if (s.coordinates == "tf_crop_and_resize" && (x < 0 || x > static_cast<double>(a.in - 1))) {
@@ -116,7 +118,9 @@ Value* apply(OnnxCall& n, Value* x, size_t d, const AxisPlan& a, const Matrix& m
       const float* row = m.values.data() + o * a.in;
       places.push_back(std::max_element(row, row + a.in) - row);
     }
-    return n.op("gather", {{"x", x}, {"indices", n.int_values(places, {a.out})}, {"axis", n.i(static_cast<int64_t>(d))}});
+    return n.op(
+        "gather",
+        {{"x", x}, {"indices", n.int_values(places, {a.out})}, {"axis", n.i(static_cast<int64_t>(d))}});
   }
   // The axis goes last, and comes back.
   std::vector<int64_t> perm;
@@ -133,23 +137,30 @@ Value* apply(OnnxCall& n, Value* x, size_t d, const AxisPlan& a, const Matrix& m
 
 // Images that become larger by whole factors, or linearly with the edges that Core ML knows.
 Value* by_core_ml(OnnxCall& n, Value* x, const Settings& s, const std::vector<AxisPlan>& plan) {
-  if (plan.size() != 4 || plan[0].changes() || plan[1].changes() || x->type.dtype != DType::fp32) return nullptr;
+  if (plan.size() != 4 || plan[0].changes() || plan[1].changes() || x->type.dtype != DType::fp32)
+    return nullptr;
   const AxisPlan &h = plan[2], &w = plan[3];
-  const auto factor = [](const AxisPlan& a) { return a.out % a.in == 0 && a.scale == static_cast<double>(a.out / a.in); };
+  const auto factor = [](const AxisPlan& a) {
+    return a.out % a.in == 0 && a.scale == static_cast<double>(a.out / a.in);
+  };
   const bool usual = (s.coordinates == "asymmetric" && s.nearest == "floor") ||
                      (s.coordinates == "half_pixel" && s.nearest == "round_prefer_floor");
   if (s.mode == "nearest" && usual && factor(h) && factor(w))
     return n.op("upsample_nearest_neighbor", {{"x", x},
                                               {"scale_factor_height", n.f(static_cast<float>(h.scale))},
                                               {"scale_factor_width", n.f(static_cast<float>(w.scale))}});
-  const auto exact = [](const AxisPlan& a) { return a.scale * static_cast<double>(a.in) == static_cast<double>(a.out); };
+  const auto exact = [](const AxisPlan& a) {
+    return a.scale * static_cast<double>(a.in) == static_cast<double>(a.out);
+  };
   if (s.mode != "linear" || s.antialias || s.exclude_outside || !exact(h) || !exact(w)) return nullptr;
-  const bool half = s.coordinates == "half_pixel", corners = s.coordinates == "align_corners" && h.out > 1 && w.out > 1;
+  const bool half = s.coordinates == "half_pixel",
+             corners = s.coordinates == "align_corners" && h.out > 1 && w.out > 1;
   if (!half && !corners) return nullptr;
-  return n.op("resize_bilinear", {{"x", x},
-                                  {"target_size_height", n.i(h.out)},
-                                  {"target_size_width", n.i(w.out)},
-                                  {"sampling_mode", n.text(half ? "UNALIGN_CORNERS" : "STRICT_ALIGN_CORNERS")}});
+  return n.op("resize_bilinear",
+              {{"x", x},
+               {"target_size_height", n.i(h.out)},
+               {"target_size_width", n.i(w.out)},
+               {"sampling_mode", n.text(half ? "UNALIGN_CORNERS" : "STRICT_ALIGN_CORNERS")}});
 }
 
 void resize_to(OnnxCall& n, const Settings& s, const std::vector<AxisPlan>& plan) {
@@ -205,7 +216,8 @@ void resize(OnnxCall& n) {
   for (size_t d = 0; d < dims.size(); ++d) plan[d].in = plan[d].out = dims[d];
   const size_t scales_at = first ? 1 : 2;
   const std::vector<float> scales = n.has(scales_at) ? n.floats(scales_at) : std::vector<float>();
-  const std::vector<float> roi = !first && n.has(1) && s.coordinates == "tf_crop_and_resize" ? n.floats(1) : std::vector<float>();
+  const std::vector<float> roi =
+      !first && n.has(1) && s.coordinates == "tf_crop_and_resize" ? n.floats(1) : std::vector<float>();
   std::vector<AxisPlan*> chosen;
   const bool by_size = scales.empty();
   const std::vector<int64_t> sizes = by_size ? n.ints(3) : std::vector<int64_t>();

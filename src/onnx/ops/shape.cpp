@@ -42,7 +42,8 @@ void reshape(OnnxCall& n) {
   int64_t known = 1, open = -1;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 0 && !zeros) {
-      if (static_cast<int>(d) >= x->type.rank()) throw errorf("the shape copies dimension {}, which is not there", d);
+      if (static_cast<int>(d) >= x->type.rank())
+        throw errorf("the shape copies dimension {}, which is not there", d);
       const Dim copied = x->type.dim(static_cast<int>(d));
       dims[d] = copied.known() ? copied.size() : -1;
       if (!copied.known() && open < 0 && std::find(wanted->begin(), wanted->end(), -1) != wanted->end())
@@ -89,7 +90,8 @@ void squeeze(OnnxCall& n) {
       if (x->type.dim(d) == Dim(1)) axes.push_back(d);
   for (const int64_t a : axes)
     if (x->type.dim(static_cast<int>(a)).known() && x->type.dim(static_cast<int>(a)) != Dim(1))
-      throw errorf("dimension {} has size {} and cannot be removed", a, x->type.dim(static_cast<int>(a)).text());
+      throw errorf("dimension {} has size {} and cannot be removed", a,
+                   x->type.dim(static_cast<int>(a)).text());
   if (axes.empty()) return n.out_operand(0, n.operand(0));
   n.out(n.squeeze(x, axes));
 }
@@ -177,7 +179,8 @@ void range(OnnxCall& n) {
 void eye_like(OnnxCall& n) {
   const std::vector<int64_t> dims = n.dims(n.in(0));
   if (dims.size() != 2) throw errorf("EyeLike takes a matrix").found(shape_text(dims));
-  const OnnxType type = n.node.attribute("dtype") ? onnx_type_from_code(n.node.integer("dtype", 1)) : n.type(0);
+  const OnnxType type =
+      n.node.attribute("dtype") ? onnx_type_from_code(n.node.integer("dtype", 1)) : n.type(0);
   const int64_t k = n.node.integer("k", 0);
   const DType dtype = mil_dtype(type);
   std::vector<float> values(static_cast<size_t>(dims[0] * dims[1]));

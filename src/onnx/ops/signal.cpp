@@ -34,7 +34,8 @@ Waves waves(OnnxCall& n, int64_t size, int64_t outs) {
   std::vector<float> c, s;
   for (int64_t t = 0; t < size; ++t)
     for (int64_t f = 0; f < outs; ++f) {
-      const double turn = 2 * std::numbers::pi * static_cast<double>(t * f % size) / static_cast<double>(size);
+      const double turn =
+          2 * std::numbers::pi * static_cast<double>(t * f % size) / static_cast<double>(size);
       c.push_back(static_cast<float>(std::cos(turn)));
       s.push_back(static_cast<float>(std::sin(turn)));
     }
@@ -61,6 +62,22 @@ Complex transform(OnnxCall& n, Complex x, int64_t size, int64_t outs, bool inver
   return y;
 }
 
+// Back from one half of a spectrum, whose other half is its mirror image: a real signal.
+Value* from_half(OnnxCall& n, Complex x, int64_t size) {
+  const int64_t bins = size / 2 + 1;
+  std::vector<float> c, s;
+  for (int64_t f = 0; f < bins; ++f)
+    for (int64_t t = 0; t < size; ++t) {
+      const double turn =
+          2 * std::numbers::pi * static_cast<double>(t * f % size) / static_cast<double>(size);
+      const double share = (f == 0 || 2 * f == size ? 1.0 : 2.0) / static_cast<double>(size);
+      c.push_back(static_cast<float>(share * std::cos(turn)));
+      s.push_back(static_cast<float>(-share * std::sin(turn)));
+    }
+  Value* y = n.matmul(x.re, n.float_values(c, {bins, size}));
+  return x.im ? n.add(y, n.matmul(x.im, n.float_values(s, {bins, size}))) : y;
+}
+
 Value* joined(OnnxCall& n, Complex y) {
   const int64_t rank = y.re->type.rank();
   return n.concat({n.expand(y.re, {rank}), n.expand(y.im, {rank})}, rank);
@@ -84,7 +101,6 @@ void dft(OnnxCall& n) {
   const bool inverse = n.node.integer("inverse", 0) != 0, half = n.node.integer("onesided", 0) != 0;
   const std::vector<int64_t> d = n.dims(x);
   if (axis == rank - 1) throw errorf("the last dimension holds real and imaginary parts");
-  if (half && inverse) throw n.refused("DFT that is both inverse and one-sided");
   // The axis goes last, behind the parts are taken apart.
   std::vector<int64_t> perm, back;
   for (int64_t k = 0; k + 1 < rank; ++k)
@@ -94,9 +110,15 @@ void dft(OnnxCall& n) {
   back.resize(perm.size());
   for (size_t k = 0; k < perm.size(); ++k) back[static_cast<size_t>(perm[k])] = static_cast<int64_t>(k);
   Value* moved = n.transpose(x, perm);
-  const int64_t size = n.has(1) ? n.ints(1).at(0) : d[static_cast<size_t>(axis)];
-  const auto part = [&](int64_t k) { return fitted(n, n.squeeze(n.slice(moved, rank - 1, k, k + 1), {rank - 1}), size); };
+  const bool mirror = half && inverse;
+  const int64_t given = d[static_cast<size_t>(axis)];
+  const int64_t size = n.has(1) ? n.ints(1).at(0) : mirror ? 2 * (given - 1) : given;
+  const int64_t bins = mirror ? size / 2 + 1 : size;
+  const auto part = [&](int64_t k) {
+    return fitted(n, n.squeeze(n.slice(moved, rank - 1, k, k + 1), {rank - 1}), bins);
+  };
   const Complex in{part(0), d.back() == 2 ? part(1) : nullptr};
+  if (mirror) return n.out(n.transpose(n.expand(from_half(n, in, size), {rank - 1}), back));
   const Complex y = transform(n, in, size, half ? size / 2 + 1 : size, inverse);
   n.out(n.transpose(joined(n, y), back));
 }
@@ -109,13 +131,15 @@ void stft(OnnxCall& n) {
   const int64_t frame = n.has(3) ? n.ints(3).at(0) : n.dims(shape).at(0);
   const bool half = n.node.integer("onesided", 1) != 0;
   if (d.size() == 3 && d[2] == 2) throw n.refused("STFT of complex signals");
-  if (step < 1 || frame < 1 || frame > d[1]) throw errorf("frames of {} every {} do not fit {} samples", frame, step, d[1]);
+  if (step < 1 || frame < 1 || frame > d[1])
+    throw errorf("frames of {} every {} do not fit {} samples", frame, step, d[1]);
   const int64_t frames = (d[1] - frame) / step + 1;
   std::vector<int64_t> places;
   for (int64_t f = 0; f < frames; ++f)
     for (int64_t t = 0; t < frame; ++t) places.push_back(f * step + t);
   Value* flat = d.size() == 3 ? n.reshape(x, {d[0], d[1]}) : x;
-  Value* cut = n.op("gather", {{"x", flat}, {"indices", n.int_values(places, {frames * frame})}, {"axis", n.i(1)}});
+  Value* cut =
+      n.op("gather", {{"x", flat}, {"indices", n.int_values(places, {frames * frame})}, {"axis", n.i(1)}});
   cut = n.reshape(cut, {d[0], frames, frame});
   if (shape) cut = n.mul(cut, shape);
   n.out(joined(n, transform(n, {cut, nullptr}, frame, half ? frame / 2 + 1 : frame, false)));
@@ -129,9 +153,11 @@ void mel_weights(OnnxCall& n) {
   const auto mel = [](double hz) { return 2595 * std::log10(1 + hz / 700); };
   std::vector<int64_t> edges;
   for (int64_t k = 0; k < bands + 2; ++k) {
-    const double at = mel(low) + static_cast<double>(k) * (mel(high) - mel(low)) / static_cast<double>(bands + 2);
+    const double at =
+        mel(low) + static_cast<double>(k) * (mel(high) - mel(low)) / static_cast<double>(bands + 2);
     const double hz = 700 * (std::pow(10, at / 2595) - 1);
-    edges.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
+    edges.push_back(
+        static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
   }
   std::vector<float> out(static_cast<size_t>(bins * bands));
   const auto put = [&](int64_t bin, int64_t band, double value) {
@@ -151,8 +177,8 @@ void mel_weights(OnnxCall& n) {
 }
 
 const OnnxOp kOps[] = {
-    {"HannWindow", hann}, {"HammingWindow", hamming}, {"BlackmanWindow", blackman},
-    {"DFT", dft},         {"STFT", stft},             {"MelWeightMatrix", mel_weights},
+    {"HannWindow", hann}, {"HammingWindow", hamming},       {"BlackmanWindow", blackman}, {"DFT", dft},
+    {"STFT", stft},       {"MelWeightMatrix", mel_weights},
 };
 
 }  // namespace

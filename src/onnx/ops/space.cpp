@@ -12,15 +12,16 @@ void depth_to_space(OnnxCall& n) {
   Value* x = n.in(0);
   const std::vector<int64_t> d = n.dims(x);
   const int64_t b = n.node.integer("blocksize", 1);
-  if (d.size() != 4 || b < 1 || d[1] % (b * b)) throw errorf("blocksize {} does not fit the shape {}", b, shape_text(d));
+  if (d.size() != 4 || b < 1 || d[1] % (b * b))
+    throw errorf("blocksize {} does not fit the shape {}", b, shape_text(d));
   const bool columns = n.node.text("mode", "DCR") == "CRD";
   const int64_t c = d[1] / (b * b);
   // In two steps of rank 5: rows, then columns.
   if (columns) x = n.reshape(n.transpose(n.reshape(x, {d[0], c, b * b, d[2], d[3]}), {0, 2, 1, 3, 4}), d);
   // Now channels are (row, column, channel).
-  x = n.transpose(n.reshape(x, {d[0], b, b * c, d[2], d[3]}), {0, 2, 3, 1, 4});         // N, b*c, H, b, W
+  x = n.transpose(n.reshape(x, {d[0], b, b * c, d[2], d[3]}), {0, 2, 3, 1, 4});  // N, b*c, H, b, W
   x = n.reshape(x, {d[0], b * c, d[2] * b, d[3]});
-  x = n.transpose(n.reshape(x, {d[0], b, c, d[2] * b, d[3]}), {0, 2, 3, 4, 1});         // N, c, H*b, W, b
+  x = n.transpose(n.reshape(x, {d[0], b, c, d[2] * b, d[3]}), {0, 2, 3, 4, 1});  // N, c, H*b, W, b
   n.out(n.reshape(x, {d[0], c, d[2] * b, d[3] * b}));
 }
 
@@ -28,14 +29,17 @@ void space_to_depth(OnnxCall& n) {
   Value* x = n.in(0);
   const std::vector<int64_t> d = n.dims(x);
   const int64_t b = n.node.integer("blocksize", 1);
-  if (d.size() != 4 || b < 1 || d[2] % b || d[3] % b) throw errorf("blocksize {} does not fit the shape {}", b, shape_text(d));
+  if (d.size() != 4 || b < 1 || d[2] % b || d[3] % b)
+    throw errorf("blocksize {} does not fit the shape {}", b, shape_text(d));
   const bool columns = n.node.text("mode", "DCR") == "CRD";
   const int64_t h = d[2] / b, w = d[3] / b;
-  x = n.transpose(n.reshape(x, {d[0], d[1], d[2], w, b}), {0, 4, 1, 2, 3});   // N, column, C, H, w
+  x = n.transpose(n.reshape(x, {d[0], d[1], d[2], w, b}), {0, 4, 1, 2, 3});  // N, column, C, H, w
   x = n.reshape(x, {d[0], b * d[1], h, b, w});
-  x = n.transpose(x, {0, 3, 1, 2, 4});                                        // N, row, column * C, h, w
-  x = n.reshape(x, {d[0], b * b * d[1], h, w});                               // channels: row, column, C
-  if (columns) x = n.reshape(n.transpose(n.reshape(x, {d[0], b * b, d[1], h, w}), {0, 2, 1, 3, 4}), {d[0], b * b * d[1], h, w});
+  x = n.transpose(x, {0, 3, 1, 2, 4});           // N, row, column * C, h, w
+  x = n.reshape(x, {d[0], b * b * d[1], h, w});  // channels: row, column, C
+  if (columns)
+    x = n.reshape(n.transpose(n.reshape(x, {d[0], b * b, d[1], h, w}), {0, 2, 1, 3, 4}),
+                  {d[0], b * b * d[1], h, w});
   n.out(x);
 }
 
@@ -53,7 +57,8 @@ void trilu(OnnxCall& n) {
 }
 
 // By the first row, then the next: for matrices of at most 4 rows.
-Value* determinant(OnnxCall& n, Value* x, const std::vector<int64_t>& rows, const std::vector<int64_t>& columns) {
+Value* determinant(OnnxCall& n, Value* x, const std::vector<int64_t>& rows,
+                   const std::vector<int64_t>& columns) {
   const int64_t rank = x->type.rank();
   const auto entry = [&](int64_t r, int64_t c) {
     return n.squeeze(n.slice(n.slice(x, rank - 2, r, r + 1), rank - 1, c, c + 1), {rank - 2, rank - 1});
@@ -118,11 +123,16 @@ void col2im(OnnxCall& n) {
   shape.insert(shape.end(), padded.begin(), padded.end());
   y = n.reshape(y, shape);
   for (size_t k = 0; k < rank; ++k)
-    if (pads[k] || pads[k + rank]) y = n.slice(y, static_cast<int64_t>(k) + 2, pads[k], padded[k] - pads[k + rank]);
+    if (pads[k] || pads[k + rank])
+      y = n.slice(y, static_cast<int64_t>(k) + 2, pads[k], padded[k] - pads[k + rank]);
   n.out(y);
 }
 
-const OnnxOp kOps[] = {{"DepthToSpace", depth_to_space}, {"SpaceToDepth", space_to_depth}, {"Trilu", trilu}, {"Det", det}, {"Col2Im", col2im}};
+const OnnxOp kOps[] = {{"DepthToSpace", depth_to_space},
+                       {"SpaceToDepth", space_to_depth},
+                       {"Trilu", trilu},
+                       {"Det", det},
+                       {"Col2Im", col2im}};
 
 }  // namespace
 

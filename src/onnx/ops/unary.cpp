@@ -14,9 +14,9 @@ void plain(OnnxCall& n) {
 }
 
 constexpr char kAbs[] = "abs", kAcos[] = "acos", kAsin[] = "asin", kAtan[] = "atan", kAtanh[] = "atanh",
-               kCeil[] = "ceil", kCos[] = "cos", kCosh[] = "cosh", kErf[] = "erf", kExp[] = "exp", kFloor[] = "floor",
-               kRound[] = "round", kSign[] = "sign", kSin[] = "sin", kSinh[] = "sinh", kSqrt[] = "sqrt", kTan[] = "tan",
-               kTanh[] = "tanh";
+               kCeil[] = "ceil", kCos[] = "cos", kCosh[] = "cosh", kErf[] = "erf", kExp[] = "exp",
+               kFloor[] = "floor", kRound[] = "round", kSign[] = "sign", kSin[] = "sin", kSinh[] = "sinh",
+               kSqrt[] = "sqrt", kTan[] = "tan", kTanh[] = "tanh";
 
 void identity(OnnxCall& n) { n.out_operand(0, n.operand(0)); }
 
@@ -72,13 +72,33 @@ void is_inf(OnnxCall& n) {
 }
 
 const OnnxOp kOps[] = {
-    {"Abs", plain<kAbs>},   {"Acos", plain<kAcos>},   {"Acosh", acosh},           {"Asin", plain<kAsin>},
-    {"Asinh", asinh},       {"Atan", plain<kAtan>},   {"Atanh", plain<kAtanh>},   {"Ceil", plain<kCeil>},
-    {"Cos", plain<kCos>},   {"Cosh", plain<kCosh>},   {"Erf", plain<kErf>},       {"Exp", plain<kExp>},
-    {"Floor", plain<kFloor>}, {"Identity", identity}, {"IsInf", is_inf},          {"IsNaN", is_nan},
-    {"Log", log},           {"Neg", neg},             {"Not", logical_not},       {"Reciprocal", reciprocal},
-    {"Round", plain<kRound>}, {"Sign", plain<kSign>}, {"Sin", plain<kSin>},       {"Sinh", plain<kSinh>},
-    {"Sqrt", plain<kSqrt>}, {"Tan", plain<kTan>},     {"Tanh", plain<kTanh>},
+    {"Abs", plain<kAbs>},
+    {"Acos", plain<kAcos>},
+    {"Acosh", acosh},
+    {"Asin", plain<kAsin>},
+    {"Asinh", asinh},
+    {"Atan", plain<kAtan>},
+    {"Atanh", plain<kAtanh>},
+    {"Ceil", plain<kCeil>},
+    {"Cos", plain<kCos>},
+    {"Cosh", plain<kCosh>},
+    {"Erf", plain<kErf>},
+    {"Exp", plain<kExp>},
+    {"Floor", plain<kFloor>},
+    {"Identity", identity},
+    {"IsInf", is_inf},
+    {"IsNaN", is_nan},
+    {"Log", log},
+    {"Neg", neg},
+    {"Not", logical_not},
+    {"Reciprocal", reciprocal},
+    {"Round", plain<kRound>},
+    {"Sign", plain<kSign>},
+    {"Sin", plain<kSin>},
+    {"Sinh", plain<kSinh>},
+    {"Sqrt", plain<kSqrt>},
+    {"Tan", plain<kTan>},
+    {"Tanh", plain<kTanh>},
 };
 
 }  // namespace
