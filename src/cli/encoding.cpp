@@ -139,7 +139,7 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   options.truncate = flags.truncate;
   options.keep_last = input.keep_last;
   // Small calls hardly gain from a second core, so texts run beside each other, each on one core.
-  const auto backend = flags.backend.open(workers > 1 ? 1 : common.threads);
+  const auto backend = flags.backend.open(common, workers > 1 ? 1 : common.threads);
   const Encoder encoder(Bundle::open(bundle, backend), options);
   std::vector<EncoderText> texts;
   for (size_t i = 0; i < input.ids.size(); ++i)

@@ -28,6 +28,8 @@ class Backend {
   // outputs. A predictor may outlive its backend. Several threads may open at once.
   virtual std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                           const std::vector<std::string>& taps = {}) const = 0;
+  // What a user may want to know about the runs so far, a line each: for --stats.
+  virtual std::vector<std::string> remarks() const { return {}; }
 };
 
 // Makes one for a choice of arithmetic and threads. Whoever opens a backend of his own is given one of these.

@@ -1,6 +1,7 @@
 // Instead of Core ML, where there is none. A program that brings its own (the tests do) links it before the library.
 #include "base/error.h"
 #include "coreml/coreml_backend.h"
+#include "coreml/device_report.h"
 
 namespace anemone {
 
@@ -9,6 +10,10 @@ std::string core_ml_missing(ComputeUnits) {
 }
 
 std::shared_ptr<const Backend> coreml_backend(const CoreMlOptions&) {
+  throw Error(core_ml_missing(ComputeUnits::ane));
+}
+
+DeviceReport examine_device(const std::filesystem::path&, const CoreMlOptions&) {
   throw Error(core_ml_missing(ComputeUnits::ane));
 }
 
