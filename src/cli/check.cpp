@@ -151,7 +151,8 @@ extern const Command kCheck{
       o.text("--explain-op", "NAME", args->explain_op,
              "why an operation is placed where it is, and what would move it");
       o.group("What the device says");
-      o.flag("--device", args->device, "ask Core ML on this Mac where every operation goes, and run each function");
+      o.flag("--device", args->device,
+             "ask Core ML on this Mac where every operation goes, and run each function");
       o.text("--compute-units", "UNITS", args->units, "with --device: ane (default), gpu, all or cpu")
           .one_of(compute_units_names());
       o.text("--save", "FILE", args->save, "with --device: write what was seen as JSON").writes();

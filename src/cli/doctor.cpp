@@ -96,7 +96,8 @@ int look_at_cache(const Args& args, const Common& common) {
   uint64_t bytes = 0;
   for (const CompiledEntry& e : entries) bytes += e.bytes;
   if (common.json) {
-    Json out = {{"folder", cache.folder().string()}, {"bytes", bytes}, {"freed", freed}, {"packages", Json::array()}};
+    Json out = {
+        {"folder", cache.folder().string()}, {"bytes", bytes}, {"freed", freed}, {"packages", Json::array()}};
     for (const CompiledEntry& e : entries)
       out["packages"].push_back({{"path", e.path.string()},
                                  {"package", e.package},

@@ -59,8 +59,7 @@ int run_perplexity(const Args& args, const Common& common) {
   std::vector<int32_t> ids = args.ids.empty() ? text_ids(args.source, args.text) : read_ids(args.ids);
   if (args.most && ids.size() > static_cast<size_t>(args.most)) ids.resize(static_cast<size_t>(args.most));
   const Perplexity p = measure(args, ids, common);
-  const std::string arithmetic =
-      is_bundle(args.source) ? arithmetic_name(args.backend.arithmetic()) : "fp32";
+  const std::string arithmetic = is_bundle(args.source) ? arithmetic_name(args.backend.arithmetic()) : "fp32";
   if (common.json) {
     const nlohmann::ordered_json out = {
         {"perplexity", p.value()}, {"nats_per_token", p.nats}, {"standard_error", p.error},

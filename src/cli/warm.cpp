@@ -50,13 +50,15 @@ int run_warm(const Args& args, const Common& common) {
   if (common.json) {
     nlohmann::ordered_json out = {{"seconds", seconds}, {"functions", nlohmann::ordered_json::array()}};
     for (const Warmed& one : all)
-      out["functions"].push_back({{"package", one.package}, {"function", one.function}, {"seconds", one.seconds}});
+      out["functions"].push_back(
+          {{"package", one.package}, {"function", one.function}, {"seconds", one.seconds}});
     out["remarks"] = backend->remarks();
     fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
   if (common.quiet) return 0;
-  for (const Warmed& one : all) fmt::print("{:<28} {:<20} {:8.1f} s\n", one.package, one.function, one.seconds);
+  for (const Warmed& one : all)
+    fmt::print("{:<28} {:<20} {:8.1f} s\n", one.package, one.function, one.seconds);
   fmt::print("{} warm in {:.1f} s; compiled packages are in {}\n",
              counted(static_cast<int64_t>(all.size()), "function"), seconds,
              CompiledCache::default_folder().string());

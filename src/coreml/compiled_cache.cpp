@@ -98,7 +98,8 @@ fs::path CompiledCache::default_folder() {
 std::string CompiledCache::key(const fs::path& package) const {
   const std::vector<fs::path> files = files_of(package);
   const std::string now = fingerprint(package, files);
-  const fs::path remembered = folder_ / "keys" / short_hash(fs::absolute(package).lexically_normal().string());
+  const fs::path remembered =
+      folder_ / "keys" / short_hash(fs::absolute(package).lexically_normal().string());
   const std::string known = read_all(remembered);
   if (known.size() == now.size() + 17 && known.substr(17) == now) return known.substr(0, 16);
   Sha256 hash;
@@ -116,12 +117,14 @@ std::optional<fs::path> CompiledCache::find(const std::string& key) const {
   return path;
 }
 
-fs::path CompiledCache::put(const fs::path& compiled, const std::string& key, const std::string& package) const {
+fs::path CompiledCache::put(const fs::path& compiled, const std::string& key,
+                            const std::string& package) const {
   const fs::path to = folder_ / build_ / (key + ".mlmodelc");
   std::error_code error;
   fs::create_directories(to.parent_path(), error);
   if (error)
-    throw errorf("the cache of compiled packages cannot be written: {}", error.message()).at(folder_.string());
+    throw errorf("the cache of compiled packages cannot be written: {}", error.message())
+        .at(folder_.string());
   move_folder(compiled, to);
   const nlohmann::ordered_json note = {{"package", package}, {"bytes", bytes_in(to)}};
   try_write(folder_ / build_ / (key + ".json"), note.dump(2) + "\n");
@@ -152,7 +155,8 @@ uint64_t CompiledCache::clean(bool all) const {
   std::error_code error;
   std::vector<fs::path> gone;
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error))
-    if (all || (it->path().filename() != build_ && it->path().filename() != "keys")) gone.push_back(it->path());
+    if (all || (it->path().filename() != build_ && it->path().filename() != "keys"))
+      gone.push_back(it->path());
   for (const fs::path& path : gone) {
     const uint64_t held = bytes_in(path);
     fs::remove_all(path, error);

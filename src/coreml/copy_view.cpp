@@ -53,11 +53,11 @@ void copy_row(const TensorView& from, const TensorView& to, const std::byte* sou
   } else if (dense && from.dtype == DType::fp32 && to.dtype == DType::fp16) {
     floats_to_halves(reinterpret_cast<const float*>(source), count, reinterpret_cast<uint16_t*>(target));
   } else if (from.dtype == DType::fp16 && to.dtype == DType::fp16) {
-    for (int64_t i = 0; i < count; ++i)
-      std::memcpy(target + i * to_step * 2, source + i * from_step * 2, 2);
+    for (int64_t i = 0; i < count; ++i) std::memcpy(target + i * to_step * 2, source + i * from_step * 2, 2);
   } else {
     const int64_t a = from_step * bytes_of(from.dtype), b = to_step * bytes_of(to.dtype);
-    for (int64_t i = 0; i < count; ++i) write_one(to.dtype, target + i * b, read_one(from.dtype, source + i * a));
+    for (int64_t i = 0; i < count; ++i)
+      write_one(to.dtype, target + i * b, read_one(from.dtype, source + i * a));
   }
 }
 

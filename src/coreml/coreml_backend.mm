@@ -38,7 +38,8 @@ class CoreMlBackend : public Backend {
   bool can_tap() const override { return false; }
   std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                   const std::vector<std::string>& taps) const override {
-    if (!taps.empty()) throw Error("Core ML gives nothing but outputs: open_tapped() makes the values outputs");
+    if (!taps.empty())
+      throw Error("Core ML gives nothing but outputs: open_tapped() makes the values outputs");
     return std::make_unique<CoreMlPredictor>(LoadedModel::open(package, function, options_, tally_));
   }
   std::vector<std::string> remarks() const override;
@@ -52,14 +53,17 @@ std::vector<std::string> CoreMlBackend::remarks() const {
   const CoreMlTally& t = *tally_;
   const auto seconds = [](int64_t ms) { return static_cast<double>(ms) / 1000; };
   std::vector<std::string> out;
-  out.push_back(fmt::format("compute units {}; {} loaded in {:.1f} s, {} of them compiled in {:.1f} s; warmed in {:.1f} s",
-                            compute_units_name(options_.units), t.loaded.load(), seconds(t.load_ms), t.compiled.load(),
-                            seconds(t.compile_ms), seconds(t.warm_ms)));
+  out.push_back(fmt::format(
+      "compute units {}; {} loaded in {:.1f} s, {} of them compiled in {:.1f} s; warmed in {:.1f} s",
+      compute_units_name(options_.units), t.loaded.load(), seconds(t.load_ms), t.compiled.load(),
+      seconds(t.compile_ms), seconds(t.warm_ms)));
   const int64_t outputs = t.outputs, declined = t.declined;
-  out.push_back(fmt::format("output buffers: {} of {} taken{}{}", outputs - declined, outputs,
-                            declined ? ", the others copied" : "",
-                            t.retried ? fmt::format("; {} predictions asked again without", t.retried.load()) : ""));
-  if (t.copied_states) out.push_back(fmt::format("states copied between functions {} times", t.copied_states.load()));
+  out.push_back(
+      fmt::format("output buffers: {} of {} taken{}{}", outputs - declined, outputs,
+                  declined ? ", the others copied" : "",
+                  t.retried ? fmt::format("; {} predictions asked again without", t.retried.load()) : ""));
+  if (t.copied_states)
+    out.push_back(fmt::format("states copied between functions {} times", t.copied_states.load()));
   std::lock_guard lock(tally_->mutex);
   out.insert(out.end(), t.remarks.begin(), t.remarks.end());
   return out;
@@ -109,9 +113,9 @@ std::string core_ml_missing(ComputeUnits units) {
     }
   }
   if (units == ComputeUnits::ane && !core_ml_device().neural_engine)
-    return fmt::format(
-        "Core ML sees no Neural Engine on this machine ({}): use --compute-units cpu, or a Mac with an M1 or newer",
-        core_ml_device().chip);
+    return fmt::format("Core ML sees no Neural Engine on this machine ({}): use --compute-units cpu, or a "
+                       "Mac with an M1 or newer",
+                       core_ml_device().chip);
   return "";
 }
 

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/shape.h"
-#include "coreml/coreml_state.h"
 #include "coreml/copy_view.h"
+#include "coreml/coreml_state.h"
 #include "coreml/inputs.h"
 #include "predict/predictor.h"
 
@@ -30,7 +30,8 @@ void raise_quality() {
 
 }  // namespace
 
-CoreMlCall::CoreMlCall(std::shared_ptr<LoadedModel> model, const InputShapes& shapes) : model_(std::move(model)) {
+CoreMlCall::CoreMlCall(std::shared_ptr<LoadedModel> model, const InputShapes& shapes)
+    : model_(std::move(model)) {
   const Signature& signature = model_->signature();
   for (const auto& [name, shape] : shapes) find_input(signature, name);
   for (const TensorInfo& info : signature.inputs) {
@@ -130,7 +131,8 @@ void CoreMlCall::chain(const std::string& name, Call& from, const std::string& o
   provider_->values[i] = out.in_backing ? out.backing->value() : out.value;
 }
 
-void CoreMlCall::share(const std::string& name, Call& owner, const std::string& input, const TensorView& view) {
+void CoreMlCall::share(const std::string& name, Call& owner, const std::string& input,
+                       const TensorView& view) {
   auto* other = dynamic_cast<CoreMlCall*>(&owner);
   const size_t i = input_index(name);
   Input& in = inputs_[i];
@@ -304,7 +306,8 @@ std::string CoreMlCall::take(id<MLFeatureProvider> result, bool proposed) {
     out.shape = cpp_numbers(out.array.shape);
     out.dtype = dtype_of(out.array.dataType);
     if (out.dtype == DType::none)
-      return fmt::format("the output '{}' is of a type that is not known here", model_->signature().outputs[i].name);
+      return fmt::format("the output '{}' is of a type that is not known here",
+                         model_->signature().outputs[i].name);
     if (proposed && out.backing)
       settle(i, false);
     else if (model_->backing(i) == Backing::untried && !out.backing)

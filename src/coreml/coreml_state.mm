@@ -66,12 +66,12 @@ std::vector<float> probe(LoadedModel& model, MLState* state) {
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 bool same_states(const Signature& a, const Signature& b) {
-  return a.states.size() == b.states.size() &&
-         std::ranges::all_of(a.states, [&](const TensorInfo& info) {
+  return a.states.size() == b.states.size() && std::ranges::all_of(a.states, [&](const TensorInfo& info) {
            return std::ranges::any_of(b.states, [&](const TensorInfo& other) {
              return other.name == info.name && other.shape == info.shape && other.dtype == info.dtype;
            });
@@ -97,10 +97,12 @@ bool LoadedModel::shares_states_of(LoadedModel& other) {
   @autoreleasepool {
     try {
       shares = same_bits(probe(*this, [other.model_ newState]), probe(*this, [model_ newState]));
-    } catch (const Error&) {  // refused: the state of the model's own works, or the next prediction says why not
+    } catch (
+        const Error&) {  // refused: the state of the model's own works, or the next prediction says why not
     }
   }
-  if (!shares) tally_->remark("functions do not share their states here: they are copied from one to the other");
+  if (!shares)
+    tally_->remark("functions do not share their states here: they are copied from one to the other");
   sharing_.emplace(other.number_, shares);
   return shares;
 }

@@ -49,7 +49,8 @@ void read_block(MLComputePlan* plan, MLModelStructureProgramBlock* block, const 
     DeviceOp op;
     op.name = it->second->name();
     op.type = cpp_string(operation.operatorName);
-    if (const size_t dot = op.type.rfind('.'); dot != std::string::npos) op.type.erase(0, dot + 1);  // "ios18.conv"
+    if (const size_t dot = op.type.rfind('.'); dot != std::string::npos)
+      op.type.erase(0, dot + 1);  // "ios18.conv"
     op.device = device_name(usage.preferredComputeDevice);
     NSArray<id<MLComputeDeviceProtocol>>* supported = usage.supportedComputeDevices;
     for (NSUInteger d = 0; d < supported.count; ++d)

@@ -26,7 +26,11 @@ T field(const Json& j, const char* key, const std::string& place) {
 }
 
 Json op_json(const DeviceOp& op) {
-  return {{"name", op.name}, {"type", op.type}, {"device", op.device}, {"supported", op.supported}, {"cost", op.cost}};
+  return {{"name", op.name},
+          {"type", op.type},
+          {"device", op.device},
+          {"supported", op.supported},
+          {"cost", op.cost}};
 }
 
 DeviceOp parse_op(const Json& j, const std::string& place) {
@@ -73,14 +77,17 @@ std::string function_text(const PackageReport& package, const FunctionReport& f,
     ++known;
     agreed += agrees(op, it->second);
     if (agrees(op, it->second) || (++differing > 8 && !verbose)) continue;
-    const auto one = std::ranges::find_if(seen.ops, [&](const DeviceOp& o) { return o.name == op.op->name(); });
-    elsewhere += fmt::format("    {} '{}': predicted {}, is on the {} ({:.1f}% of the cost)\n", op.op->type,
-                             op.op->name(), predicted(op), it->second, one == seen.ops.end() ? 0 : 100 * one->cost);
+    const auto one =
+        std::ranges::find_if(seen.ops, [&](const DeviceOp& o) { return o.name == op.op->name(); });
+    elsewhere +=
+        fmt::format("    {} '{}': predicted {}, is on the {} ({:.1f}% of the cost)\n", op.op->type,
+                    op.op->name(), predicted(op), it->second, one == seen.ops.end() ? 0 : 100 * one->cost);
   }
   if (differing > 8 && !verbose) elsewhere += fmt::format("    … and {} more (--verbose)\n", differing - 8);
-  return fmt::format("  {} {}: {} of {} on the ANE; the prediction agrees for {} of {}; load {:.1f} s, {:.2f} ms\n{}",
-                     package.name, f.name, on_ane, counted(static_cast<int64_t>(f.truth.size()), "operation"),
-                     agreed, known, seen.load_s, seen.prediction_ms, elsewhere);
+  return fmt::format(
+      "  {} {}: {} of {} on the ANE; the prediction agrees for {} of {}; load {:.1f} s, {:.2f} ms\n{}",
+      package.name, f.name, on_ane, counted(static_cast<int64_t>(f.truth.size()), "operation"), agreed, known,
+      seen.load_s, seen.prediction_ms, elsewhere);
 }
 
 }  // namespace
@@ -127,7 +134,10 @@ DeviceReport DeviceReport::parse(const std::string& text, const std::string& nam
   if (!j.is_object() || !j.contains("format") || j["format"] != kFormat)
     throw errorf("is no report of a device").at(name).expected("what check --device --save wrote");
   if (const int version = field<int>(j, "version", name); version != kReportVersion)
-    throw errorf("has a version that is not known here").at(name).found(fmt::format("{}", version)).expected("1");
+    throw errorf("has a version that is not known here")
+        .at(name)
+        .found(fmt::format("{}", version))
+        .expected("1");
   DeviceReport out;
   out.tool = field<std::string>(j, "tool", name);
   out.model = field<std::string>(j, "model", name);
@@ -152,7 +162,8 @@ DeviceReport DeviceReport::parse(const std::string& text, const std::string& nam
 DeviceAgreement agreement(const CheckReport& checked, const DeviceReport& device) {
   DeviceAgreement out;
   for (const PackageReport& package : checked.packages)
-    for (const FunctionReport& f : package.functions) out.missing += device.find(package.name, f.name) == nullptr;
+    for (const FunctionReport& f : package.functions)
+      out.missing += device.find(package.name, f.name) == nullptr;
   each_known(checked, [&](const PackageReport&, const FunctionReport&, const placement::PlacedOp& op,
                           const std::string& on) {
     if (op.op->type == "conv") {
@@ -167,8 +178,8 @@ DeviceAgreement agreement(const CheckReport& checked, const DeviceReport& device
 }
 
 std::string agreement_text(const CheckReport& checked, const DeviceReport& device, bool verbose) {
-  std::string out = fmt::format("On {} ({}, build {}), compute units {}:\n", device.device.chip, device.device.system,
-                                device.device.build, compute_units_name(device.units));
+  std::string out = fmt::format("On {} ({}, build {}), compute units {}:\n", device.device.chip,
+                                device.device.system, device.device.build, compute_units_name(device.units));
   for (const PackageReport& package : checked.packages)
     for (const FunctionReport& f : package.functions) {
       if (const DeviceFunction* seen = device.find(package.name, f.name))

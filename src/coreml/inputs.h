@@ -8,8 +8,8 @@
 
 @interface AnemoneInputs : NSObject <MLFeatureProvider> {
  @public
-  NSSet<NSString*>* names;          // of those that have a value
-  std::vector<NSString*> keys;      // of all
+  NSSet<NSString*>* names;              // of those that have a value
+  std::vector<NSString*> keys;          // of all
   std::vector<MLFeatureValue*> values;  // by key; nil: left to its default
 }
 @end

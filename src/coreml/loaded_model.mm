@@ -222,7 +222,9 @@ void LoadedModel::load(const Package& package) {
     hints.specializationStrategy = MLSpecializationStrategyFastPrediction;
     configuration.optimizationHints = hints;
     Waiting<MLModel*> loaded;
-    [MLModel loadContentsOfURL:ns_url(compiled_) configuration:configuration completionHandler:loaded.handler()];
+    [MLModel loadContentsOfURL:ns_url(compiled_)
+                 configuration:configuration
+             completionHandler:loaded.handler()];
     NSError* problem = nil;
     model_ = loaded.wait(
         [&](double seconds) {
@@ -231,8 +233,8 @@ void LoadedModel::load(const Package& package) {
         },
         problem);
     if (!model_)
-      failed = problem ? core_ml_error("Core ML cannot load the model", problem)
-                       : Error("loading was given up");
+      failed =
+          problem ? core_ml_error("Core ML cannot load the model", problem) : Error("loading was given up");
   }
   if (failed) throw Error(*failed);
   ++tally_->loaded;

@@ -39,7 +39,8 @@ class Waiting {
       shared_->changed.wait_for(lock, std::chrono::milliseconds(500));
       if (shared_->done) break;
       lock.unlock();
-      const bool more = go_on(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      const bool more =
+          go_on(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
       lock.lock();
       if (!more && !shared_->done) return nil;
     }

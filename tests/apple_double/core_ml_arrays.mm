@@ -91,7 +91,9 @@ double read(const TensorView& v, int64_t at) {
 
 void write(const TensorView& v, int64_t at, double value) {
   switch (v.dtype) {
-    case DType::fp16: static_cast<uint16_t*>(v.data)[at] = anemone::half_from_float(static_cast<float>(value)); return;
+    case DType::fp16:
+      static_cast<uint16_t*>(v.data)[at] = anemone::half_from_float(static_cast<float>(value));
+      return;
     case DType::fp32: static_cast<float*>(v.data)[at] = static_cast<float>(value); return;
     case DType::fp64: static_cast<double*>(v.data)[at] = value; return;
     case DType::int32: static_cast<int32_t*>(v.data)[at] = static_cast<int32_t>(value); return;
@@ -135,8 +137,10 @@ MLModelDescription* describe(const anemone::Signature& signature) {
   out->inputs_ = [NSMutableDictionary new];
   out->outputs_ = [NSMutableDictionary new];
   out->states_ = [NSMutableDictionary new];
-  for (const auto& i : signature.inputs) out->inputs_[text(i.name)] = describe_one(i, MLFeatureTypeMultiArray);
-  for (const auto& i : signature.outputs) out->outputs_[text(i.name)] = describe_one(i, MLFeatureTypeMultiArray);
+  for (const auto& i : signature.inputs)
+    out->inputs_[text(i.name)] = describe_one(i, MLFeatureTypeMultiArray);
+  for (const auto& i : signature.outputs)
+    out->outputs_[text(i.name)] = describe_one(i, MLFeatureTypeMultiArray);
   for (const auto& i : signature.states) out->states_[text(i.name)] = describe_one(i, MLFeatureTypeState);
   return out;
 }

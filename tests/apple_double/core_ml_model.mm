@@ -106,7 +106,8 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
   run_later([=] {
     const std::string path = modelURL.path.UTF8String;
     if (switches().fail_compile) {
-      NSError* under = error(0, "Espresso exception: \"Invalid state\": MpsGraph backend validation on incompatible OS");
+      NSError* under =
+          error(0, "Espresso exception: \"Invalid state\": MpsGraph backend validation on incompatible OS");
       return handler(nil, error(MLModelErrorGeneric, "Failed to compile the model.", under));
     }
     if (!fs::exists(path)) return handler(nil, error(MLModelErrorIO, "Unable to open file: " + path));
@@ -121,7 +122,8 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
   MLModelConfiguration* kept = [configuration copy];
   run_later([=] {
     if (switches().fail_load)
-      return handler(nil, error(MLModelErrorGeneric, "Unable to load model.", error(0, switches().fail_text)));
+      return handler(nil,
+                     error(MLModelErrorGeneric, "Unable to load model.", error(0, switches().fail_text)));
     Compiled compiled;
     const std::string fault = open_compiled(url.path.UTF8String, kept.functionName, compiled);
     if (!fault.empty()) return handler(nil, error(MLModelErrorIO, fault));
@@ -198,7 +200,8 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
     return "The output backing of " + name + " is locked.";
   }
   if (proposed->was_input_ || (buffer && buffer->was_input)) {
-    if (switches().used_backings == UsedBackings::refused) return "The output backing of " + name + " is locked.";
+    if (switches().used_backings == UsedBackings::refused)
+      return "The output backing of " + name + " is locked.";
     if (switches().used_backings == UsedBackings::ignored) return "";
   }
   *out = proposed;
@@ -223,7 +226,11 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
     } else {
       const MLMultiArrayDataType type = type_of(info.dtype);
       MLMultiArray* array = nil;
-      const std::string fault = [self backing:&array from:backings named:info.name shape:given.shape type:type];
+      const std::string fault = [self backing:&array
+                                         from:backings
+                                        named:info.name
+                                        shape:given.shape
+                                         type:type];
       if (!fault.empty()) return fault;
       value->array_ = array ? array : make_array(given.shape, type);
       copy_elements(given, view(value->array_));

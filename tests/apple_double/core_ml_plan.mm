@@ -179,7 +179,8 @@ MLModelStructureProgramBlock* structure(const anemone::Block& block) {
 - (MLModelStructure*)modelStructure {
   return structure_;
 }
-- (MLComputePlanDeviceUsage*)computeDeviceUsageForMLProgramOperation:(MLModelStructureProgramOperation*)operation {
+- (MLComputePlanDeviceUsage*)computeDeviceUsageForMLProgramOperation:
+    (MLModelStructureProgramOperation*)operation {
   const std::string type = std::string(operation->operator_.UTF8String).substr(6);
   if (type == "const" || type.starts_with("constexpr_")) return nil;
   MLModelStructureProgramNamedValueType* first =
@@ -193,7 +194,9 @@ MLModelStructureProgramBlock* structure(const anemone::Block& block) {
   [supported addObject:[MLGPUComputeDevice new]];
   if (!cpu && !gpu) [supported addObject:[MLNeuralEngineComputeDevice new]];
   out->supported_ = supported;
-  out->preferred_ = cpu ? [MLCPUComputeDevice new] : gpu ? (id)[MLGPUComputeDevice new] : [MLNeuralEngineComputeDevice new];
+  out->preferred_ = cpu   ? [MLCPUComputeDevice new]
+                    : gpu ? (id)[MLGPUComputeDevice new]
+                          : [MLNeuralEngineComputeDevice new];
   return out;
 }
 - (MLComputePlanCost*)estimatedCostOfMLProgramOperation:(MLModelStructureProgramOperation*)operation {

@@ -130,12 +130,13 @@ extern "C" {
 const CFAllocatorRef kCFAllocatorDefault = nullptr;
 const CFStringRef kCVPixelBufferIOSurfacePropertiesKey = (__bridge CFStringRef) @"IOSurfaceProperties";
 
-CVReturn CVPixelBufferCreate(CFAllocatorRef, size_t width, size_t height, OSType format, CFDictionaryRef attributes,
-                             CVPixelBufferRef* out) {
+CVReturn CVPixelBufferCreate(CFAllocatorRef, size_t width, size_t height, OSType format,
+                             CFDictionaryRef attributes, CVPixelBufferRef* out) {
   const apple_double::Switches& s = apple_double::switches();
   NSDictionary* all = (__bridge NSDictionary*)attributes;
   const bool surface = all && all[(__bridge NSString*)kCVPixelBufferIOSurfacePropertiesKey];
-  if (format != kCVPixelFormatType_OneComponent16Half || !surface || !s.surfaces) return kCVReturnInvalidArgument;
+  if (format != kCVPixelFormatType_OneComponent16Half || !surface || !s.surfaces)
+    return kCVReturnInvalidArgument;
   const auto largest = static_cast<size_t>(s.largest_surface);
   if (width == 0 || height == 0 || width > largest || height > largest) return kCVReturnInvalidSize;
   auto* buffer = new __CVBuffer;
@@ -161,7 +162,9 @@ CVReturn CVPixelBufferLockBaseAddress(CVPixelBufferRef buffer, CVPixelBufferLock
 CVReturn CVPixelBufferUnlockBaseAddress(CVPixelBufferRef buffer, CVPixelBufferLockFlags) {
   return --buffer->locks < 0 ? kCVReturnInvalidArgument : kCVReturnSuccess;
 }
-void* CVPixelBufferGetBaseAddress(CVPixelBufferRef buffer) { return buffer->locks > 0 ? buffer->memory.data() : nullptr; }
+void* CVPixelBufferGetBaseAddress(CVPixelBufferRef buffer) {
+  return buffer->locks > 0 ? buffer->memory.data() : nullptr;
+}
 size_t CVPixelBufferGetBytesPerRow(CVPixelBufferRef buffer) { return buffer->row_bytes; }
 size_t CVPixelBufferGetWidth(CVPixelBufferRef buffer) { return buffer->width; }
 size_t CVPixelBufferGetHeight(CVPixelBufferRef buffer) { return buffer->height; }
@@ -174,7 +177,9 @@ int pthread_set_qos_class_self_np(qos_class_t qos, int) {
 int sysctlbyname(const char* name, void* old, size_t* length, void*, size_t) {
   const apple_double::Switches& s = apple_double::switches();
   const std::string key = name;
-  const std::string value = key == "kern.osversion" ? s.build : key == "machdep.cpu.brand_string" ? s.chip : "";
+  const std::string value = key == "kern.osversion"             ? s.build
+                            : key == "machdep.cpu.brand_string" ? s.chip
+                                                                : "";
   if (value.empty()) return -1;
   if (old) std::memcpy(old, value.c_str(), std::min(*length, value.size() + 1));
   *length = value.size() + 1;

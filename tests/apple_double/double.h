@@ -27,13 +27,14 @@ struct Switches {
   bool moving_states = true;
 
   // Failures.
-  bool surfaces = true;               // false: CVPixelBufferCreate fails
-  int64_t largest_surface = 16384;    // rows or columns
-  bool fail_compile = false;          // with the reason in the underlying error
+  bool surfaces = true;             // false: CVPixelBufferCreate fails
+  int64_t largest_surface = 16384;  // rows or columns
+  bool fail_compile = false;        // with the reason in the underlying error
   bool fail_load = false;
-  int64_t fail_at = 0;                // this prediction, counted from 1 since reset(), fails
-  std::string fail_text = "Failed to build the model execution plan using a model architecture file, error code: -14.";
-  std::string missing_function;       // is not in any model
+  int64_t fail_at = 0;  // this prediction, counted from 1 since reset(), fails
+  std::string fail_text =
+      "Failed to build the model execution plan using a model architecture file, error code: -14.";
+  std::string missing_function;  // is not in any model
   ForeignStates foreign_states = ForeignStates::shared;
 
   // The machine.
@@ -55,7 +56,7 @@ struct Seen {
   std::atomic<int64_t> overlapping_models{0};  // two synchronous predictions at once on one model
   std::atomic<int64_t> locked_buffers{0};      // given to a prediction while the base address was locked
   std::atomic<int64_t> touched_pointers{0};    // dataPointer of an array over a pixel buffer
-  std::atomic<int64_t> low_quality{0};         // predictions on a thread whose quality of service was never set
+  std::atomic<int64_t> low_quality{0};  // predictions on a thread whose quality of service was never set
 };
 
 Seen& seen();

@@ -1,5 +1,6 @@
 #include "objc_runtime.h"
 
+#include <unwind.h>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +9,6 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <unwind.h>
 #include <vector>
 
 extern "C" {
@@ -116,8 +116,8 @@ size_t number_of(const char* name) {
 }
 
 struct Table {
-  std::vector<IMP> imps;                                  // by selector
-  IMP construct = nullptr, destruct = nullptr;            // this class's own
+  std::vector<IMP> imps;                        // by selector
+  IMP construct = nullptr, destruct = nullptr;  // this class's own
 };
 
 constexpr unsigned long kMeta = 2, kResolved = 1UL << 20;
@@ -250,7 +250,8 @@ void count_made() {
 
 id make(Class cls) {
   need(cls);
-  auto* memory = static_cast<std::byte*>(std::calloc(1, sizeof(Header) + static_cast<size_t>(cls->instance_size)));
+  auto* memory =
+      static_cast<std::byte*>(std::calloc(1, sizeof(Header) + static_cast<size_t>(cls->instance_size)));
   new (memory) Header;
   const id object = reinterpret_cast<id>(memory + sizeof(Header));
   object->isa = cls;
@@ -317,7 +318,8 @@ void objc_release(id object) {
   if (is_block(object)) return _Block_release(object);
   if (forever(object)) return;
   const long before = header(object).holders.fetch_sub(1, std::memory_order_acq_rel);
-  if (before < 1) stop(std::string("an object of the class ") + object->isa->name + " was released too often");
+  if (before < 1)
+    stop(std::string("an object of the class ") + object->isa->name + " was released too often");
   if (before > 1) return;
   static objc_selector dealloc{reinterpret_cast<const char*>([] {
                                  std::lock_guard lock(runtime().mutex);

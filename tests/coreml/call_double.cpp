@@ -37,12 +37,11 @@ std::shared_ptr<const Package> polynomial(const TempFolder& folder, const std::s
 
 // A state that adds up what it is given.
 std::shared_ptr<const Package> adder(const TempFolder& folder) {
-  return package_of(
-      folder, "state<tensor<fp16, [1, 40]>> sum, tensor<fp16, [1, 40]> x",
-      "tensor<fp16, [1, 40]> old = read_state(input = sum)[name = string(\"old\")];"
-      "tensor<fp16, [1, 40]> y = add(x = old, y = x)[name = string(\"y\")];"
-      "write_state(data = y, input = sum)[name = string(\"w\")];",
-      "y");
+  return package_of(folder, "state<tensor<fp16, [1, 40]>> sum, tensor<fp16, [1, 40]> x",
+                    "tensor<fp16, [1, 40]> old = read_state(input = sum)[name = string(\"old\")];"
+                    "tensor<fp16, [1, 40]> y = add(x = old, y = x)[name = string(\"y\")];"
+                    "write_state(data = y, input = sum)[name = string(\"w\")];",
+                    "y");
 }
 
 Array ramp(std::vector<int64_t> shape, float first) {
@@ -65,7 +64,8 @@ std::string message(const std::function<void()>& f) {
 TEST_CASE("Core ML gives what the CPU engine gives, for every type and shape") {
   DoubleFixture fixture;
   const auto backend = fixture.backend();
-  for (const std::string type : {"fp16, [2, 3]", "fp16, [1, 5, 2, 1]", "fp32, [2, 3]", "fp16, [70]", "int32, [4]"}) {
+  for (const std::string type :
+       {"fp16, [2, 3]", "fp16, [1, 5, 2, 1]", "fp32, [2, 3]", "fp16, [70]", "int32, [4]"}) {
     CAPTURE(type);
     const auto package = polynomial(fixture.folder(), type);
     const auto own = backend->open(package, "main");
@@ -137,7 +137,8 @@ TEST_CASE("states: kept, read, set, cloned") {
         "the state 'sum' has the wrong shape; found [40], expected sum: fp16 [1, 40]");
 }
 
-TEST_CASE("stages are chained: in place where buffers are taken, by Core ML's own arrays where they are not") {
+TEST_CASE(
+    "stages are chained: in place where buffers are taken, by Core ML's own arrays where they are not") {
   using apple_double::Backings;
   using apple_double::UsedBackings;
   struct Case {
@@ -146,11 +147,12 @@ TEST_CASE("stages are chained: in place where buffers are taken, by Core ML's ow
     bool copies;  // between the stages, once everything is known
     const char* remark;
   };
-  for (const Case c : {Case{Backings::accepted, UsedBackings::accepted, false, "output buffers: 2 of 2 taken"},
-                       Case{Backings::accepted, UsedBackings::ignored, true, "were passed on as inputs"},
-                       Case{Backings::accepted, UsedBackings::refused, true, "were passed on as inputs"},
-                       Case{Backings::ignored, UsedBackings::accepted, false, "output buffers: 0 of 2 taken"},
-                       Case{Backings::refused, UsedBackings::accepted, false, "asked again without"}}) {
+  for (const Case c :
+       {Case{Backings::accepted, UsedBackings::accepted, false, "output buffers: 2 of 2 taken"},
+        Case{Backings::accepted, UsedBackings::ignored, true, "were passed on as inputs"},
+        Case{Backings::accepted, UsedBackings::refused, true, "were passed on as inputs"},
+        Case{Backings::ignored, UsedBackings::accepted, false, "output buffers: 0 of 2 taken"},
+        Case{Backings::refused, UsedBackings::accepted, false, "asked again without"}}) {
     for (const bool surfaces : {true, false}) {
       DoubleFixture fixture;
       apple_double::switches().backings = c.backings;

@@ -79,16 +79,16 @@ TEST_CASE("a load that fails is explained by the doctor") {
   const std::string text = error_of([&] { best(fixture.backend()); });
   CHECK(text.find("Core ML cannot load the model") != std::string::npos);
   CHECK(text.find("error code: -14") != std::string::npos);
-  CHECK(text.find("Neural Engine") != std::string::npos);  // the doctor's words
+  CHECK(text.find("The engine refused the plan") != std::string::npos);  // the doctor's words
 }
 
 TEST_CASE("a function that is missing on the device") {
   DoubleFixture fixture;
   const auto bundle = Bundle::open(bundle_path(), fixture.backend());
   apple_double::switches().missing_function = bundle->functions().back().name;
-  const std::string text =
-      error_of([&] { bundle->predictor(0, apple_double::switches().missing_function); });
-  CHECK(text.find("Function name not found: " + apple_double::switches().missing_function) != std::string::npos);
+  const std::string text = error_of([&] { bundle->predictor(0, apple_double::switches().missing_function); });
+  CHECK(text.find("Function name not found: " + apple_double::switches().missing_function) !=
+        std::string::npos);
 }
 
 TEST_CASE("a cache that cannot be written costs time, and is said") {
@@ -100,7 +100,8 @@ TEST_CASE("a cache that cannot be written costs time, and is said") {
   for (int i = 0; i < 2; ++i) {
     const auto backend = coreml_backend(options);
     CHECK(best(backend) == expected);
-    CHECK(any_remark(*backend, "compiled anew each time: the cache of compiled packages cannot be written"));
+    CHECK(any_remark(*backend, "compiled anew each time: "));
+    CHECK(any_remark(*backend, "the cache of compiled packages cannot be written"));
   }
   CHECK(apple_double::seen().compiles > 2);
 }
@@ -111,7 +112,7 @@ TEST_CASE("a damaged cache is seen before anything runs") {
   const TempFolder folder;
   convert(source_dir() / "examples/demo_model/demo.gguf", folder.path() / "other",
           {.context = {64}, .tokens = {{1, 1}, {4, 4}}, .whole = true, .threads = 1});
-  Bundle::open(folder.path() / "other", fixture.backend())->predictor(0, "t1_c64");
+  Bundle::open(folder.path() / "other", fixture.backend())->predictor(0, "t1");
   const auto entries = CompiledCache(fixture.options().cache, "24E248").entries();
   REQUIRE(entries.size() == 2);
   fs::rename(entries[0].path, fixture.folder().path() / "a");
@@ -161,7 +162,8 @@ TEST_CASE("what the system lacks is one line") {
   apple_double::reset();
   apple_double::switches().neural_engine = false;
   CHECK(error_of([&] { fixture.backend(); }) ==
-        "Core ML sees no Neural Engine on this machine (Apple M4): use --compute-units cpu, or a Mac with an M1 "
+        "Core ML sees no Neural Engine on this machine (Apple M4): use --compute-units cpu, or a Mac with an "
+        "M1 "
         "or newer");
   CoreMlOptions options = fixture.options();
   options.units = ComputeUnits::cpu;
@@ -176,7 +178,7 @@ TEST_CASE("loading can be watched, and given up") {
     phases += "clwd"[static_cast<int>(step.phase)];
     return true;
   };
-  Bundle::open(bundle_path(), coreml_backend(options))->predictor(0, "t1_c32");
+  Bundle::open(bundle_path(), coreml_backend(options))->predictor(0, "t1");
   CHECK(phases == "clwd");
   apple_double::switches().late_ms = 700;
   options.progress = [](const LoadStep& step) { return step.seconds == 0; };

@@ -39,8 +39,8 @@ struct Method {
 // The ownership family that clang sees in a name.
 std::string family_of(const std::string& selector) {
   for (const std::string family : {"alloc", "new", "init", "copy", "mutableCopy"})
-    if (selector.starts_with(family) &&
-        (selector.size() == family.size() || !std::islower(static_cast<unsigned char>(selector[family.size()]))))
+    if (selector.starts_with(family) && (selector.size() == family.size() ||
+                                         !std::islower(static_cast<unsigned char>(selector[family.size()]))))
       return family;
   return "none";
 }
@@ -50,7 +50,8 @@ std::vector<Method> methods_of(const std::string& header) {
   std::vector<Method> out;
   std::string owner;
   static const std::regex declaration(
-      R"((@interface|@protocol) (\w+)|^([+-]) \(([^)]*(?:\([^)]*\)[^)]*)*)\)([^;]*);)", std::regex::multiline);
+      R"((@interface|@protocol) (\w+)|^([+-]) \(([^)]*(?:\([^)]*\)[^)]*)*)\)([^;]*);)",
+      std::regex::multiline);
   for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it) {
     const std::smatch& m = *it;
     if (m[1].matched) {
@@ -65,7 +66,8 @@ std::vector<Method> methods_of(const std::string& header) {
     }
     std::string selector;
     static const std::regex part(R"((\w+):)");
-    for (std::sregex_iterator p(rest.begin(), rest.end(), part); p != end; ++p) selector += (*p)[1].str() + ":";
+    for (std::sregex_iterator p(rest.begin(), rest.end(), part); p != end; ++p)
+      selector += (*p)[1].str() + ":";
     if (selector.empty()) selector = std::regex_replace(rest, std::regex(R"(\s)"), "");
     const std::string type = m[4];
     out.push_back({owner, m[3], selector, family_of(selector), type.find("nullable") != std::string::npos,
@@ -82,9 +84,18 @@ std::vector<Method> declared() {
 }
 
 // The root class is in no table: it is the language's own.
-const std::set<std::string> kRoot = {"alloc",   "new",       "init",          "dealloc",
-                                     "copy",    "class",     "isEqual:",      "hash",
-                                     "release", "isKindOfClass:", "respondsToSelector:", "copyWithZone:",
+const std::set<std::string> kRoot = {"alloc",
+                                     "new",
+                                     "init",
+                                     "dealloc",
+                                     "copy",
+                                     "class",
+                                     "isEqual:",
+                                     "hash",
+                                     "release",
+                                     "isKindOfClass:",
+                                     "respondsToSelector:",
+                                     "copyWithZone:",
                                      "countByEnumeratingWithState:objects:count:"};
 
 // The selectors that an object file of clang's sends or defines.
@@ -126,8 +137,8 @@ TEST_CASE("every method of the double is Apple's: class or instance, selector, f
 TEST_CASE("the constants of the double have Apple's values") {
   std::map<std::string, std::string> known;
   for (const Row& row : table(double_dir() / "tables/constants.tsv")) known[row[0]] = row[1];
-  const std::string text = slurp(double_dir() / "include/CoreML/CoreML.h") +
-                           slurp(double_dir() / "include/CoreVideo/CoreVideo.h");
+  const std::string text =
+      slurp(double_dir() / "include/CoreML/CoreML.h") + slurp(double_dir() / "include/CoreVideo/CoreVideo.h");
   static const std::regex constant(R"((ML\w+|kCV\w+) = (-?[0-9x a-fA-F|]+))");
   int seen = 0;
   for (std::sregex_iterator it(text.begin(), text.end(), constant), end; it != end; ++it, ++seen) {

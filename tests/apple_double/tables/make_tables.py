@@ -45,7 +45,7 @@ def methods(text):
                     break
         error = selector.endswith("_")
         result = signature.split("->")[-1] if "->" in signature else ""
-        instance = re.search(r"fn \w+(?:<[^(]*>)?\(\s*(?:&self|&mut self|this: )", signature)
+        instance = re.search(r"fn (?:r#)?\w+(?:<[^(]*>)?\(\s*(?:&self|&mut self|this: )", signature)
         nullable = error or result.strip().startswith("Option<") or "*mut" in result or "*const" in result
         rows.append((owner, "-" if instance else "+", selector.rstrip("_"), family,
                      "nullable" if nullable else "nonnull", "error" if error else ""))

@@ -9,7 +9,7 @@ NS_ASSUME_NONNULL_BEGIN
 @class MLModelDescription, MLMultiArray, MLFeatureValue, MLState, MLPredictionOptions, MLModelConfiguration;
 @class MLMultiArrayConstraint, MLStateConstraint, MLModelStructure, MLModelStructureProgramOperation;
 
-extern NSString *const MLModelErrorDomain;
+extern NSString* const MLModelErrorDomain;
 
 typedef NS_ENUM(NSInteger, MLModelError) {
   MLModelErrorGeneric = 0,
@@ -56,54 +56,62 @@ typedef NS_ENUM(NSInteger, MLMultiArrayDataType) {
 };
 
 @protocol MLFeatureProvider
-- (NSSet<NSString *> *)featureNames;
-- (nullable MLFeatureValue *)featureValueForName:(NSString *)featureName;
+- (NSSet<NSString*>*)featureNames;
+- (nullable MLFeatureValue*)featureValueForName:(NSString*)featureName;
 @end
 
 @interface MLMultiArray : NSObject
-- (nullable instancetype)initWithShape:(NSArray<NSNumber *> *)shape dataType:(MLMultiArrayDataType)dataType error:(NSError *_Nullable *_Nullable)error;
-- (nullable instancetype)initWithDataPointer:(void *)dataPointer shape:(NSArray<NSNumber *> *)shape dataType:(MLMultiArrayDataType)dataType strides:(NSArray<NSNumber *> *)strides deallocator:(void (^_Nullable)(void *bytes))deallocator error:(NSError *_Nullable *_Nullable)error;
-- (instancetype)initWithPixelBuffer:(CVPixelBufferRef)pixelBuffer shape:(NSArray<NSNumber *> *)shape;
-- (void *)dataPointer;
+- (nullable instancetype)initWithShape:(NSArray<NSNumber*>*)shape
+                              dataType:(MLMultiArrayDataType)dataType
+                                 error:(NSError* _Nullable* _Nullable)error;
+- (nullable instancetype)initWithDataPointer:(void*)dataPointer
+                                       shape:(NSArray<NSNumber*>*)shape
+                                    dataType:(MLMultiArrayDataType)dataType
+                                     strides:(NSArray<NSNumber*>*)strides
+                                 deallocator:(void (^_Nullable)(void* bytes))deallocator
+                                       error:(NSError* _Nullable* _Nullable)error;
+- (instancetype)initWithPixelBuffer:(CVPixelBufferRef)pixelBuffer shape:(NSArray<NSNumber*>*)shape;
+- (void*)dataPointer;
 - (MLMultiArrayDataType)dataType;
-- (NSArray<NSNumber *> *)shape;
-- (NSArray<NSNumber *> *)strides;
+- (NSArray<NSNumber*>*)shape;
+- (NSArray<NSNumber*>*)strides;
 - (NSInteger)count;
 - (nullable CVPixelBufferRef)pixelBuffer;
-- (void)getBytesWithHandler:(void(NS_NOESCAPE ^)(const void *bytes, NSInteger size))handler;
-- (void)getMutableBytesWithHandler:(void(NS_NOESCAPE ^)(void *mutableBytes, NSInteger size, NSArray<NSNumber *> *strides))handler;
+- (void)getBytesWithHandler:(void(NS_NOESCAPE ^)(const void* bytes, NSInteger size))handler;
+- (void)getMutableBytesWithHandler:(void(NS_NOESCAPE ^)(void* mutableBytes, NSInteger size,
+                                                        NSArray<NSNumber*>* strides))handler;
 @end
 
 @interface MLFeatureValue : NSObject
-+ (instancetype)featureValueWithMultiArray:(MLMultiArray *)value;
++ (instancetype)featureValueWithMultiArray:(MLMultiArray*)value;
 - (MLFeatureType)type;
-- (nullable MLMultiArray *)multiArrayValue;
-- (NSString *)stringValue;
-- (NSDictionary<id, NSNumber *> *)dictionaryValue;
+- (nullable MLMultiArray*)multiArrayValue;
+- (NSString*)stringValue;
+- (NSDictionary<id, NSNumber*>*)dictionaryValue;
 @end
 
 @interface MLMultiArrayConstraint : NSObject
-- (NSArray<NSNumber *> *)shape;
+- (NSArray<NSNumber*>*)shape;
 - (MLMultiArrayDataType)dataType;
 @end
 
 @interface MLStateConstraint : NSObject
-- (NSArray<NSNumber *> *)bufferShape;
+- (NSArray<NSNumber*>*)bufferShape;
 - (MLMultiArrayDataType)dataType;
 @end
 
 @interface MLFeatureDescription : NSObject
-- (NSString *)name;
+- (NSString*)name;
 - (MLFeatureType)type;
 - (BOOL)isOptional;
-- (nullable MLMultiArrayConstraint *)multiArrayConstraint;
-- (nullable MLStateConstraint *)stateConstraint;
+- (nullable MLMultiArrayConstraint*)multiArrayConstraint;
+- (nullable MLStateConstraint*)stateConstraint;
 @end
 
 @interface MLModelDescription : NSObject
-- (NSDictionary<NSString *, MLFeatureDescription *> *)inputDescriptionsByName;
-- (NSDictionary<NSString *, MLFeatureDescription *> *)outputDescriptionsByName;
-- (NSDictionary<NSString *, MLFeatureDescription *> *)stateDescriptionsByName;
+- (NSDictionary<NSString*, MLFeatureDescription*>*)inputDescriptionsByName;
+- (NSDictionary<NSString*, MLFeatureDescription*>*)outputDescriptionsByName;
+- (NSDictionary<NSString*, MLFeatureDescription*>*)stateDescriptionsByName;
 @end
 
 @interface MLOptimizationHints : NSObject <NSCopying>
@@ -114,23 +122,24 @@ typedef NS_ENUM(NSInteger, MLMultiArrayDataType) {
 @end
 
 @interface MLModelConfiguration : NSObject <NSCopying>
-- (nullable NSString *)modelDisplayName;
-- (void)setModelDisplayName:(nullable NSString *)modelDisplayName;
+- (nullable NSString*)modelDisplayName;
+- (void)setModelDisplayName:(nullable NSString*)modelDisplayName;
 - (MLComputeUnits)computeUnits;
 - (void)setComputeUnits:(MLComputeUnits)computeUnits;
-- (MLOptimizationHints *)optimizationHints;
-- (void)setOptimizationHints:(MLOptimizationHints *)optimizationHints;
-- (nullable NSString *)functionName;
-- (void)setFunctionName:(nullable NSString *)functionName;
+- (MLOptimizationHints*)optimizationHints;
+- (void)setOptimizationHints:(MLOptimizationHints*)optimizationHints;
+- (nullable NSString*)functionName;
+- (void)setFunctionName:(nullable NSString*)functionName;
 @end
 
 @interface MLPredictionOptions : NSObject
-- (NSDictionary<NSString *, id> *)outputBackings;
-- (void)setOutputBackings:(NSDictionary<NSString *, id> *)outputBackings;
+- (NSDictionary<NSString*, id>*)outputBackings;
+- (void)setOutputBackings:(NSDictionary<NSString*, id>*)outputBackings;
 @end
 
 @interface MLState : NSObject
-- (void)getMultiArrayForStateNamed:(NSString *)stateName handler:(void(NS_NOESCAPE ^)(MLMultiArray *buffer))handler;
+- (void)getMultiArrayForStateNamed:(NSString*)stateName
+                           handler:(void(NS_NOESCAPE ^)(MLMultiArray* buffer))handler;
 @end
 
 @protocol MLComputeDeviceProtocol <NSObject>
@@ -147,41 +156,52 @@ typedef NS_ENUM(NSInteger, MLMultiArrayDataType) {
 @end
 
 @interface MLModel : NSObject
-+ (void)compileModelAtURL:(NSURL *)modelURL completionHandler:(void (^)(NSURL *_Nullable compiledModelURL, NSError *_Nullable error))handler;
-+ (void)loadContentsOfURL:(NSURL *)url configuration:(MLModelConfiguration *)configuration completionHandler:(void (^)(MLModel *_Nullable model, NSError *_Nullable error))handler;
-+ (NSArray<id<MLComputeDeviceProtocol>> *)availableComputeDevices;
-- (MLModelDescription *)modelDescription;
-- (MLModelConfiguration *)configuration;
-- (MLState *)newState;
-- (nullable id<MLFeatureProvider>)predictionFromFeatures:(id<MLFeatureProvider>)input options:(MLPredictionOptions *)options error:(NSError *_Nullable *_Nullable)error;
-- (nullable id<MLFeatureProvider>)predictionFromFeatures:(id<MLFeatureProvider>)inputFeatures usingState:(MLState *)state options:(MLPredictionOptions *)options error:(NSError *_Nullable *_Nullable)error;
-- (void)predictionFromFeatures:(id<MLFeatureProvider>)input options:(MLPredictionOptions *)options completionHandler:(void (^)(id<MLFeatureProvider> _Nullable output, NSError *_Nullable error))completionHandler;
++ (void)compileModelAtURL:(NSURL*)modelURL
+        completionHandler:(void (^)(NSURL* _Nullable compiledModelURL, NSError* _Nullable error))handler;
++ (void)loadContentsOfURL:(NSURL*)url
+            configuration:(MLModelConfiguration*)configuration
+        completionHandler:(void (^)(MLModel* _Nullable model, NSError* _Nullable error))handler;
++ (NSArray<id<MLComputeDeviceProtocol>>*)availableComputeDevices;
+- (MLModelDescription*)modelDescription;
+- (MLModelConfiguration*)configuration;
+- (MLState*)newState;
+- (nullable id<MLFeatureProvider>)predictionFromFeatures:(id<MLFeatureProvider>)input
+                                                 options:(MLPredictionOptions*)options
+                                                   error:(NSError* _Nullable* _Nullable)error;
+- (nullable id<MLFeatureProvider>)predictionFromFeatures:(id<MLFeatureProvider>)inputFeatures
+                                              usingState:(MLState*)state
+                                                 options:(MLPredictionOptions*)options
+                                                   error:(NSError* _Nullable* _Nullable)error;
+- (void)predictionFromFeatures:(id<MLFeatureProvider>)input
+                       options:(MLPredictionOptions*)options
+             completionHandler:(void (^)(id<MLFeatureProvider> _Nullable output,
+                                         NSError* _Nullable error))completionHandler;
 @end
 
 @interface MLModelStructureProgramNamedValueType : NSObject
-- (NSString *)name;
+- (NSString*)name;
 @end
 
 @interface MLModelStructureProgramBlock : NSObject
-- (NSArray<MLModelStructureProgramOperation *> *)operations;
+- (NSArray<MLModelStructureProgramOperation*>*)operations;
 @end
 
 @interface MLModelStructureProgramOperation : NSObject
-- (NSString *)operatorName;
-- (NSArray<MLModelStructureProgramNamedValueType *> *)outputs;
-- (NSArray<MLModelStructureProgramBlock *> *)blocks;
+- (NSString*)operatorName;
+- (NSArray<MLModelStructureProgramNamedValueType*>*)outputs;
+- (NSArray<MLModelStructureProgramBlock*>*)blocks;
 @end
 
 @interface MLModelStructureProgramFunction : NSObject
-- (MLModelStructureProgramBlock *)block;
+- (MLModelStructureProgramBlock*)block;
 @end
 
 @interface MLModelStructureProgram : NSObject
-- (NSDictionary<NSString *, MLModelStructureProgramFunction *> *)functions;
+- (NSDictionary<NSString*, MLModelStructureProgramFunction*>*)functions;
 @end
 
 @interface MLModelStructure : NSObject
-- (nullable MLModelStructureProgram *)program;
+- (nullable MLModelStructureProgram*)program;
 @end
 
 @interface MLComputePlanCost : NSObject
@@ -189,15 +209,18 @@ typedef NS_ENUM(NSInteger, MLMultiArrayDataType) {
 @end
 
 @interface MLComputePlanDeviceUsage : NSObject
-- (NSArray<id<MLComputeDeviceProtocol>> *)supportedComputeDevices;
+- (NSArray<id<MLComputeDeviceProtocol>>*)supportedComputeDevices;
 - (id<MLComputeDeviceProtocol>)preferredComputeDevice;
 @end
 
 @interface MLComputePlan : NSObject
-+ (void)loadContentsOfURL:(NSURL *)url configuration:(MLModelConfiguration *)configuration completionHandler:(void (^)(MLComputePlan *_Nullable computePlan, NSError *_Nullable error))handler;
-- (MLModelStructure *)modelStructure;
-- (nullable MLComputePlanDeviceUsage *)computeDeviceUsageForMLProgramOperation:(MLModelStructureProgramOperation *)operation;
-- (nullable MLComputePlanCost *)estimatedCostOfMLProgramOperation:(MLModelStructureProgramOperation *)operation;
++ (void)loadContentsOfURL:(NSURL*)url
+            configuration:(MLModelConfiguration*)configuration
+        completionHandler:(void (^)(MLComputePlan* _Nullable computePlan, NSError* _Nullable error))handler;
+- (MLModelStructure*)modelStructure;
+- (nullable MLComputePlanDeviceUsage*)computeDeviceUsageForMLProgramOperation:
+    (MLModelStructureProgramOperation*)operation;
+- (nullable MLComputePlanCost*)estimatedCostOfMLProgramOperation:(MLModelStructureProgramOperation*)operation;
 @end
 
 NS_ASSUME_NONNULL_END

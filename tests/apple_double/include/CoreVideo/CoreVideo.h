@@ -6,15 +6,15 @@
 
 extern "C" {
 
-typedef const void *CFTypeRef;
-typedef const struct __CFString *CFStringRef;
-typedef const struct __CFDictionary *CFDictionaryRef;
-typedef const struct __CFAllocator *CFAllocatorRef;
+typedef const void* CFTypeRef;
+typedef const struct __CFString* CFStringRef;
+typedef const struct __CFDictionary* CFDictionaryRef;
+typedef const struct __CFAllocator* CFAllocatorRef;
 typedef uint32_t OSType;
 typedef int32_t CVReturn;
 typedef uint64_t CVOptionFlags;
 typedef CVOptionFlags CVPixelBufferLockFlags;
-typedef struct __CVBuffer *CVBufferRef;
+typedef struct __CVBuffer* CVBufferRef;
 typedef CVBufferRef CVImageBufferRef;
 typedef CVImageBufferRef CVPixelBufferRef;
 
@@ -26,12 +26,12 @@ extern const CFAllocatorRef kCFAllocatorDefault;
 extern const CFStringRef kCVPixelBufferIOSurfacePropertiesKey;
 
 CVReturn CVPixelBufferCreate(CFAllocatorRef allocator, size_t width, size_t height, OSType pixelFormatType,
-                             CFDictionaryRef pixelBufferAttributes, CVPixelBufferRef *pixelBufferOut);
+                             CFDictionaryRef pixelBufferAttributes, CVPixelBufferRef* pixelBufferOut);
 CVPixelBufferRef CVPixelBufferRetain(CVPixelBufferRef texture);
 void CVPixelBufferRelease(CVPixelBufferRef texture);
 CVReturn CVPixelBufferLockBaseAddress(CVPixelBufferRef pixelBuffer, CVPixelBufferLockFlags lockFlags);
 CVReturn CVPixelBufferUnlockBaseAddress(CVPixelBufferRef pixelBuffer, CVPixelBufferLockFlags unlockFlags);
-void *CVPixelBufferGetBaseAddress(CVPixelBufferRef pixelBuffer);
+void* CVPixelBufferGetBaseAddress(CVPixelBufferRef pixelBuffer);
 size_t CVPixelBufferGetBytesPerRow(CVPixelBufferRef pixelBuffer);
 size_t CVPixelBufferGetWidth(CVPixelBufferRef pixelBuffer);
 size_t CVPixelBufferGetHeight(CVPixelBufferRef pixelBuffer);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define nil ((id)nullptr)
+#define nil ((id) nullptr)
 typedef bool BOOL;
 #define YES true
 #define NO false
@@ -12,13 +12,15 @@ typedef long NSInteger;
 typedef unsigned long NSUInteger;
 #define NS_ASSUME_NONNULL_BEGIN _Pragma("clang assume_nonnull begin")
 #define NS_ASSUME_NONNULL_END _Pragma("clang assume_nonnull end")
-#define NS_ENUM(type, name) enum name : type name; enum name : type
+#define NS_ENUM(type, name) \
+  enum name : type name;    \
+  enum name : type
 #define NS_NOESCAPE __attribute__((noescape))
 #define NS_UNAVAILABLE __attribute__((unavailable))
 
 NS_ASSUME_NONNULL_BEGIN
 
-typedef struct objc_selector *SEL;
+typedef struct objc_selector* SEL;
 @class NSString, NSArray<Object>, NSDictionary<Key, Object>, NSError, NSNumber;
 
 @protocol NSObject
@@ -30,11 +32,11 @@ typedef struct objc_selector *SEL;
 @end
 
 @protocol NSCopying
-- (id)copyWithZone:(nullable void *)zone;
+- (id)copyWithZone:(nullable void*)zone;
 @end
 
 __attribute__((objc_root_class))
-@interface NSObject <NSObject> {
+@interface NSObject<NSObject> {
   Class isa;
 }
 + (instancetype)alloc;
@@ -46,23 +48,23 @@ __attribute__((objc_root_class))
 @end
 
 @interface NSString : NSObject <NSCopying>
-+ (nullable instancetype)stringWithUTF8String:(const char *)nullTerminatedCString;
-- (nullable const char *)UTF8String;
-- (BOOL)isEqualToString:(NSString *)aString;
++ (nullable instancetype)stringWithUTF8String:(const char*)nullTerminatedCString;
+- (nullable const char*)UTF8String;
+- (BOOL)isEqualToString:(NSString*)aString;
 - (NSUInteger)length;
 @end
 
 @interface NSConstantString : NSString {
-  const char *bytes_;
+  const char* bytes_;
   unsigned length_;
 }
 @end
 
 @interface NSNumber : NSObject <NSCopying>
-+ (NSNumber *)numberWithInt:(int)value;
-+ (NSNumber *)numberWithInteger:(NSInteger)value;
-+ (NSNumber *)numberWithLongLong:(long long)value;
-+ (NSNumber *)numberWithDouble:(double)value;
++ (NSNumber*)numberWithInt:(int)value;
++ (NSNumber*)numberWithInteger:(NSInteger)value;
++ (NSNumber*)numberWithLongLong:(long long)value;
++ (NSNumber*)numberWithDouble:(double)value;
 - (NSInteger)integerValue;
 - (long long)longLongValue;
 - (double)doubleValue;
@@ -70,18 +72,20 @@ __attribute__((objc_root_class))
 
 typedef struct {
   unsigned long state;
-  id __unsafe_unretained _Nullable *_Nullable itemsPtr;
-  unsigned long *_Nullable mutationsPtr;
+  id __unsafe_unretained _Nullable* _Nullable itemsPtr;
+  unsigned long* _Nullable mutationsPtr;
   unsigned long extra[5];
 } NSFastEnumerationState;
 
 @interface NSArray<Object> : NSObject <NSCopying>
 + (instancetype)array;
-+ (instancetype)arrayWithObjects:(const Object _Nonnull [_Nullable])objects count:(NSUInteger)cnt;
++ (instancetype)arrayWithObjects:(const Object _Nonnull[_Nullable])objects count:(NSUInteger)cnt;
 - (NSUInteger)count;
 - (Object)objectAtIndex:(NSUInteger)index;
 - (Object)objectAtIndexedSubscript:(NSUInteger)idx;
-- (NSUInteger)countByEnumeratingWithState:(NSFastEnumerationState *)state objects:(id __unsafe_unretained _Nullable [_Nonnull])buffer count:(NSUInteger)len;
+- (NSUInteger)countByEnumeratingWithState:(NSFastEnumerationState*)state
+                                  objects:(id __unsafe_unretained _Nullable[_Nonnull])buffer
+                                    count:(NSUInteger)len;
 @end
 
 @interface NSMutableArray<Object> : NSArray <Object>
@@ -90,20 +94,24 @@ typedef struct {
 @end
 
 @interface NSSet<Object> : NSObject
-+ (instancetype)setWithArray:(NSArray<Object> *)array;
++ (instancetype)setWithArray:(NSArray<Object>*)array;
 - (NSUInteger)count;
 - (BOOL)containsObject:(Object)anObject;
-- (NSArray<Object> *)allObjects;
+- (NSArray<Object>*)allObjects;
 @end
 
 @interface NSDictionary<Key, Object> : NSObject <NSCopying>
 + (instancetype)dictionary;
-+ (instancetype)dictionaryWithObjects:(const Object _Nonnull [_Nullable])objects forKeys:(const Key _Nonnull [_Nullable])keys count:(NSUInteger)cnt;
++ (instancetype)dictionaryWithObjects:(const Object _Nonnull[_Nullable])objects
+                              forKeys:(const Key _Nonnull[_Nullable])keys
+                                count:(NSUInteger)cnt;
 - (NSUInteger)count;
 - (nullable Object)objectForKey:(Key)aKey;
 - (nullable Object)objectForKeyedSubscript:(Key)key;
-- (NSArray<Key> *)allKeys;
-- (NSUInteger)countByEnumeratingWithState:(NSFastEnumerationState *)state objects:(id __unsafe_unretained _Nullable [_Nonnull])buffer count:(NSUInteger)len;
+- (NSArray<Key>*)allKeys;
+- (NSUInteger)countByEnumeratingWithState:(NSFastEnumerationState*)state
+                                  objects:(id __unsafe_unretained _Nullable[_Nonnull])buffer
+                                    count:(NSUInteger)len;
 @end
 
 @interface NSMutableDictionary<Key, Object> : NSDictionary <Key, Object>
@@ -111,20 +119,22 @@ typedef struct {
 - (void)setObject:(nullable Object)obj forKeyedSubscript:(Key)key;
 @end
 
-extern NSString *const NSUnderlyingErrorKey;
-extern NSString *const NSLocalizedDescriptionKey;
+extern NSString* const NSUnderlyingErrorKey;
+extern NSString* const NSLocalizedDescriptionKey;
 
 @interface NSError : NSObject
-+ (instancetype)errorWithDomain:(NSString *)domain code:(NSInteger)code userInfo:(nullable NSDictionary<NSString *, id> *)dict;
-- (NSString *)domain;
++ (instancetype)errorWithDomain:(NSString*)domain
+                           code:(NSInteger)code
+                       userInfo:(nullable NSDictionary<NSString*, id>*)dict;
+- (NSString*)domain;
 - (NSInteger)code;
-- (NSString *)localizedDescription;
-- (NSDictionary<NSString *, id> *)userInfo;
+- (NSString*)localizedDescription;
+- (NSDictionary<NSString*, id>*)userInfo;
 @end
 
 @interface NSURL : NSObject <NSCopying>
-+ (NSURL *)fileURLWithPath:(NSString *)path isDirectory:(BOOL)isDir;
-- (nullable NSString *)path;
++ (NSURL*)fileURLWithPath:(NSString*)path isDirectory:(BOOL)isDir;
+- (nullable NSString*)path;
 @end
 
 typedef struct {
@@ -134,7 +144,7 @@ typedef struct {
 } NSOperatingSystemVersion;
 
 @interface NSProcessInfo : NSObject
-+ (NSProcessInfo *)processInfo;
++ (NSProcessInfo*)processInfo;
 - (NSOperatingSystemVersion)operatingSystemVersion;
 - (BOOL)isOperatingSystemAtLeastVersion:(NSOperatingSystemVersion)version;
 @end
