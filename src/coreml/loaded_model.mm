@@ -1,5 +1,7 @@
 #include "coreml/loaded_model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 
