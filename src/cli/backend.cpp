@@ -79,7 +79,11 @@ std::vector<Arithmetic> BackendFlags::arithmetics() const {
 MakeBackend BackendFlags::make(const Common& common) const {
   if (!core_ml()) return cpu_backend;
   const ComputeUnits wanted = parse_compute_units(units);
-  return [wanted, common](const PredictOptions&) { return coreml_backend(core_ml_options(wanted, common)); };
+  return [wanted, common](const PredictOptions& given) {
+    CoreMlOptions options = core_ml_options(wanted, common);
+    options.timeline = given.timeline;
+    return coreml_backend(options);
+  };
 }
 
 std::shared_ptr<const Backend> BackendFlags::open(const Common& common) const {
@@ -87,7 +91,7 @@ std::shared_ptr<const Backend> BackendFlags::open(const Common& common) const {
 }
 
 std::shared_ptr<const Backend> BackendFlags::open(const Common& common, int threads) const {
-  return make(common)({.arithmetic = arithmetic(), .threads = threads});
+  return make(common)({.arithmetic = arithmetic(), .threads = threads, .timeline = timeline});
 }
 
 void BackendFlags::expect_bundle(const std::string& source) const {

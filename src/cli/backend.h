@@ -19,6 +19,7 @@ struct BackendFlags {
   std::string arith;  // empty: nobody said
   std::string backend = "auto", units = "ane";
   bool all = false;  // of the arithmetics, unless one was asked for
+  std::shared_ptr<Timeline> timeline = nullptr;  // where backends note what ran when; empty: nowhere
 
   // `note`: what is said behind the names of the arithmetics in --help.
   void declare(Options& o, const std::string& note = "");

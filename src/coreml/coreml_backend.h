@@ -29,8 +29,8 @@ struct CoreMlOptions {
   std::filesystem::path cache;  // of compiled packages; empty: CompiledCache::default_folder()
   bool prewarm = true;          // two predictions on zeros per function, with a state that is thrown away
   bool surfaces = true;         // inputs and outputs in memory that the engine reads and writes itself
-  // Told about twice a second while something is under way, and once when it is done. False gives up: Cancelled
-  // would be the caller's word for it, here it is an Error.
+  std::shared_ptr<Timeline> timeline;  // predictions are noted there; empty: nowhere
+  // Told about twice a second while something is under way, and once when it is done. False gives up, with an Error.
   std::function<bool(const LoadStep& step)> progress;
 };
 

@@ -35,6 +35,7 @@ class CoreMlBackend : public Backend {
   Arithmetic arithmetic() const override { return Arithmetic::fp16; }
   // As the CPU engine's in fp16: what the two add up differs in the same way.
   double close_call() const override { return 0x1p-5; }
+  Timeline* timeline() const override { return options_.timeline.get(); }
   bool can_tap() const override { return false; }
   std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                   const std::vector<std::string>& taps) const override {

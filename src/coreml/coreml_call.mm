@@ -11,6 +11,7 @@
 #include "coreml/coreml_state.h"
 #include "coreml/inputs.h"
 #include "predict/predictor.h"
+#include "predict/timeline.h"
 
 namespace anemone {
 namespace {
@@ -233,6 +234,7 @@ id<MLFeatureProvider> CoreMlCall::ask(MLState* state, bool proposing, NSError* _
   NSError* error = nil;
   ++model_->tally().predictions;
   std::lock_guard one_at_a_time(model_->mutex());
+  const TimedSlice slice(model_->options().timeline.get(), Timeline::Level::step, "prediction", model_->place());
   id<MLFeatureProvider> out = nil;
   if (state)
     out = [model_->model() predictionFromFeatures:provider_ usingState:state options:options error:&error];
@@ -245,6 +247,8 @@ id<MLFeatureProvider> CoreMlCall::ask(MLState* state, bool proposing, NSError* _
 void CoreMlCall::predict(MLState* state) {
   ran_ = false;
   raise_quality();
+  const TimedSlice slice(model_->options().timeline.get(), Timeline::Level::call, "call",
+                         model_->signature().function);
   std::optional<Error> failed;
   for (size_t i = 0; i < inputs_.size(); ++i) bind(i);
   @autoreleasepool {  // nothing is thrown in here: the pool would stay
