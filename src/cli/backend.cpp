@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 
 #include "base/error.h"
@@ -62,6 +63,8 @@ bool BackendFlags::core_ml() const {
   if (backend == "coreml" && !arith.empty())
     throw errorf("--arith is for the CPU engine: Core ML computes in fp16").hint("leave out --arith");
   if (backend != "auto") return backend == "coreml";
+  const char* preferred = std::getenv("ANEMONE_BACKEND");
+  if (preferred && std::string_view(preferred) == "cpu") return false;
   return arith.empty() && core_ml_missing(parse_compute_units(units)).empty();
 }
 
@@ -79,8 +82,9 @@ std::vector<Arithmetic> BackendFlags::arithmetics() const {
 MakeBackend BackendFlags::make(const Common& common) const {
   if (!core_ml()) return cpu_backend;
   const ComputeUnits wanted = parse_compute_units(units);
-  return [wanted, common](const PredictOptions& given) {
+  return [wanted, common, many = in_flight](const PredictOptions& given) {
     CoreMlOptions options = core_ml_options(wanted, common);
+    options.in_flight = many;
     options.timeline = given.timeline;
     return coreml_backend(options);
   };

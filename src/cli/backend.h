@@ -19,6 +19,8 @@ struct BackendFlags {
   std::string arith;  // empty: nobody said
   std::string backend = "auto", units = "ane";
   bool all = false;  // of the arithmetics, unless one was asked for
+  int in_flight =
+      1;  // predictions that Core ML may have under way at once; 3 where texts run beside each other
   std::shared_ptr<Timeline> timeline = nullptr;  // where backends note what ran when; empty: nowhere
 
   // `note`: what is said behind the names of the arithmetics in --help.

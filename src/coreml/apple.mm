@@ -58,8 +58,7 @@ std::string error_text(NSError* error) {
   std::string out;
   for (int depth = 0; error && depth < 8; ++depth) {
     const std::string one = cpp_string(error.localizedDescription);
-    if (out.find(one) == std::string::npos)
-      out += (out.empty() ? "" : out.ends_with('.') ? " " : ": ") + one;
+    if (out.find(one) == std::string::npos) out += (out.empty() ? "" : out.ends_with('.') ? " " : ": ") + one;
     error = [error.userInfo objectForKey:NSUnderlyingErrorKey];
   }
   for (char& c : out)

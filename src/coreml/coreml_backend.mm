@@ -1,6 +1,9 @@
 #include "coreml/coreml_backend.h"
 
 #include <sys/sysctl.h>
+#ifdef __APPLE__
+#include <TargetConditionals.h>
+#endif
 
 #include "base/error.h"
 #include "coreml/coreml_call.h"
@@ -10,7 +13,16 @@
 namespace anemone {
 namespace {
 
-constexpr NSOperatingSystemVersion kLeastSystem = {15, 0, 0};  // states, functions
+// Where states and functions began.
+#if defined(TARGET_OS_IPHONE) && TARGET_OS_IPHONE
+constexpr const char* kSystem = "iOS";
+constexpr const char* kChipKey = "hw.machine";
+constexpr NSOperatingSystemVersion kLeastSystem = {18, 0, 0};
+#else
+constexpr const char* kSystem = "macOS";
+constexpr const char* kChipKey = "machdep.cpu.brand_string";
+constexpr NSOperatingSystemVersion kLeastSystem = {15, 0, 0};
+#endif
 
 class CoreMlPredictor : public Predictor {
  public:
@@ -91,10 +103,10 @@ CoreMlDevice core_ml_device() {
   CoreMlDevice out;
   @autoreleasepool {
     const NSOperatingSystemVersion v = [NSProcessInfo processInfo].operatingSystemVersion;
-    out.system = fmt::format("macOS {}.{}", v.majorVersion, v.minorVersion);
+    out.system = fmt::format("{} {}.{}", kSystem, v.majorVersion, v.minorVersion);
     if (v.patchVersion > 0) out.system += fmt::format(".{}", v.patchVersion);
     out.build = system_value("kern.osversion");
-    out.chip = system_value("machdep.cpu.brand_string");
+    out.chip = system_value(kChipKey);
     for (id<MLComputeDeviceProtocol> device in [MLModel availableComputeDevices]) {
       if ([device isKindOfClass:[MLNeuralEngineComputeDevice class]]) out.neural_engine = true;
       if ([device isKindOfClass:[MLGPUComputeDevice class]]) out.gpu = true;
@@ -109,8 +121,8 @@ std::string core_ml_missing(ComputeUnits units) {
     if (![[NSProcessInfo processInfo] isOperatingSystemAtLeastVersion:kLeastSystem]) {
       const NSOperatingSystemVersion v = [NSProcessInfo processInfo].operatingSystemVersion;
       return fmt::format(
-          "Core ML has states and functions from macOS 15 on, and this is macOS {}.{}: use --backend cpu",
-          v.majorVersion, v.minorVersion);
+          "Core ML has states and functions from {0} {1} on, and this is {0} {2}.{3}: use --backend cpu", kSystem,
+          kLeastSystem.majorVersion, v.majorVersion, v.minorVersion);
     }
   }
   if (units == ComputeUnits::ane && !core_ml_device().neural_engine)

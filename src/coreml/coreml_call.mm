@@ -10,6 +10,7 @@
 #include "coreml/copy_view.h"
 #include "coreml/coreml_state.h"
 #include "coreml/inputs.h"
+#include "coreml/waiting.h"
 #include "predict/predictor.h"
 #include "predict/timeline.h"
 
@@ -231,10 +232,22 @@ void CoreMlCall::propose() {
 
 id<MLFeatureProvider> CoreMlCall::ask(MLState* state, bool proposing, NSError* __strong& problem) {
   MLPredictionOptions* options = proposing ? proposing_ : plain_;
-  NSError* error = nil;
   ++model_->tally().predictions;
-  std::lock_guard one_at_a_time(model_->mutex());
-  const TimedSlice slice(model_->options().timeline.get(), Timeline::Level::step, "prediction", model_->place());
+  const bool overlaps = !state && model_->options().in_flight > 1;
+  std::optional<PredictQueue::Turn> turn;
+  std::unique_lock one_at_a_time(model_->mutex(), std::defer_lock);
+  if (overlaps)
+    turn.emplace(model_->queue());
+  else
+    one_at_a_time.lock();
+  const TimedSlice slice(model_->options().timeline.get(), Timeline::Level::step, "prediction",
+                         model_->place());
+  if (overlaps) {
+    Waiting<id<MLFeatureProvider>> given;
+    [model_->model() predictionFromFeatures:provider_ options:options completionHandler:given.handler()];
+    return given.wait([](double) { return true; }, problem);
+  }
+  NSError* error = nil;
   id<MLFeatureProvider> out = nil;
   if (state)
     out = [model_->model() predictionFromFeatures:provider_ usingState:state options:options error:&error];

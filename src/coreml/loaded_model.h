@@ -14,6 +14,7 @@
 #include "anemone/predictor.h"
 #include "coreml/apple.h"
 #include "coreml/coreml_backend.h"
+#include "coreml/predict_queue.h"
 
 namespace anemone {
 
@@ -52,6 +53,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   const std::filesystem::path& compiled() const { return compiled_; }  // where it lies
   CoreMlTally& tally() const { return *tally_; }
   std::mutex& mutex() { return mutex_; }
+  PredictQueue& queue() { return *queue_; }
   // "layers_00.mlpackage: function 'main'".
   const std::string& place() const { return place_; }
   // The classes of a classifier's probabilities, in their order.
@@ -85,6 +87,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   std::filesystem::path temporary_;  // a folder that ends with this; empty: none
   MLModel* model_ = nil;
   std::mutex mutex_;
+  std::unique_ptr<PredictQueue> queue_;
   std::vector<std::atomic<Backing>> backings_;  // by output
   std::mutex sharing_mutex_;
   std::map<int64_t, bool> sharing_;  // by the number of the other model

@@ -110,6 +110,7 @@ std::shared_ptr<LoadedModel> LoadedModel::open(const std::shared_ptr<const Packa
   std::shared_ptr<LoadedModel> out(new LoadedModel);
   out->options_ = options;
   out->tally_ = std::move(tally);
+  out->queue_ = std::make_unique<PredictQueue>(std::max(options.in_flight, 1));
   const std::vector<Signature> all = signatures(*package);
   const auto it = std::ranges::find_if(
       all, [&](const Signature& s) { return function.empty() || s.function == function; });

@@ -254,7 +254,6 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
                      options:(MLPredictionOptions*)options
                        error:(NSError**)problem {
   const Inside own;
-  if (!thread_has_quality()) ++seen().low_quality;
   if (++seen().predictions == switches().fail_at) {
     *problem = error(MLModelErrorGeneric, "Unable to compute the prediction using ML Program.",
                      error(0, switches().fail_text));
@@ -298,6 +297,7 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
 - (id<MLFeatureProvider>)predictionFromFeatures:(id<MLFeatureProvider>)input
                                         options:(MLPredictionOptions*)options
                                           error:(NSError**)error {
+  if (!thread_has_quality()) ++seen().low_quality;
   const Busy busy(busy_, seen().overlapping_models);
   NSError* problem = nil;
   id<MLFeatureProvider> out = [self run:input state:nil options:options error:&problem];
@@ -309,6 +309,7 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
                                      usingState:(MLState*)state
                                         options:(MLPredictionOptions*)options
                                           error:(NSError**)error {
+  if (!thread_has_quality()) ++seen().low_quality;
   const Busy busy(busy_, seen().overlapping_models);
   std::atomic_ref<int> on_state(state->busy_);
   if (++on_state > 1) ++seen().overlapping_states;
@@ -322,9 +323,14 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
 - (void)predictionFromFeatures:(id<MLFeatureProvider>)input
                        options:(MLPredictionOptions*)options
              completionHandler:(void (^)(id<MLFeatureProvider>, NSError*))completionHandler {
+  static std::atomic<int64_t> under_way{0};
+  const int64_t now = ++under_way;
+  for (int64_t most = seen().most_in_flight; now > most;)
+    if (seen().most_in_flight.compare_exchange_weak(most, now)) break;
   run_later([=] {
     NSError* problem = nil;
     id<MLFeatureProvider> out = [self run:input state:nil options:options error:&problem];
+    --under_way;
     completionHandler(out, problem);
   });
 }

@@ -96,7 +96,7 @@ void reset() {
   Seen& s = seen();
   for (std::atomic<int64_t>* n :
        {&s.predictions, &s.loads, &s.compiles, &s.plans, &s.overlapping_states, &s.overlapping_models,
-        &s.locked_buffers, &s.touched_pointers, &s.low_quality})
+        &s.locked_buffers, &s.touched_pointers, &s.most_in_flight, &s.low_quality})
     *n = 0;
 }
 

@@ -56,6 +56,7 @@ struct Seen {
   std::atomic<int64_t> overlapping_models{0};  // two synchronous predictions at once on one model
   std::atomic<int64_t> locked_buffers{0};      // given to a prediction while the base address was locked
   std::atomic<int64_t> touched_pointers{0};    // dataPointer of an array over a pixel buffer
+  std::atomic<int64_t> most_in_flight{0};      // asynchronous predictions at once
   std::atomic<int64_t> low_quality{0};  // predictions on a thread whose quality of service was never set
 };
 

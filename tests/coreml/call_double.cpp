@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "anemone/error.h"
 #include "coreml/double_fixture.h"
@@ -184,4 +185,28 @@ TEST_CASE(
       CHECK(any_remark(*backend, c.remark));
     }
   }
+}
+
+TEST_CASE(
+    "predictions without states overlap where they may: no more than asked for, with the same results") {
+  DoubleFixture fixture;
+  CoreMlOptions options = fixture.options();
+  options.in_flight = 3;
+  const auto predictor =
+      coreml_backend(options)->open(polynomial(fixture.folder(), "fp16, [1, 6, 2, 1]"), "");
+  apple_double::switches().late_ms = 20;
+  std::vector<std::thread> threads;
+  std::vector<std::vector<float>> found(6);
+  for (size_t i = 0; i < found.size(); ++i)
+    threads.emplace_back([&, i] {
+      const Array x = ramp({1, 6, 2, 1}, static_cast<float>(i));
+      for (int run = 0; run < 3; ++run) found[i] = predictor->predict({{"x", x}}).at("y").to_float();
+    });
+  for (std::thread& t : threads) t.join();
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto v = static_cast<float>(i + 11);  // the last of the ramp
+    CHECK(found[i].back() == v * v + v);
+  }
+  CHECK(apple_double::seen().most_in_flight > 1);
+  CHECK(apple_double::seen().most_in_flight <= 3);
 }
