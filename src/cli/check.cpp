@@ -89,6 +89,23 @@ std::optional<DeviceReport> device_of(const Args& args, const Common& common) {
   return out;
 }
 
+// The report with what the device says, for programs.
+std::string with_device(const std::string& json, const CheckReport& report, const DeviceReport& device) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::parse(json);
+  const DeviceAgreement seen = agreement(report, device);
+  out["device"] = {{"chip", device.device.chip},
+                   {"system", device.device.system},
+                   {"build", device.device.build},
+                   {"compute_units", compute_units_name(device.units)},
+                   {"known", seen.known},
+                   {"agreed", seen.agreed},
+                   {"agreement", seen.share()},
+                   {"convs", seen.convs},
+                   {"convs_on_ane", seen.convs_on_ane},
+                   {"missing_functions", seen.missing}};
+  return json_text(out, 2) + "\n";
+}
+
 int run_check(const Args& args, const Common& common) {
   if (!args.explain.empty()) return explain(args.explain, common);
   if (args.path.empty())
@@ -115,14 +132,15 @@ int run_check(const Args& args, const Common& common) {
     if (!common.quiet) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
   }
   if (common.json)
-    fmt::print("{}", report_json(report, args.strict));
+    fmt::print("{}", device ? with_device(report_json(report, args.strict), report, *device)
+                            : report_json(report, args.strict));
   else
     fmt::print("{}", common.out.painted(common.quiet ? verdict_text(report, args.strict)
                                                      : report_text(report, {.verbose = common.verbose,
                                                                             .strict = args.strict})));
   if (!device) return report.failed(args.strict) ? 1 : 0;
-  if (!common.json) fmt::print("\n{}", agreement_text(report, *device, common.verbose));
   const DeviceAgreement seen = agreement(report, *device);
+  if (!common.json && !common.quiet) fmt::print("\n{}", agreement_text(report, *device, common.verbose));
   return seen.convs_on_ane < seen.convs ? 1 : 0;
 }
 

@@ -76,6 +76,48 @@ TEST_CASE("verbs give with Core ML what they give with the CPU engine") {
                 {"is for bundles"});
 }
 
+TEST_CASE("predict: a package with a state, step by step") {
+  const Place place;
+  const auto last = [&](const std::vector<std::string>& more) {
+    const std::string state = (place.folder / "state.npz").string();
+    std::filesystem::remove(state);
+    std::string out;
+    for (size_t i = 0; i < 5; ++i) {
+      std::vector<std::string> call{
+          "predict", recall_package().string(), "--inputs", recall_steps()[i].string(), "--state", state};
+      call.insert(call.end(), more.begin(), more.end());
+      const Outcome step = anemone_command(call);
+      CAPTURE(step.err);
+      CHECK(step.status == 0);
+      out += step.out;
+    }
+    return out;
+  };
+  const std::string own = last({"--backend", "coreml"});
+  CHECK(!own.empty());
+  CHECK(own == last({"--backend", "cpu", "--arith", "fp16"}));
+}
+
+TEST_CASE("bench measures Core ML as it measures the CPU engine") {
+  const Place place;
+  const Outcome text = anemone_command({"bench", place.bundle, "--fill", "3,40", "--tokens", "4"});
+  CAPTURE(text.err);
+  CHECK(text.status == 0);
+  CHECK(text.out.find("coreml, fp16 arithmetic; load ") != std::string::npos);
+  CHECK(text.out.find("predicted for the M4") != std::string::npos);
+  place.folder.write("power.txt", "ANE Power: 812 mW\nCombined Power (CPU + GPU + ANE): 1000 mW\n");
+  const Json cpu =
+      Json::parse(anemone_command({"bench", place.bundle, "--fill", "3", "--tokens", "2", "--backend", "cpu",
+                                   "--json", "--powermetrics", (place.folder / "power.txt").string()})
+                      .out);
+  CHECK(cpu["backend"] == "cpu");
+  CHECK(cpu["rows"].size() == 1);
+  CHECK(cpu["joules_per_token"].get<double>() > 0);
+  check_refused(anemone_command({"bench", place.bundle, "--fill", "90", "--tokens", "30"}),
+                {"has no room for 30"});
+  check_refused(anemone_command({"bench", place.bundle, "--fill", "x"}), {"--fill takes numbers"});
+}
+
 TEST_CASE("verify climbs the ladder on the device") {
   const Place place;
   const Outcome good =
@@ -135,6 +177,10 @@ TEST_CASE("check --device: agreement, differences, exit status; --save and --com
   // The same anywhere else, from the file.
   const auto tail = [](const std::string& text) { return text.substr(text.find("\nOn Apple")); };
   CHECK(tail(anemone_command({"check", place.bundle, "--compare", report}).out) == tail(all.out));
+  const Json json = Json::parse(anemone_command({"check", place.bundle, "--compare", report, "--json"}).out);
+  CHECK(json["device"]["chip"] == "Apple M4");
+  CHECK(json["device"]["convs"] == json["device"]["convs_on_ane"]);
+  CHECK(json["device"]["agreement"].get<double>() > 0.1);
   place.set("on_cpu=conv");
   const Outcome none = anemone_command({"check", place.bundle, "--device"});
   CHECK(none.status == 1);
