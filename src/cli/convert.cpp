@@ -35,10 +35,10 @@ namespace {
 
 struct Args {
   std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
-                                                                       layers, residual_scale, skip;
+                                                                       layers, residual_scale, skip, experts;
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
-  int64_t head_rows = kNotSaid;
+  int64_t head_rows = kNotSaid, expert_group = kNotSaid;
   CompressFlags compress;
 };
 
@@ -156,6 +156,9 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   o.precision = stored_form(args).precision;
   o.whole = args.whole;
   o.skip = args.skip;
+  for (const ExpertWay way : {ExpertWay::all, ExpertWay::host, ExpertWay::groups})
+    if (args.experts == way_name(way)) o.experts = way;
+  if (args.expert_group != kNotSaid) o.expert_group = args.expert_group;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
   o.embedding_in_head = args.embedding == "head";
@@ -366,6 +369,12 @@ extern const Command kConvert{
              "scales the residual stream, for models that leave the range of fp16; a few words are run to "
              "see whether "
              "that is needed, auto runs more of them, 1 leaves it as it is");
+      o.text("--experts", "WAY", args->experts,
+             "of a model with experts: all (each is computed, a mask picks), host (the host chooses, and "
+             "calls those "
+             "alone), groups (it calls groups of them), auto (what plan predicts to be fastest; default)")
+          .one_of({"auto", "all", "host", "groups"});
+      o.integer("--expert-group", "N", args->expert_group, "experts of one call, with --experts groups");
       o.text("--skip", "HOW", args->skip,
              "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
           .one_of({"pass", "zero"});

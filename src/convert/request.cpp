@@ -30,6 +30,7 @@ class Request {
       choose_generation();
     else
       choose_text();
+    choose_experts();
     check_twice();
     for (const TokenCount& t : r_.tokens) check_count(t);
     if (const double s = o_.residual_scale.value_or(1); !(s >= 0x1p-16 && s <= 0x1p16))
@@ -45,6 +46,34 @@ class Request {
       throw errorf("the model has no layers {} to {}", r_.first_layer,
                    static_cast<int64_t>(r_.last_layer) - 1)
           .expected(fmt::format("0 to {}", model_.layers.size() - 1));
+  }
+
+  // Where experts go: into the functions of their layers, or into their own.
+  void choose_experts() {
+    int64_t fewest = 0, used = 0;
+    for (size_t i = r_.first_layer; i < r_.last_layer; ++i)
+      if (const Experts* e = find_experts(model_.layers[i])) {
+        fewest = fewest ? std::min(fewest, e->count()) : e->count();
+        used = std::max(used, e->used);
+      }
+    if (!fewest) {
+      if (o_.experts || o_.expert_group)
+        throw errorf("the layers have no experts")
+            .hint(o_.experts ? "leave out --experts" : "leave out --expert-group");
+      return;
+    }
+    r_.experts = o_.experts.value_or(ExpertWay::all);
+    if (o_.expert_group && r_.experts != ExpertWay::groups)
+      throw errorf("--expert-group needs --experts groups");
+    if (r_.experts == ExpertWay::all) return;
+    if (o_.whole)
+      throw errorf("--whole is one package, and --experts {} makes several", way_name(r_.experts))
+          .hint("leave out --whole, or use --experts all");
+    r_.expert_group = 1;
+    if (r_.experts == ExpertWay::host) return;
+    r_.expert_group = o_.expert_group.value_or(std::min(fewest, std::max<int64_t>(2, used)));
+    if (r_.expert_group < 1 || r_.expert_group > fewest)
+      throw errorf("a group has 1 to {} experts", fewest).found(fmt::format("{}", r_.expert_group));
   }
 
   // A text that grows: a cache of each length, a function for each number of tokens.

@@ -57,6 +57,7 @@ Session::Chunk Session::choose(int64_t left) const {
 void Session::run_layers(StagePass& pass, const Chunk& chunk) {
   const auto& stages = bundle_->info().stages;
   for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].kind == StageKind::experts) pass.experts(s);
     if (!stages[s].has_layers()) continue;
     const StageFunction& f = bundle_->function(s, chunk.width, tier_);
     if (!states_[s] && !f.interface.states.empty()) states_[s] = bundle_->predictor(s, f.name).make_state();
