@@ -221,10 +221,12 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   const BundleInfo& info = report.info;
   fmt::print("{} ({}, {}, {} hidden, vocabulary {})\n\n", info.name.empty() ? info.source : info.name,
              info.family, counted(info.layers, "layer"), info.hidden, info.vocab);
-  fmt::print("  {:<24} {:<20} {:>10}\n", "file", "holds", "weights");
+  size_t wide = 20;
+  for (const auto& row : report.rows) wide = std::max(wide, row.holds.size());
+  fmt::print("  {:<24} {:<{}} {:>10}\n", "file", "holds", wide, "weights");
   for (const auto& row : report.rows)
-    fmt::print("  {:<24} {:<20} {:>10}\n", row.file, row.holds, size_text(row.bytes));
-  fmt::print("  {:<24} {:<20} {:>10}\n\n", "all files", "", size_text(report.bytes));
+    fmt::print("  {:<24} {:<{}} {:>10}\n", row.file, row.holds, wide, size_text(row.bytes));
+  fmt::print("  {:<24} {:<{}} {:>10}\n\n", "all files", "", wide, size_text(report.bytes));
   const std::string cache = info.kv.empty() ? "" : fmt::format(", kv {} by {}", info.kv, info.kv_write);
   fmt::print("{} written in {:.2f} s: {}{}, for {}\n", args.output, seconds, info.precision, cache,
              info.target);
