@@ -40,6 +40,9 @@ class StagePass {
               const std::vector<Kept>* kept = nullptr);
   // Runs the functions of a stage of experts that some token chose; behind the route that chose them.
   void experts(size_t stage);
+  // The same in two parts, for passes that go side by side: the call, ready to run; and what follows its run.
+  Call& begin(size_t stage, const StageFunction& function, const std::vector<Kept>* kept = nullptr);
+  Call& end(size_t stage, const StageFunction& function);
   // The call that ran for a stage; null before.
   Call* ran(size_t stage) const { return ran_[stage]; }
   // [1, hidden, T, 1], behind the last stage that gave one; Error before.
@@ -72,6 +75,7 @@ class StagePass {
   std::vector<std::unique_ptr<ExpertPass>> experts_;  // one for each route that ran; sums are lent from them
   std::optional<TensorView> column_;                  // instead, behind take_column()
   std::optional<NumericFault> fault_;
+  uint64_t copied_before_ = 0;  // by the call that begin() gave
   uint64_t copied_bytes_ = 0;
 };
 
