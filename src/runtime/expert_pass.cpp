@@ -1,6 +1,7 @@
 #include "runtime/expert_pass.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "bundle/check_ports.h"
@@ -72,18 +73,16 @@ std::vector<int64_t> ExpertPass::tokens_of(const Role& shares) const {
 }
 
 void ExpertPass::stage(size_t index) {
-  const std::vector<StageFunction>& functions = bundle_.info().stages[index].functions;
-  for (auto f = functions.begin(); f != functions.end(); ++f) {
-    const Role& shares = input_of(*f, Role::Kind::shares).role;
-    const auto same = [&](const StageFunction& other) {
-      return input_of(other, Role::Kind::shares).role == shares;
-    };
-    if (std::any_of(functions.begin(), f, same)) continue;
-    const std::vector<int64_t> tokens = tokens_of(shares);
-    if (tokens.empty()) continue;
-    std::vector<const StageFunction*> sizes;
-    for (auto other = f; other != functions.end(); ++other)
-      if (same(*other)) sizes.push_back(&*other);
+  // Of many functions only a few have experts that were chosen. Those of the same experts differ in their size.
+  std::map<std::pair<int64_t, int64_t>, std::vector<const StageFunction*>> groups;
+  for (const StageFunction& f : bundle_.info().stages[index].functions) {
+    const Role& shares = input_of(f, Role::Kind::shares).role;
+    const auto first = choice_.uses.begin() + shares.first, last = choice_.uses.begin() + shares.last;
+    if (std::any_of(first, last, [](const auto& uses) { return !uses.empty(); }))
+      groups[{shares.first, shares.last}].push_back(&f);
+  }
+  for (const auto& [experts, sizes] : groups) {
+    const std::vector<int64_t> tokens = tokens_of(input_of(*sizes.front(), Role::Kind::shares).role);
     for (size_t at = 0; at < tokens.size();) {
       const StageFunction& next = next_call(sizes, tokens.size() - at);
       const size_t count = std::min(tokens.size() - at, static_cast<size_t>(next.most_tokens));

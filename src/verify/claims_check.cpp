@@ -92,6 +92,19 @@ void compare_result(const BundleInfo& info, const Model& model, Claims& claims) 
   }
 }
 
+// Who chooses experts, by the functions that there are; empty for a model without.
+std::string way_of(const BundleInfo& info, const Model& model) {
+  if (std::ranges::none_of(model.layers, [](const Layer& l) { return find_experts(l) != nullptr; }))
+    return "";
+  if (!info.routes()) return "all";
+  for (const Stage& stage : info.stages)
+    for (const StageFunction& f : stage.functions)
+      if (const Port* shares = f.find_input(Role::Kind::shares);
+          shares && shares->role.last - shares->role.first > 1)
+        return "groups";
+  return info.experts == "groups" ? "groups" : "host";  // of one expert each
+}
+
 // How the host chooses experts.
 void compare_rules(const Climber& c, Claims& claims) {
   const auto share_text = [](Experts::Share s) {
@@ -101,6 +114,7 @@ void compare_rules(const Climber& c, Claims& claims) {
     return s == Experts::Skip::none ? "none" : s == Experts::Skip::pass ? "pass" : "zero";
   };
   const BundleInfo& info = c.bundle->info();
+  if (!info.experts.empty()) claims.equal("choices.experts", info.experts, way_of(info, c.model));
   for (const Stage& stage : info.stages) {
     if (!stage.rule) continue;
     const ExpertRule& rule = *stage.rule;

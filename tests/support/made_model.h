@@ -130,6 +130,11 @@ class MadeModel {
       Artifact artifact = build_stage(plan, model, weights, request, options, stream);
       info.stages.push_back(
           stage_of(plan, model, request, artifact, writer.file_name(artifact.name), stream));
+      if (const WeightRef* bias = choice_bias(plan, model)) {
+        std::vector<float> values(static_cast<size_t>(bias->rows()));
+        read_rows(*checkpoint, *bias, 0, bias->rows(), values);
+        info.stages.back().rule->choice_bias.assign(values.begin(), values.end());
+      }
       writer.add(std::move(artifact));
     }
     writer.finish(info);
