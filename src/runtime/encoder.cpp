@@ -90,6 +90,10 @@ EncodedText Encoder::encode_here(const EncoderText& text) const {
       *bundle_, calls,
       {.ids = ids, .types = types, .width = out.width, .pooling = embeds ? options_.pooling : std::nullopt});
   for (size_t s = 0; s < info.stages.size(); ++s) {
+    if (info.stages[s].kind == StageKind::experts) {
+      pass.experts(s);
+      continue;
+    }
     const StageFunction& f = bundle_->function(s, out.width, 0);
     const Call& call = pass.stage(s, f);
     if (const Port* port = f.find_output(Role::Kind::pooled))
