@@ -207,6 +207,8 @@ std::string figures_table(const Generation& g, const Session& session, const std
                      size_text(peak_memory()));
   out += fmt::format("backend      {}, {} arithmetic\n", session.bundle()->backend().name(),
                      arithmetic_of(session));
+  for (const std::string& remark : session.bundle()->backend().remarks())
+    out += fmt::format("             {}\n", remark);
   return out;
 }
 
@@ -228,6 +230,8 @@ nlohmann::ordered_json figures_json(const Generation& g, const Session& session)
                                 {"weight_bytes", m.weights},
                                 {"cache_bytes", m.cache},
                                 {"arena_bytes", m.arena}};
+  if (const auto remarks = session.bundle()->backend().remarks(); !remarks.empty())
+    out["backend_remarks"] = remarks;
   if (!g.stop.empty()) out["stop"] = g.stop;
   if (g.seed) out["seed"] = *g.seed;
   if (s.slides) out["slides"] = s.slides;
