@@ -25,8 +25,8 @@ constexpr const char* kNoModel = "none";
 
 struct Args {
   std::vector<std::string> files, fields, labels, also, keep;
-  std::string model, output, format = "auto", encoding = "auto", replace = "label", scope = "document", key_file,
-                             policy = "balanced", report, html;
+  std::string model, output, format = "auto", encoding = "auto", replace = "label", scope = "document",
+                             key_file, policy = "balanced", report, html;
   bool recursive = false, lines = false, no_header = false, show = false, check = false, jsonl = false,
        overwrite = false;
   BackendFlags backend;
@@ -46,7 +46,8 @@ std::vector<std::string> listed(const std::vector<std::string>& values) {
 
 void check_flags(const Args& args) {
   if (args.jsonl && (args.lines || args.no_header || args.format != "auto" || args.encoding != "auto"))
-    throw errorf("--jsonl reads records in UTF-8").hint("leave out --format, --encoding, --lines and --no-header");
+    throw errorf("--jsonl reads records in UTF-8")
+        .hint("leave out --format, --encoding, --lines and --no-header");
   if (args.jsonl && listed(args.fields).size() > 1) throw errorf("--jsonl takes one field of text");
   if (!args.key_file.empty() && args.replace != "hash" && args.replace != "fake")
     throw errorf("--hash-key-file goes with --replace hash or fake");
@@ -103,7 +104,8 @@ class ReadProgress {
   std::chrono::steady_clock::time_point last_;
 };
 
-std::shared_ptr<const redact::RedactModel> open_model(const Args& args, std::unique_ptr<redact::ShippedModel>& shipped,
+std::shared_ptr<const redact::RedactModel> open_model(const Args& args,
+                                                      std::unique_ptr<redact::ShippedModel>& shipped,
                                                       const Common& common) {
   if (args.model == kNoModel) return nullptr;
   if (args.model.empty()) shipped = std::make_unique<redact::ShippedModel>(common.threads);
@@ -138,34 +140,38 @@ redact::BatchOptions batch_options(const Args& args, const Common& common, uint6
   if (args.jsonl && !args.fields.empty()) o.text_field = listed(args.fields).front();
   o.print = [](std::string_view bytes) { std::fwrite(bytes.data(), 1, bytes.size(), stdout); };
   o.flush = flush_output;
-  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO) && !(args.output.empty() && ::isatty(STDOUT_FILENO)))
+  if (!common.quiet && !common.json && ::isatty(STDERR_FILENO) &&
+      !(args.output.empty() && ::isatty(STDOUT_FILENO)))
     o.progress = ReadProgress(total);
   if (answers.page) {
-    o.passed = [&page = *answers.page](const std::string& file, redact::Encoding encoding, std::string_view raw) {
-      page.pass(file, encoding, raw);
+    o.passed = [&page = *answers.page](const std::string& file, redact::Encoding encoding,
+                                       std::string_view raw) { page.pass(file, encoding, raw); };
+    o.found = [&page = *answers.page](const std::string& file, const redact::Finding& f) {
+      page.find(file, f);
     };
-    o.found = [&page = *answers.page](const std::string& file, const redact::Finding& f) { page.find(file, f); };
   }
   return o;
 }
 
 void print_finding(const std::string& file, const redact::Finding& f, const std::string& kind, bool show) {
-  fmt::print("{}: characters {}-{}: {} ({:.2f}){}\n", file == "-" ? "standard input" : file, f.range.begin.character,
-             f.range.end.character, kind, static_cast<double>(f.score),
+  fmt::print("{}: characters {}-{}: {} ({:.2f}){}\n", file == "-" ? "standard input" : file,
+             f.range.begin.character, f.range.end.character, kind, static_cast<double>(f.score),
              show ? ": " + one_line(f.text, 60) : std::string());
 }
 
-void say(const redact::Report& report, const redact::Batch& batch, const std::vector<redact::Skipped>& skipped,
-         const Args& args, const Common& common) {
+void say(const redact::Report& report, const redact::Batch& batch,
+         const std::vector<redact::Skipped>& skipped, const Args& args, const Common& common) {
   if (!common.quiet && ::isatty(STDERR_FILENO)) fmt::print(stderr, "\r\x1b[K");
   for (const std::string& text : batch.notes()) note(common, text);
-  for (const redact::Skipped& s : skipped) note(common, fmt::format("{}: {}, so it was left out", s.file, s.why));
+  for (const redact::Skipped& s : skipped)
+    note(common, fmt::format("{}: {}, so it was left out", s.file, s.why));
   if (batch.bad_records())
     note(common, fmt::format("{} could not be read; the field error says why",
                              counted(static_cast<int64_t>(batch.bad_records()), "line")));
   if (common.json || args.jsonl) return;
   if (!args.output.empty() || args.check)
-    (args.check ? fmt::print("{} found in {}\n", report.counts_text(), counted(static_cast<int64_t>(report.files()), "file"))
+    (args.check ? fmt::print("{} found in {}\n", report.counts_text(),
+                             counted(static_cast<int64_t>(report.files()), "file"))
                 : note(common, fmt::format("{} replaced in {}", report.counts_text(),
                                            counted(static_cast<int64_t>(report.files()), "file"))));
 }
@@ -174,8 +180,9 @@ int run_redact(const Args& args, const Common& common) {
   check_flags(args);
   const redact::RedactSettings settings = settings_of(args, common);
   std::vector<redact::Skipped> skipped;
-  redact::BatchPlan plan{args.files.empty() ? std::vector<std::string>{"-"} : args.files, args.output, args.recursive,
-                         (!args.check && !common.json) || !args.output.empty() || args.jsonl, args.overwrite};
+  redact::BatchPlan plan{args.files.empty() ? std::vector<std::string>{"-"} : args.files, args.output,
+                         args.recursive, (!args.check && !common.json) || !args.output.empty() || args.jsonl,
+                         args.overwrite};
   const std::vector<redact::BatchItem> items = redact::plan_batch(plan, skipped);
   std::unique_ptr<redact::ShippedModel> shipped;
   redact::Redactor redactor(settings, open_model(args, shipped, common));
@@ -218,7 +225,8 @@ constexpr std::string_view kExamples =
 void declare_what(Options& o, Args& a) {
   o.group("What is looked for");
   o.texts("--labels", "KINDS", a.labels, "only these kinds, such as private_email,phone");
-  o.texts("--also", "[NAME=]REGEX", a.also, "also what the expression matches, as a kind of that name (match)");
+  o.texts("--also", "[NAME=]REGEX", a.also,
+          "also what the expression matches, as a kind of that name (match)");
   o.texts("--keep", "REGEX", a.keep, "leave alone what it matches somewhere in the span");
   o.text("--policy", "POLICY", a.policy,
          "strict marks more and misses less, quiet the other way round; balanced by default")
@@ -232,17 +240,21 @@ void declare_how(Options& o, Args& a) {
          "label: [EMAIL] (default); number: [EMAIL_2], the same for the same value; mask: *****; hash: "
          "[EMAIL_1f0c…] by a key; remove; fake: another value, the same for the same value")
       .one_of(redact::style_names());
-  o.text("--scope", "SCOPE", a.scope, "number, fake: values are the same in a document (default) or in the whole run")
+  o.text("--scope", "SCOPE", a.scope,
+         "number, fake: values are the same in a document (default) or in the whole run")
       .one_of({"document", "run"});
-  o.text("--hash-key-file", "FILE", a.key_file, "hash, fake: the key, 16 bytes or more; keep it to yourself").reads();
+  o.text("--hash-key-file", "FILE", a.key_file, "hash, fake: the key, 16 bytes or more; keep it to yourself")
+      .reads();
   o.group("How documents are read");
   std::vector<std::string> formats = redact::format_names(), encodings = redact::encoding_names();
   formats.insert(formats.begin(), "auto");
   encodings.insert(encodings.begin(), "auto");
-  o.text("--format", "FORMAT", a.format, "auto (by the file's name), text, csv, tsv, json or jsonl").one_of(formats);
+  o.text("--format", "FORMAT", a.format, "auto (by the file's name), text, csv, tsv, json or jsonl")
+      .one_of(formats);
   o.text("--encoding", "NAME", a.encoding, "auto (by the first bytes), utf-8, utf-16le, utf-16be or latin-1")
       .one_of(encodings);
-  o.texts("--fields", "NAMES", a.fields, "only these columns or keys; with --jsonl the field of the text (text)");
+  o.texts("--fields", "NAMES", a.fields,
+          "only these columns or keys; with --jsonl the field of the text (text)");
   o.flag("--lines", a.lines, "text: each line is a document of its own");
   o.flag("--no-header", a.no_header, "csv, tsv: the first row has no names of columns");
   o.flag("--jsonl", a.jsonl, "lines of {\"text\": …} in; the same out, redacted and with spans; for pipes");
@@ -253,20 +265,25 @@ void declare_how(Options& o, Args& a) {
 extern const Command kRedact{
     "redact", "Take personal data out of texts", kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positionals("FILE", args->files, "texts, Markdown, CSV, JSON; folders with -r; - is standard input, as it is without",
+      o.positionals("FILE", args->files,
+                    "texts, Markdown, CSV, JSON; folders with -r; - is standard input, as it is without",
                     false)
           .streams();
       o.text("--model", "BUNDLE", args->model,
-             "a bundle that labels tokens, or none. By default the small model that comes with anemone: it misses "
+             "a bundle that labels tokens, or none. By default the small model that comes with anemone: it "
+             "misses "
              "names in free text one time in three. Not for compliance by itself")
           .also("-m")
           .takes(kBundle | kName);
-      o.text("-o,--output", "PATH", args->output, "a file, or a folder for several files; standard output by default")
+      o.text("-o,--output", "PATH", args->output,
+             "a file, or a folder for several files; standard output by default")
           .writes();
       o.flag("-r,--recursive", args->recursive, "all files in folders, to the same places below --output");
       o.flag("--overwrite", args->overwrite, "replace files that are there");
-      o.flag("--check", args->check, "write no text, list what was found; exit status 1 if there is something");
-      o.text("--report", "FILE", args->report, "write all that was found, with places and scores, as JSON").writes();
+      o.flag("--check", args->check,
+             "write no text, list what was found; exit status 1 if there is something");
+      o.text("--report", "FILE", args->report, "write all that was found, with places and scores, as JSON")
+          .writes();
       o.text("--html", "FILE", args->html, "write a page that shows the text with what was found").writes();
       o.flag("--show", args->show, "with --report, --html, --check: show what was found itself");
       declare_what(o, *args);

@@ -135,9 +135,9 @@ void Batch::close(Running& running) {
   const std::string name = shown(running.item.input);
   for (const std::string& note : facts.notes) notes_.push_back(name + ": " + note);
   if (facts.malformed)
-    notes_.push_back(fmt::format("{}: {} no valid {}; they stay as they are", name,
-                                 facts.malformed == 1 ? "1 byte is" : fmt::format("{} bytes are", facts.malformed),
-                                 facts.encoding));
+    notes_.push_back(fmt::format(
+        "{}: {} no valid {}; they stay as they are", name,
+        facts.malformed == 1 ? "1 byte is" : fmt::format("{} bytes are", facts.malformed), facts.encoding));
   bad_records_ += facts.bad_records;
   report_.end_file(facts);
 }

@@ -28,8 +28,10 @@ class Planner {
   Planner(const BatchPlan& plan, std::vector<Skipped>& skipped) : plan_(plan), skipped_(skipped) {}
 
   std::vector<BatchItem> run() {
-    const bool several = plan_.inputs.size() > 1 || (plan_.inputs.size() == 1 && fs::is_directory(plan_.inputs[0]));
-    const bool into_folder = plan_.write && !plan_.output.empty() && (several || fs::is_directory(plan_.output));
+    const bool several =
+        plan_.inputs.size() > 1 || (plan_.inputs.size() == 1 && fs::is_directory(plan_.inputs[0]));
+    const bool into_folder =
+        plan_.write && !plan_.output.empty() && (several || fs::is_directory(plan_.output));
     if (several && plan_.write && plan_.output.empty())
       throw errorf("several files need a folder to be written to").hint("give one with -o");
     if (into_folder && fs::exists(plan_.output) && !fs::is_directory(plan_.output))
@@ -39,7 +41,8 @@ class Planner {
       if (input != "-" && fs::is_directory(input))
         add_folder(input);
       else
-        add(input, into_folder ? (fs::path(plan_.output) / fs::path(input).filename()).string() : plan_.output);
+        add(input,
+            into_folder ? (fs::path(plan_.output) / fs::path(input).filename()).string() : plan_.output);
     }
     expect_apart_from_inputs();
     return std::move(items_);

@@ -8,8 +8,8 @@
 namespace anemone::redact {
 namespace {
 
-constexpr size_t kHead = 4096;            // bytes that are waited for before the encoding is chosen
-constexpr size_t kKeptRaw = 1 << 16;      // written bytes at the front: erased only when it is worth it
+constexpr size_t kHead = 4096;        // bytes that are waited for before the encoding is chosen
+constexpr size_t kKeptRaw = 1 << 16;  // written bytes at the front: erased only when it is worth it
 constexpr size_t kMostProblems = 20;
 constexpr char32_t kByteOrderMark = 0xfeff;
 

@@ -65,12 +65,12 @@ class Document : public Stream, private UnitSink {
   std::optional<CharReader> reader_;
   std::unique_ptr<Walker> walker_;
   std::vector<SourceChar> chars_;
-  std::string head_;               // bytes before the encoding is known
-  std::string raw_;                // bytes that are not written, from raw_begin_ on; the first raw_done_ of it are
+  std::string head_;  // bytes before the encoding is known
+  std::string raw_;   // bytes that are not written, from raw_begin_ on; the first raw_done_ of it are
   uint64_t raw_begin_ = 0, raw_done_ = 0;
-  std::deque<Entry> entries_;      // units whose spans are not all known; the last one is being read
-  SourcePlace next_;               // where the next unit begins
-  bool open_ = false;              // the last entry is being read
+  std::deque<Entry> entries_;  // units whose spans are not all known; the last one is being read
+  SourcePlace next_;           // where the next unit begins
+  bool open_ = false;          // the last entry is being read
   bool begun_ = false, finished_ = false, started_ = false;
   uint64_t bytes_ = 0, characters_ = 0, malformed_ = 0;
   std::vector<std::string> problems_;

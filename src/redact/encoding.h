@@ -29,8 +29,8 @@ bool looks_binary(std::string_view head);
 
 struct SourceChar {
   char32_t code = 0;
-  uint8_t bytes = 1;   // in the source
-  bool sound = true;   // false: a malformed byte of UTF-8, or half a pair of UTF-16
+  uint8_t bytes = 1;  // in the source
+  bool sound = true;  // false: a malformed byte of UTF-8, or half a pair of UTF-16
 };
 
 class CharReader {

@@ -12,23 +12,23 @@ namespace anemone::redact {
 namespace {
 
 constexpr std::array<std::string_view, 48> kFirst = {
-    "Ada",   "Alba",  "Amos",  "Anton", "Arlo", "Astrid", "Beata", "Boris", "Carla", "Cleo",  "Cyrus", "Dalia",
-    "Dario", "Edda",  "Elmo",  "Enzo",  "Esra", "Fabian", "Flora", "Gerd",  "Greta", "Hugo",  "Ida",   "Igor",
-    "Ines",  "Ivo",   "Jana",  "Joris", "Juno", "Kasia",  "Klaus", "Lana",  "Levin", "Mara",  "Milo",  "Nadia",
-    "Nils",  "Olga",  "Oskar", "Paula", "Quin", "Rania",  "Rolf",  "Selma", "Timo",  "Ulla",  "Viktor", "Zora"};
+    "Ada",   "Alba", "Amos",  "Anton", "Arlo", "Astrid", "Beata", "Boris", "Carla", "Cleo", "Cyrus",  "Dalia",
+    "Dario", "Edda", "Elmo",  "Enzo",  "Esra", "Fabian", "Flora", "Gerd",  "Greta", "Hugo", "Ida",    "Igor",
+    "Ines",  "Ivo",  "Jana",  "Joris", "Juno", "Kasia",  "Klaus", "Lana",  "Levin", "Mara", "Milo",   "Nadia",
+    "Nils",  "Olga", "Oskar", "Paula", "Quin", "Rania",  "Rolf",  "Selma", "Timo",  "Ulla", "Viktor", "Zora"};
 constexpr std::array<std::string_view, 48> kLast = {
-    "Abel",    "Almond",  "Arden",  "Barlow",  "Becker", "Birch",   "Calder", "Castel", "Corden", "Dahl",   "Darrow",
-    "Dorn",    "Ebner",   "Elling", "Farrow",  "Fels",   "Fjord",   "Garner", "Grove",  "Hale",   "Harlan", "Holm",
-    "Irving",  "Jansen",  "Keller", "Kestrel", "Lark",   "Linden",  "Marsh",  "Merle",  "Moss",   "Norden", "Oakley",
-    "Orlov",   "Palmer",  "Pryor",  "Quist",   "Reed",   "Rowan",   "Sander", "Sorrel", "Tarn",   "Thorn",  "Ulrich",
-    "Vale",    "Weaver",  "Winter", "Yarrow"};
-constexpr std::array<std::string_view, 16> kStreets = {"Alder", "Aspen",  "Cedar", "Clover", "Elm",   "Fern",
-                                                       "Hazel", "Heather", "Ivy",  "Juniper", "Laurel", "Maple",
-                                                       "Olive", "Poplar", "Sage",  "Willow"};
+    "Abel",   "Almond", "Arden",  "Barlow", "Becker", "Birch",   "Calder", "Castel", "Corden", "Dahl",
+    "Darrow", "Dorn",   "Ebner",  "Elling", "Farrow", "Fels",    "Fjord",  "Garner", "Grove",  "Hale",
+    "Harlan", "Holm",   "Irving", "Jansen", "Keller", "Kestrel", "Lark",   "Linden", "Marsh",  "Merle",
+    "Moss",   "Norden", "Oakley", "Orlov",  "Palmer", "Pryor",   "Quist",  "Reed",   "Rowan",  "Sander",
+    "Sorrel", "Tarn",   "Thorn",  "Ulrich", "Vale",   "Weaver",  "Winter", "Yarrow"};
+constexpr std::array<std::string_view, 16> kStreets = {
+    "Alder", "Aspen",   "Cedar",  "Clover", "Elm",   "Fern",   "Hazel", "Heather",
+    "Ivy",   "Juniper", "Laurel", "Maple",  "Olive", "Poplar", "Sage",  "Willow"};
 constexpr std::array<std::string_view, 6> kWays = {"Street", "Road", "Lane", "Avenue", "Way", "Court"};
-constexpr std::array<std::string_view, 12> kPlaces = {"Ashford", "Brookfield", "Clearwater", "Dunmore",
-                                                      "Eastham", "Fairview",   "Greenvale",  "Hillcrest",
-                                                      "Kingsley", "Lakewood",  "Milton",     "Westbrook"};
+constexpr std::array<std::string_view, 12> kPlaces = {"Ashford",  "Brookfield", "Clearwater", "Dunmore",
+                                                      "Eastham",  "Fairview",   "Greenvale",  "Hillcrest",
+                                                      "Kingsley", "Lakewood",   "Milton",     "Westbrook"};
 
 // Numbers from 32 bytes, one after the other.
 class Draws {
@@ -90,7 +90,8 @@ std::string fake_value(std::string_view kind, std::string_view bytes, std::strin
     const std::string first = lower(draw.of(kFirst)), last = lower(draw.of(kLast));
     return fmt::format("{}.{}{}@example.org", first, last, draw.below(100));
   }
-  if (name == "URL") return fmt::format("https://{}.example.net/{}", lower(draw.of(kLast)), lower(draw.of(kStreets)));
+  if (name == "URL")
+    return fmt::format("https://{}.example.net/{}", lower(draw.of(kLast)), lower(draw.of(kStreets)));
   if (name == "PHONE") return fmt::format("+1 {} 555 01{:02}", 200 + draw.below(700), draw.below(100));
   if (name == "ADDRESS") {
     const uint32_t house = 1 + draw.below(199);

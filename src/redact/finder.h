@@ -54,7 +54,7 @@ class Finder {
   std::unique_ptr<Viterbi> viterbi_;
   std::unique_ptr<SpanBuilder> builder_;
   std::deque<std::shared_ptr<WindowJob>> jobs_;
-  std::deque<int32_t> ids_;  // from token first_id_ on
+  std::deque<int32_t> ids_;     // from token first_id_ on
   std::deque<uint32_t> bytes_;  // of tokens whose window was not taken
   int64_t first_id_ = 0;
   uint64_t read_ = 0, settled_ = 0;    // of the view

@@ -51,8 +51,9 @@ std::string short_name(std::string_view kind) {
   if (kind == "account_number") kind = "account";
   std::string out;
   for (const char c : kind)
-    out += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(static_cast<unsigned char>(c)))
-                                                       : '_';
+    out += std::isalnum(static_cast<unsigned char>(c))
+               ? static_cast<char>(std::toupper(static_cast<unsigned char>(c)))
+               : '_';
   return out;
 }
 

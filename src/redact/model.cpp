@@ -48,7 +48,9 @@ std::shared_ptr<const RedactModel> RedactModel::open(const std::filesystem::path
   const BundleInfo& info = bundle->info();
   expect_kind(info, path, {BundleKind::classify});
   if (info.pooling)
-    throw errorf("the model gives one label to a whole text").at(path.string()).expected("a label for each token");
+    throw errorf("the model gives one label to a whole text")
+        .at(path.string())
+        .expected("a label for each token");
   if (info.tokenizer.empty()) throw errorf("the bundle has no tokenizer").at(path.string());
   auto tokenizer = Tokenizer::load(path / info.tokenizer);
   if (!tokenizer->encode("", {.add_special = true}).empty())
@@ -66,7 +68,8 @@ RedactModel::RedactModel(std::shared_ptr<const Bundle> bundle, std::shared_ptr<c
       sight_(sight_of(bundle->info())),
       bytes_(bytes_of_tokens(*tokenizer_)) {}
 
-void RedactModel::tokens(std::string_view text, std::vector<int32_t>& ids, std::vector<uint32_t>& bytes) const {
+void RedactModel::tokens(std::string_view text, std::vector<int32_t>& ids,
+                         std::vector<uint32_t>& bytes) const {
   const std::vector<int32_t> found = tokenizer_->encode(text, {.parse_special = false});
   uint64_t sum = 0;
   for (const int32_t id : found) {

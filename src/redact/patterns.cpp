@@ -23,7 +23,8 @@ bool matches(const Regex& regex, std::string_view text) {
 
 void Patterns::add(const std::string& pattern, std::vector<std::string>& kinds) {
   std::string name = "match", expression = pattern;
-  if (const size_t equals = pattern.find('='); equals != std::string::npos && is_name(pattern.substr(0, equals))) {
+  if (const size_t equals = pattern.find('=');
+      equals != std::string::npos && is_name(pattern.substr(0, equals))) {
     name = pattern.substr(0, equals);
     expression = pattern.substr(equals + 1);
   }

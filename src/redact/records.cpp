@@ -68,8 +68,8 @@ std::string json_string(std::string_view text) { return json_text(Json(std::stri
 // {…, "name": value}
 std::string with_member(const std::string& object, const RecordPlaces& places, std::string_view name,
                         std::string_view value) {
-  return fmt::format("{}{}{}: {}{}", object.substr(0, places.close), places.empty ? "" : ", ", json_string(name),
-                     value, object.substr(places.close));
+  return fmt::format("{}{}{}: {}{}", object.substr(0, places.close), places.empty ? "" : ", ",
+                     json_string(name), value, object.substr(places.close));
 }
 
 }  // namespace
@@ -204,7 +204,8 @@ std::string Records::redacted(Entry& entry, std::string& spans) {
       out += replacement;
       at = r.view_end;
       spans += fmt::format(
-          "{}{{\"start\": {}, \"end\": {}, \"start_byte\": {}, \"end_byte\": {}, \"label\": {}, \"score\": {:.4f}}}",
+          "{}{{\"start\": {}, \"end\": {}, \"start_byte\": {}, \"end_byte\": {}, \"label\": {}, \"score\": "
+          "{:.4f}}}",
           spans.size() > 1 ? ", " : "", r.begin.character, r.end.character, r.begin.byte, r.end.byte,
           json_string(redactor_.kinds()[static_cast<size_t>(span.kind)]), static_cast<double>(span.score));
     }
@@ -222,8 +223,10 @@ void Records::emit(Entry& entry) {
   if (!entry.problem.empty()) {
     ++errors_;
     const std::string problem = json_string(fmt::format("line {}: {}", entry.number, entry.problem));
-    if (entry.places) return settings_.write(with_member(entry.line, *entry.places, "error", problem) + entry.end);
-    return settings_.write(fmt::format("{{\"error\": {}, \"line\": {}}}{}", problem, json_string(text), entry.end));
+    if (entry.places)
+      return settings_.write(with_member(entry.line, *entry.places, "error", problem) + entry.end);
+    return settings_.write(
+        fmt::format("{{\"error\": {}, \"line\": {}}}{}", problem, json_string(text), entry.end));
   }
   RecordPlaces& p = *entry.places;
   std::string& line = entry.line;

@@ -130,7 +130,8 @@ std::string Replacer::text(int kind, std::string_view value) {
     case Style::fake: break;
   }
   const std::string scope = options_.per_run ? "" : fmt::format("{}", document_);
-  return fake_value(kinds_[k], hmac_sha256(options_.key, scope + '\0' + kinds_[k] + '\0' + value_key(value)), value);
+  return fake_value(kinds_[k], hmac_sha256(options_.key, scope + '\0' + kinds_[k] + '\0' + value_key(value)),
+                    value);
 }
 
 }  // namespace anemone::redact

@@ -46,10 +46,10 @@ class Replacer {
   std::string number(int kind, std::string_view value);
 
   ReplaceOptions options_;
-  std::vector<std::string> names_;                               // "EMAIL", by kind
-  std::vector<std::string> kinds_;                               // "private_email", by kind
-  std::unordered_map<std::string, uint64_t> numbers_;            // by hash: values themselves are not kept
-  std::vector<uint64_t> last_;                                   // the last number of each kind
+  std::vector<std::string> names_;                     // "EMAIL", by kind
+  std::vector<std::string> kinds_;                     // "private_email", by kind
+  std::unordered_map<std::string, uint64_t> numbers_;  // by hash: values themselves are not kept
+  std::vector<uint64_t> last_;                         // the last number of each kind
   uint64_t document_ = 0;
 };
 

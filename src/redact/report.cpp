@@ -21,7 +21,8 @@ Report::Report(ReportHead head, std::vector<std::string> kinds, Write write)
     : head_(std::move(head)), kinds_(std::move(kinds)), write_(std::move(write)), counts_(kinds_.size()) {
   put(fmt::format("{{\"tool\": {}, \"model\": {},", as_json(head_.tool), as_json(head_.model)));
   if (!head_.limits.empty()) put(fmt::format("\n \"limits\": {},", as_json(head_.limits)));
-  put(fmt::format("\n \"policy\": {}, \"replace\": {},\n \"files\": [", as_json(head_.policy), as_json(head_.replace)));
+  put(fmt::format("\n \"policy\": {}, \"replace\": {},\n \"files\": [", as_json(head_.policy),
+                  as_json(head_.replace)));
 }
 
 void Report::begin_file(const std::string& name) {
@@ -36,10 +37,11 @@ void Report::add(const Finding& f) {
   ++counts_[kind];
   ++file_counts_[kind];
   if (!write_) return;
-  put(fmt::format("{}\n   {{\"start\": {}, \"end\": {}, \"start_byte\": {}, \"end_byte\": {}, \"label\": {}, "
-                  "\"score\": {:.4f}, \"replacement\": {}",
-                  spans_++ ? "," : "", f.range.begin.character, f.range.end.character, f.range.begin.byte,
-                  f.range.end.byte, as_json(kinds_[kind]), static_cast<double>(f.score), as_json(f.replacement)));
+  put(fmt::format(
+      "{}\n   {{\"start\": {}, \"end\": {}, \"start_byte\": {}, \"end_byte\": {}, \"label\": {}, "
+      "\"score\": {:.4f}, \"replacement\": {}",
+      spans_++ ? "," : "", f.range.begin.character, f.range.end.character, f.range.begin.byte,
+      f.range.end.byte, as_json(kinds_[kind]), static_cast<double>(f.score), as_json(f.replacement)));
   if (head_.show) put(fmt::format(", \"text\": {}", as_json(f.text)));
   put("}");
 }
@@ -51,7 +53,8 @@ void Report::end_file(const FileFacts& facts) {
   if (!facts.encoding.empty())
     put(fmt::format(", \"encoding\": {}, \"characters\": {}, \"malformed\": {}", as_json(facts.encoding),
                     facts.characters, facts.malformed));
-  if (facts.records) put(fmt::format(", \"records\": {}, \"bad_records\": {}", facts.records, facts.bad_records));
+  if (facts.records)
+    put(fmt::format(", \"records\": {}, \"bad_records\": {}", facts.records, facts.bad_records));
   if (!facts.notes.empty()) {
     std::string notes;
     for (const std::string& note : facts.notes) notes += (notes.empty() ? "" : ", ") + as_json(note);
@@ -61,7 +64,8 @@ void Report::end_file(const FileFacts& facts) {
 }
 
 void Report::skipped(const std::string& name, const std::string& why) {
-  put(fmt::format("{}\n  {{\"file\": {}, \"skipped\": {}}}", entries_++ ? "," : "", as_json(name), as_json(why)));
+  put(fmt::format("{}\n  {{\"file\": {}, \"skipped\": {}}}", entries_++ ? "," : "", as_json(name),
+                  as_json(why)));
 }
 
 void Report::finish() { put(fmt::format("\n ],\n \"counts\": {}}}\n", counts_json(counts_))); }

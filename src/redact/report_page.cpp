@@ -57,12 +57,12 @@ void ReportPage::find(const std::string& name, const Finding& finding) {
   File* const f = file(name);
   if (!f) return;
   bytes_ += finding.text.size() + 64;
-  f->pieces.push_back({head_.show ? std::string(finding.text) : "", std::string(finding.replacement), finding.kind,
-                       finding.score});
+  f->pieces.push_back({head_.show ? std::string(finding.text) : "", std::string(finding.replacement),
+                       finding.kind, finding.score});
 }
 
 void ReportPage::write(const std::filesystem::path& path, const Report& report) const {
-  Json data = {{"model", head_.model},   {"limits", head_.limits}, {"policy", head_.policy},
+  Json data = {{"model", head_.model},     {"limits", head_.limits}, {"policy", head_.policy},
                {"replace", head_.replace}, {"shown", head_.show},    {"cut", cut_}};
   data["kinds"] = Json::array();
   for (size_t i = 0; i < kinds_.size(); ++i)
@@ -74,12 +74,15 @@ void ReportPage::write(const std::filesystem::path& path, const Report& report) 
       if (p.kind < 0)
         pieces.push_back(p.text);
       else
-        pieces.push_back({p.kind, std::round(static_cast<double>(p.score) * 1000) / 1000, p.replacement, p.text});
+        pieces.push_back(
+            {p.kind, std::round(static_cast<double>(p.score) * 1000) / 1000, p.replacement, p.text});
     }
-    data["files"].push_back({{"name", f.name == "-" ? "standard input" : f.name}, {"pieces", std::move(pieces)}});
+    data["files"].push_back(
+        {{"name", f.name == "-" ? "standard input" : f.name}, {"pieces", std::move(pieces)}});
   }
-  const std::string what = fmt::format("{} found in {}", counted(static_cast<int64_t>(report.total()), "span"),
-                                       counted(static_cast<int64_t>(report.files()), "file"));
+  const std::string what =
+      fmt::format("{} found in {}", counted(static_cast<int64_t>(report.total()), "span"),
+                  counted(static_cast<int64_t>(report.files()), "file"));
   write_page(path, page_text({"anemone redact", "redact", what}, with_data(kRedactBody, json_text(data))));
 }
 

@@ -17,7 +17,8 @@ namespace anemone::redact {
 
 class ReportPage {
  public:
-  ReportPage(ReportHead head, std::vector<std::string> kinds) : head_(std::move(head)), kinds_(std::move(kinds)) {}
+  ReportPage(ReportHead head, std::vector<std::string> kinds)
+      : head_(std::move(head)), kinds_(std::move(kinds)) {}
 
   // Bytes of a file that stay, and something that does not, in the order of the file.
   void pass(const std::string& file, Encoding encoding, std::string_view raw);

@@ -46,7 +46,8 @@ constexpr uint64_t kLongestWord = 4096;  // an edge is not moved further
 
 Span trimmed(const Unit& unit, Span s) {
   while (s.begin < s.end && is_space(char_at(unit, s.begin))) s.begin = char_behind(unit, s.begin);
-  while (s.begin < s.end && is_space(char_at(unit, char_before(unit, s.end)))) s.end = char_before(unit, s.end);
+  while (s.begin < s.end && is_space(char_at(unit, char_before(unit, s.end))))
+    s.end = char_before(unit, s.end);
   return s;
 }
 
@@ -58,7 +59,8 @@ void SpanBuilder::add_token(uint32_t bytes, std::span<const float> probabilities
 }
 
 void SpanBuilder::close(std::vector<Span>& out) {
-  out.push_back({begin_, at_, kind_, static_cast<float>(sum_ / static_cast<double>(std::max<int64_t>(1, tokens_)))});
+  out.push_back(
+      {begin_, at_, kind_, static_cast<float>(sum_ / static_cast<double>(std::max<int64_t>(1, tokens_)))});
   open_ = false;
 }
 

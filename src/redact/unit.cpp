@@ -76,8 +76,11 @@ std::vector<SourceRange> Unit::sources(uint64_t begin, uint64_t end) const {
     const uint64_t from = std::max(begin, s.view), to = std::min(end, s.view_end());
     if (to <= from) continue;
     SourceRange r{place_in(s, from), place_in(s, to), from, to};
-    if (s.scale == 0) r = {s.source, {s.source.byte + s.source_bytes, s.source.character + s.source_characters},
-                           s.view, s.view_end()};
+    if (s.scale == 0)
+      r = {s.source,
+           {s.source.byte + s.source_bytes, s.source.character + s.source_characters},
+           s.view,
+           s.view_end()};
     if (!out.empty() && out.back().end.byte == r.begin.byte && out.back().view_end == r.view_begin) {
       out.back().end = r.end;
       out.back().view_end = r.view_end;

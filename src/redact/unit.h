@@ -68,7 +68,8 @@ class Unit {
     SourcePlace source;
     uint64_t source_bytes = 0, source_characters = 0;
     Part part = Part::fixed;
-    uint8_t scale = 0;  // ASCII: bytes of the source for one of the view; 0: one character, or another's run of bytes
+    uint8_t scale =
+        0;  // ASCII: bytes of the source for one of the view; 0: one character, or another's run of bytes
 
     uint64_t view_end() const { return view + view_bytes; }
   };

@@ -1,5 +1,6 @@
 // Tables: rows of cells, as RFC 4180 writes them and as people do. A row is a unit. The model sees each cell behind the
-// name of its column ("email: a@example.org"), which says more than the cell alone.
+// name of its column ("email: a@example.org"), which says more than the cell alone. The first row it sees as it is. One
+// word there is the name of a column; what has a space, a digit or an @ may be data of a table without names.
 #include <algorithm>
 #include <array>
 
@@ -9,8 +10,9 @@
 namespace anemone::redact {
 namespace {
 
-constexpr size_t kLongestHead = 1 << 16;  // characters of a first line that are waited for to find the delimiter
-constexpr size_t kLongestName = 64;       // bytes of a column's name that the model sees
+constexpr size_t kLongestHead =
+    1 << 16;                         // characters of a first line that are waited for to find the delimiter
+constexpr size_t kLongestName = 64;  // bytes of a column's name that the model sees
 constexpr size_t kMostColumns = 1 << 16;  // whose names are kept
 
 class CsvWalker : public Walker {
@@ -36,6 +38,11 @@ class CsvWalker : public Walker {
   }
 
  private:
+  struct CellChar {
+    char32_t code;
+    uint64_t bytes, characters;
+  };
+
   // The delimiter that the first line has most of, outside of quotes.
   void read_head(UnitSink& sink) {
     constexpr std::array<char32_t, 4> kDelimiters = {',', ';', '\t', '|'};
@@ -45,7 +52,8 @@ class CsvWalker : public Walker {
       quoted ^= c.code == '"';
       for (size_t i = 0; i < counts.size() && !quoted; ++i) counts[i] += c.code == kDelimiters[i];
     }
-    delimiter_ = kDelimiters[static_cast<size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin())];
+    delimiter_ =
+        kDelimiters[static_cast<size_t>(std::max_element(counts.begin(), counts.end()) - counts.begin())];
     for (const SourceChar& c : head_) read(c, sink);
     head_ = {};
   }
@@ -74,7 +82,7 @@ class CsvWalker : public Walker {
       sink.unit().put(Part::fixed, c);
     } else if (c.code == *delimiter_ || c.code == '\n' || c.code == '\r') {
       end_cell(sink);
-      sink.unit().put(Part::fixed, c);
+      sink.unit().put(names_row() && fields_.all() ? Part::shown : Part::fixed, c);
       if (c.code == '\n') end_row(sink);
       if (c.code == *delimiter_) ++column_;
     } else {
@@ -83,6 +91,7 @@ class CsvWalker : public Walker {
   }
 
   void close_quote(UnitSink& sink) {
+    if (names_row()) flush_name(sink);
     sink.unit().put(Part::fixed, '"', quote_bytes_, 1);
     quote_waits_ = quoted_ = false;
   }
@@ -91,8 +100,8 @@ class CsvWalker : public Walker {
 
   bool wanted() const {
     if (names_row()) return fields_.all();
-    return fields_.wants_column(column_ < names_.size() ? std::string_view(names_[column_]) : std::string_view(),
-                                column_ + 1);
+    return fields_.wants_column(
+        column_ < names_.size() ? std::string_view(names_[column_]) : std::string_view(), column_ + 1);
   }
 
   void begin_cell(UnitSink& sink) {
@@ -105,15 +114,27 @@ class CsvWalker : public Walker {
 
   void cell_char(char32_t code, uint64_t bytes, uint64_t characters, UnitSink& sink) {
     begin_cell(sink);
-    sink.unit().put(wanted_ ? Part::open : Part::fixed, code, bytes, characters);
-    if (names_row() && column_ < kMostColumns) {
-      names_.resize(std::max(names_.size(), column_ + 1));
-      if (names_[column_].size() < kLongestName) append_utf8(names_[column_], code);
-    }
+    if (!names_row()) return sink.unit().put(wanted_ ? Part::open : Part::fixed, code, bytes, characters);
+    cell_.push_back({code, bytes, characters});
+    if (cell_.size() == kLongestHead) flush_name(sink);
+    if (column_ >= kMostColumns) return;
+    names_.resize(std::max(names_.size(), column_ + 1));
+    if (names_[column_].size() < kLongestName) append_utf8(names_[column_], code);
+  }
+
+  // A cell of the first row, whose part depends on all of it.
+  void flush_name(UnitSink& sink) {
+    const bool data = std::any_of(cell_.begin(), cell_.end(), [](const CellChar& c) {
+      return c.code == ' ' || c.code == '@' || (class_of(c.code) & kNumber);
+    });
+    const Part part = !wanted_ ? Part::fixed : data ? Part::open : Part::shown;
+    for (const CellChar& c : cell_) sink.unit().put(part, c.code, c.bytes, c.characters);
+    cell_.clear();
   }
 
   void end_cell(UnitSink& sink) {
-    if (begun_ && wanted_) sink.unit().context("\n");
+    if (names_row()) flush_name(sink);
+    if (begun_ && wanted_ && !names_row()) sink.unit().context("\n");
     begun_ = false;
   }
 
@@ -131,6 +152,7 @@ class CsvWalker : public Walker {
   std::optional<char32_t> delimiter_;
   std::vector<SourceChar> head_;  // the first line, until the delimiter is known
   std::vector<std::string> names_;
+  std::vector<CellChar> cell_;  // of the first row, as far as it was read
   size_t column_ = 0, row_ = 0;
   bool begun_ = false, wanted_ = true, quoted_ = false;
   bool quote_waits_ = false;  // a quote inside of quotes: the next character says what it is

@@ -98,7 +98,8 @@ class JsonWalker : public Walker {
 
   bool accept(char32_t c) {
     // One document may follow another.
-    if (levels_.empty() && expect_ == Expect::comma && (c == '{' || c == '[' || c == '"')) expect_ = Expect::value;
+    if (levels_.empty() && expect_ == Expect::comma && (c == '{' || c == '[' || c == '"'))
+      expect_ = Expect::value;
     switch (c) {
       case '"': return expect_ == Expect::value || expect_ == Expect::key;
       case '{':

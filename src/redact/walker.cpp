@@ -72,7 +72,8 @@ bool FieldFilter::wants_path(std::span<const std::string> path) const {
   return std::any_of(fields_.begin(), fields_.end(), [&](const std::vector<std::string>& field) {
     // What lies below a field belongs to it.
     if (field.size() == 1)
-      return std::any_of(path.begin(), path.end(), [&](const std::string& key) { return fits(field[0], key); });
+      return std::any_of(path.begin(), path.end(),
+                         [&](const std::string& key) { return fits(field[0], key); });
     if (field.size() > path.size()) return false;
     return std::equal(field.begin(), field.end(), path.begin(), fits);
   });

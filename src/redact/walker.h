@@ -61,8 +61,8 @@ class FieldFilter {
 
 struct WalkerSettings {
   FieldFilter fields;
-  bool lines = false;   // text: each line is a unit
-  bool header = true;   // csv, tsv: the first row names the columns
+  bool lines = false;  // text: each line is a unit
+  bool header = true;  // csv, tsv: the first row names the columns
 };
 
 std::unique_ptr<Walker> make_walker(Format format, const WalkerSettings& settings);

@@ -5,7 +5,8 @@
 namespace anemone::redact {
 
 WindowPool::WindowPool(std::shared_ptr<const RedactModel> model, int threads) : model_(std::move(model)) {
-  const unsigned count = threads > 0 ? static_cast<unsigned>(threads) : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned count =
+      threads > 0 ? static_cast<unsigned>(threads) : std::max(1u, std::thread::hardware_concurrency());
   for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
 }
 

@@ -77,7 +77,8 @@ class Encoder {
 
   std::shared_ptr<const Bundle> bundle_;
   EncoderOptions options_;
-  std::shared_ptr<CallsPool> calls_ = std::make_shared<CallsPool>();  // of calls into the bundle: goes before it
+  std::shared_ptr<CallsPool> calls_ =
+      std::make_shared<CallsPool>();  // of calls into the bundle: goes before it
 };
 
 // Brings a vector to length 1.

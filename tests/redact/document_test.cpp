@@ -74,18 +74,30 @@ std::string encoded(std::u32string_view text, Encoding encoding, bool mark) {
 // Something that a file may hold: text, tables, JSON, noise, in any encoding and cut anywhere.
 std::string odd_file(std::mt19937& random) {
   const auto below = [&](uint32_t n) { return random() % n; };
-  static const std::u32string pieces[] = {
-      U"Tide pools\n",  U"a,b;c\t|d\r\n", U"\"quoted \"\"cell\"\"\",", U"{\"k\": [\"v\", {\"d\": \"\\u00fc\\n\"}]}\n",
-      U"naïve café ",   U"\r",            U"😀 ",                     U"\\ud83d\\ude00",
-      U"\"",            U"\\",            U"[[[[",                    U"}]",
-      U"\n\n  \n",      std::u32string(2, 0), U"我在海边。",   U"x"};
+  static const std::u32string pieces[] = {U"Tide pools\n",
+                                          U"a,b;c\t|d\r\n",
+                                          U"\"quoted \"\"cell\"\"\",",
+                                          U"{\"k\": [\"v\", {\"d\": \"\\u00fc\\n\"}]}\n",
+                                          U"naïve café ",
+                                          U"\r",
+                                          U"😀 ",
+                                          U"\\ud83d\\ude00",
+                                          U"\"",
+                                          U"\\",
+                                          U"[[[[",
+                                          U"}]",
+                                          U"\n\n  \n",
+                                          std::u32string(2, 0),
+                                          U"我在海边。",
+                                          U"x"};
   std::u32string text;
   for (uint32_t n = below(60); n > 0; --n) text += pieces[below(std::size(pieces))];
   if (below(10) == 0) text.append(below(200000), U'y');  // one very long word
   const auto encoding = static_cast<Encoding>(below(4));
   std::string bytes = encoded(text, encoding, encoding != Encoding::latin1 && below(2));
   if (below(3) == 0 && !bytes.empty())
-    for (int i = 0; i < 5; ++i) bytes[below(static_cast<uint32_t>(bytes.size()))] = static_cast<char>(below(256));
+    for (int i = 0; i < 5; ++i)
+      bytes[below(static_cast<uint32_t>(bytes.size()))] = static_cast<char>(below(256));
   if (below(4) == 0) bytes.resize(below(static_cast<uint32_t>(bytes.size() + 1)));
   return bytes;
 }
@@ -189,7 +201,8 @@ TEST_CASE("records: the same objects, in order, with the text redacted and the s
   std::string out;
   Records records(redactor, {.write = [&](std::string_view line) { out += line; }});
   const std::string in =
-      "{\"id\": 12345678901234567890.10, \"text\": \"I am B\\u00f8, not Ann\", \"x\": {\"text\": \"Ann\"}}\r\n"
+      "{\"id\": 12345678901234567890.10, \"text\": \"I am B\\u00f8, not Ann\", \"x\": {\"text\": "
+      "\"Ann\"}}\r\n"
       "\n"
       "{\"spans\": [1], \"text\": \"Ann\"}\n"
       "{\"text\": 5}\n"
@@ -210,8 +223,10 @@ TEST_CASE("records: the same objects, in order, with the text redacted and the s
   }
   REQUIRE(lines.size() == 8);
   CHECK(lines[0] ==
-        "{\"id\": 12345678901234567890.10, \"text\": \"I am [PERSON], not [PERSON]\", \"x\": {\"text\": \"Ann\"}, "
-        "\"spans\": [{\"start\": 5, \"end\": 7, \"start_byte\": 5, \"end_byte\": 8, \"label\": \"PERSON\", \"score\": "
+        "{\"id\": 12345678901234567890.10, \"text\": \"I am [PERSON], not [PERSON]\", \"x\": {\"text\": "
+        "\"Ann\"}, "
+        "\"spans\": [{\"start\": 5, \"end\": 7, \"start_byte\": 5, \"end_byte\": 8, \"label\": \"PERSON\", "
+        "\"score\": "
         "1.0000}, {\"start\": 13, \"end\": 16, \"start_byte\": 14, \"end_byte\": 17, \"label\": \"PERSON\", "
         "\"score\": 1.0000}]}\r");
   CHECK(lines[1].empty());

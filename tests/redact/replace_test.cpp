@@ -13,8 +13,9 @@ using namespace anemone::redact;
 
 namespace {
 
-const std::vector<std::string> kKinds = {"private_person", "private_email", "account_number", "private_address",
-                                         "private_date",   "private_phone", "private_url",    "secret"};
+const std::vector<std::string> kKinds = {"private_person",  "private_email", "account_number",
+                                         "private_address", "private_date",  "private_phone",
+                                         "private_url",     "secret"};
 
 std::string hex(std::string_view bytes) {
   std::string out;
@@ -29,8 +30,9 @@ TEST_CASE("HMAC-SHA256 of RFC 4231") {
         "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   CHECK(hex(hmac_sha256("Jefe", "what do ya want for nothing?")) ==
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  CHECK(hex(hmac_sha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")) ==
-        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  CHECK(
+      hex(hmac_sha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")) ==
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
 TEST_CASE("labels, numbers, masks, hashes and removal") {
@@ -57,7 +59,8 @@ TEST_CASE("labels, numbers, masks, hashes and removal") {
 }
 
 TEST_CASE("fake values are consistent, of the same form, and plain enough for any document") {
-  Replacer fake({Style::fake, true, "0123456789abcdef"}, kKinds), other({Style::fake, true, "another key 1234"}, kKinds);
+  Replacer fake({Style::fake, true, "0123456789abcdef"}, kKinds),
+      other({Style::fake, true, "another key 1234"}, kKinds);
   std::set<std::string> names;
   for (int kind = 0; kind < static_cast<int>(kKinds.size()); ++kind)
     for (int i = 0; i < 200; ++i) {

@@ -17,7 +17,8 @@ namespace {
 std::vector<std::string> labels_of(int kinds) {
   std::vector<std::string> out = {"O"};
   for (int k = 0; k < kinds; ++k)
-    for (const char* tag : {"B-", "I-", "E-", "S-"}) out.push_back(tag + std::string("kind") + std::to_string(k));
+    for (const char* tag : {"B-", "I-", "E-", "S-"})
+      out.push_back(tag + std::string("kind") + std::to_string(k));
   return out;
 }
 
