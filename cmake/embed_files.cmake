@@ -12,7 +12,8 @@ function(anemone_embed_files output)
     list(POP_FRONT embed_FILES name file)
     list(APPEND inputs ${file})
     set(symbol anemone_file_${name})
-    string(APPEND text "__asm__(SECTION \".global \" NAME(\"${symbol}\") \"\\n.global \" NAME(\"${symbol}_end\") \"\\n\"\n"
+    string(APPEND text "__asm__(SECTION \".global \" NAME(\"${symbol}\") \"\\n\"\n"
+           "        \".global \" NAME(\"${symbol}_end\") \"\\n\"\n"
            "        \".balign 64\\n\" NAME(\"${symbol}\") \":\\n.incbin \\\"${file}\\\"\\n\"\n"
            "        NAME(\"${symbol}_end\") \":\\n.byte 0\\n.text\\n\");\n")
   endwhile()

@@ -1,5 +1,5 @@
 // Batch: files, folders or standard input, redacted one after the other with all cores at work.
-//     std::vector<BatchItem> items = plan_batch({.inputs = {"letters"}, .output = "clean", .recursive = true}, skipped);
+//     std::vector<BatchItem> items = plan_batch({.inputs = {"letters"}, .output = "clean"}, skipped);
 //     Batch batch(redactor, options, report);
 //     for (const BatchItem& item : items) batch.add(item);
 //     batch.finish();

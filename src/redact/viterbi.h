@@ -4,7 +4,7 @@
 //     viterbi.add(log_probabilities);                         // [tokens, labels], a window after the other
 //     for (int label : viterbi.decided()) …                   // what no later token can change
 //     for (int label : viterbi.finish()) …                    // the rest
-// A label is decided where the best paths to all labels of the last token have met. Windows so give what one pass gives.
+// A label is decided where the best paths to all labels of the last token have met: windows give what one pass gives.
 #pragma once
 
 #include <cstdint>
