@@ -4,8 +4,7 @@ cmake_minimum_required(VERSION 3.25)
 get_filename_component(SRC ${SRC} ABSOLUTE)
 get_filename_component(INCLUDE ${INCLUDE} ABSOLUTE)
 set(layers base hub kernels mil package predict engine checkpoint families target placement lower text bundle runtime
-           reference compress page plan convert check verify measure coreml
-           capi cli)
+           reference compress page plan convert redact check verify measure coreml capi cli)
 # Narrower than the order: these are of use without the rest.
 set(only_hub base hub)
 set(only_checkpoint base kernels checkpoint)
