@@ -110,8 +110,10 @@ std::shared_ptr<const redact::RedactModel> open_model(const Args& args,
   if (args.model == kNoModel) return nullptr;
   if (args.model.empty()) shipped = std::make_unique<redact::ShippedModel>(common.threads);
   // Windows run beside each other, each on one core.
+  BackendFlags backend = args.backend;
+  backend.in_flight = 3;
   return redact::RedactModel::open(shipped ? shipped->bundle() : std::filesystem::path(args.model),
-                                   args.backend.open(1));
+                                   backend.open(common, 1));
 }
 
 redact::ReportHead head_of(const Args& args) {
