@@ -114,9 +114,11 @@ void OnnxWeights::add_dequantized(const OnnxNode& node) {
   if (!c.one_scale && (axis < 0 || axis >= rank))
     throw refused(model_, node, "the axis of the scales does not exist").found(described(*x));
   c.count = c.one_scale ? x->elements() : x->dims()[static_cast<size_t>(axis)];
-  if (!c.one_scale)
-    for (int64_t d = 0; d < rank; ++d)
-      (d < axis ? c.outer : d > axis ? c.inner : c.stored_count) *= d == axis ? 1 : x->dims()[static_cast<size_t>(d)];
+  for (int64_t d = 0; d < rank && !c.one_scale; ++d) {
+    const int64_t size = x->dims()[static_cast<size_t>(d)];
+    if (d < axis) c.outer *= size;
+    if (d > axis) c.inner *= size;
+  }
   c.stored_count = c.count;
   c.block = c.one_scale ? c.count : std::max<int64_t>(1, block);
   c.blocks = blocks_of(c.count, c.block);
@@ -181,6 +183,7 @@ void OnnxWeights::add_matmul_nbits(const OnnxNode& node) {
       throw refused(model_, node, "group indices (g_idx) together with zero points: onnxruntime ignores the zero points "
                                   "then, so what the weights mean is not certain")
           .hint("export it without zero points, or without act-order");
+    if (bits == 8) throw refused(model_, node, "group indices (g_idx) with 8-bit codes: onnxruntime refuses them too");
     if (groups.elements() < k) throw refused(model_, node, "there are too few group indices").found(described(groups));
     for (const int64_t g : groups.ints()) {
       if (g < 0 || g >= c.blocks) throw refused(model_, node, "a group index has no scale").found(std::to_string(g));

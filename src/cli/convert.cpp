@@ -27,6 +27,7 @@
 #include "convert/request.h"
 #include "families/family.h"
 #include "hub/cache.h"
+#include "checkpoint/onnx_bundle.h"
 #include "hub/name.h"
 #include "plan/precision.h"
 
@@ -35,7 +36,7 @@ namespace {
 
 struct Args {
   std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
-                                                                       layers, residual_scale, skip;
+                                                                       layers, residual_scale, skip, bundle_version, variant;
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
   int64_t head_rows = kNotSaid;
@@ -190,6 +191,7 @@ void print_json(const Args& args, const ConvertReport& report, double seconds) {
     out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
   if (report.compressed) out["compression"] = report_json(*report.compressed);
   out["chosen"] = report.chosen;
+  if (!info.inferred.empty()) out["inferred"] = info.inferred;
   out["notes"] = report.notes;
   fmt::print("{}\n", json_text(out, 2));
 }
@@ -214,7 +216,7 @@ std::string functions_text(const BundleInfo& info) {
   return fmt::format("tokens {}; context {}", tokens, contexts);
 }
 
-void print_table(const Args& args, const ConvertReport& report, double seconds) {
+void print_table(const Args& args, const ConvertReport& report, double seconds, bool verbose) {
   const BundleInfo& info = report.info;
   fmt::print("{} ({}, {}, {} hidden, vocabulary {})\n\n", info.name.empty() ? info.source : info.name,
              info.family, counted(info.layers, "layer"), info.hidden, info.vocab);
@@ -228,6 +230,9 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   fmt::print("{}\n", functions_text(info));
   for (size_t i = 0; i < report.chosen.size(); ++i)
     fmt::print("{}", wrap(i ? "        " : "chosen  ", report.chosen[i], 100));
+  if (!verbose) return;
+  for (size_t i = 0; i < info.inferred.size(); ++i)
+    fmt::print("{}", wrap(i ? "          " : "inferred  ", info.inferred[i], 100));
 }
 
 void print_notes(const ConvertReport& report, const Common& common) {
@@ -269,7 +274,7 @@ void print_result(const Args& args, const ConvertReport& report, double seconds,
   if (report.compressed) print_report(*report.compressed, args.output, common);
   if (common.quiet) return;
   if (report.compressed) fmt::print("\n");
-  print_table(args, report, seconds);
+  print_table(args, report, seconds, common.verbose);
   print_next(args, report, common.out);
 }
 
@@ -289,8 +294,19 @@ void check_bundle_name(const std::string& output) {
           package ? "; with --whole the model is one package in that folder, whole.mlpackage" : ""));
 }
 
+// --bundle-version and --variant choose among ONNX files; without them the format does.
+void choose_onnx(Args& args) {
+  if (args.bundle_version.empty() && args.variant.empty()) return;
+  const std::optional<OnnxPlace> place = find_onnx(args.model, {args.bundle_version, args.variant});
+  if (!place)
+    throw errorf("--bundle-version and --variant choose among ONNX models, and there is none").at(args.model);
+  args.model = place->model.string();
+}
+
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
+  if (args.output.empty() && !(args.bundle_version + args.variant).empty()) args.output = free_bundle_name(args.model);
+  choose_onnx(args);
   if (args.output.empty()) {
     args.output = free_bundle_name(args.model);
     expect_apart(args.model, args.output);
@@ -323,12 +339,12 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kConvert{
-    "convert", "Turn a model into a bundle: a GGUF file, a safetensors folder or OWNER/REPO", kExamples,
+    "convert", "Turn a model into a bundle: a GGUF file, safetensors or an ONNX bundle, or OWNER/REPO", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional("MODEL", args->model,
-                   "a .gguf file (any part of a split one), a folder with safetensors and config.json, or "
-                   "OWNER/REPO on the Hugging Face Hub")
+                   "a .gguf file (any part of a split one), a folder with safetensors and config.json, a folder "
+                   "with model.onnx and its config, or OWNER/REPO on the Hugging Face Hub")
           .also("-m,--model")
           .takes(kCheckpoint);
       o.text("-o,--output", "FOLDER", args->output,
@@ -349,6 +365,9 @@ extern const Command kConvert{
       o.text("--target", "CHIP[,OS]", args->target,
              "phone, ipad, mac, m4, \"iPhone 15 Pro\", ios18, \"a17-pro, ios18\" … (macos15): chooses "
              "defaults, and warns");
+      o.text("--bundle-version", "V", args->bundle_version,
+             "of an ONNX bundle with a folder for each version: the folder to take (the newest complete one)");
+      o.text("--variant", "V", args->variant, "of a folder with onnx/model_V.onnx: which one, such as q4f16");
       o.flag("--whole", args->whole, "layers and head in one package, as small models want");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
       o.group("Form of the packages");

@@ -50,7 +50,8 @@ class Converter {
     check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
     if (!options_.skip.empty()) set_skip(model_, options_.skip);
     request_ = make_request(model_, options_);
-    report_.notes = request_.notes;
+    report_.notes = checkpoint_.notes();
+    report_.notes.insert(report_.notes.end(), request_.notes.begin(), request_.notes.end());
     report_.chosen = request_.chosen;
     stages_ = plan_stages(model_, request_, options_);
     plan_tables();
@@ -205,6 +206,7 @@ class Converter {
     b.source = checkpoint_.path().filename().string();
     b.author = checkpoint_.author();
     b.license = checkpoint_.license();
+    b.inferred = model_.inferred;
     b.hidden = model_.hidden;
     b.layers = static_cast<int64_t>(request_.last_layer - request_.first_layer);
     const ModelSizes sizes = sizes_of(model_);
