@@ -21,11 +21,15 @@ std::optional<Table> match_table(Context& c, ValueId value) {
     for (const Op* shaped = c.graph.producer(op->input(0)); shaped; shaped = c.graph.producer(shaped->input(0)))
       c.graph.claim(*shaped);  // the head's codes in another shape
   }
-  if (!matrix || matrix->transposed) return std::nullopt;
+  if (!matrix) return std::nullopt;
   const std::vector<int64_t>& shape = c.checkpoint.tensor(matrix->tensor).shape();
   if (shape.size() != 2) return std::nullopt;
   c.graph.claim(*op);
-  return Table{{matrix->tensor, 0, shape[0], shape[1]}, op->input(1)};
+  // Transposed where the table is a head's [in, out].
+  const size_t rows = matrix->transposed ? 1 : 0;
+  Table out{{matrix->tensor, 0, shape[rows], shape[1 - rows]}, op->input(1)};
+  out.rows.transposed = matrix->transposed;
+  return out;
 }
 
 // The token ids themselves, perhaps in another type or shape.

@@ -69,7 +69,7 @@ FoundHead match_head(Context& c, ValueId logits) {
         c.graph.claim(*index);
     value = c.graph.through(op->input(0));
   }
-  out.input = value;
+  out.input = plain(c, value);
   return out;
 }
 

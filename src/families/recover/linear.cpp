@@ -103,6 +103,19 @@ Evaluator evaluator(const Context& c, Probe probe) {
   return e;
 }
 
+ValueId plain(Context& c, ValueId value) {
+  for (;;) {
+    value = c.graph.through(value);
+    const Op* op = c.graph.producer(value);
+    if (!op || op->type != "Reshape") return value;
+    Evaluator e = evaluator(c, {.tokens = 3, .past = 0});
+    if (e.dims(op->input(0)) != e.dims(value)) return value;
+    e.claim(c.graph);
+    c.graph.claim(*op);
+    value = op->input(0);
+  }
+}
+
 Projection part_of(const Projection& p, int64_t begin, int64_t count, int64_t paired) {
   Projection out = p;
   for (WeightRef* ref : {&out.weight, &out.bias}) {
@@ -123,8 +136,7 @@ std::optional<WeightRef> match_vector(Context& c, ValueId value, int64_t size) {
 }
 
 std::optional<Linear> match_linear(Context& c, ValueId value) {
-  const ValueId plain = c.graph.through(value);
-  const Op* op = c.graph.producer(plain);
+  const Op* op = c.graph.producer(c.graph.through(value));
   if (!op) return std::nullopt;
   std::optional<Linear> out = of_op(c, *op);
   if (!out) out = of_flat_gemm(c, *op);

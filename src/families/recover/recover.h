@@ -45,6 +45,9 @@ struct Context {
 // An evaluator with the sizes of the caches.
 Evaluator evaluator(const Context& c, Probe probe);
 
+// The value before operators that change nothing, a Reshape to the same dimensions among them.
+ValueId plain(Context& c, ValueId value);
+
 // y = projection(x), with the value x and y's width.
 struct Linear {
   ValueId input = kNone, output = kNone;
