@@ -66,7 +66,8 @@ std::string variant_of(const fs::path& file) {
   return at == std::string::npos || stem.ends_with("_merged") ? "" : stem.substr(at + 1);
 }
 
-fs::path choose_variant(const fs::path& folder, const std::vector<fs::path>& files, const std::string& wanted) {
+fs::path choose_variant(const fs::path& folder, const std::vector<fs::path>& files,
+                        const std::string& wanted) {
   std::vector<std::string> variants;
   const fs::path* plain = nullptr;
   for (const fs::path& file : files) {
@@ -90,18 +91,21 @@ fs::path choose_variant(const fs::path& folder, const std::vector<fs::path>& fil
 
 // One folder alone: no versions below it.
 std::optional<OnnxPlace> in_folder(const fs::path& folder, const OnnxChoice& choice) {
-  const std::vector<fs::path> here = files_with(folder, ".onnx"), inside = files_with(folder / "onnx", ".onnx");
+  const std::vector<fs::path> here = files_with(folder, ".onnx"),
+                              inside = files_with(folder / "onnx", ".onnx");
   if (there(folder / kGenai) && choice.variant.empty())
     return OnnxPlace{folder / decoder_file(folder / kGenai), folder, ""};
   if (!here.empty()) {
-    const bool beside = there(folder / "config.json") || there(folder / kGenai) || folder.filename() != "onnx";
-    return OnnxPlace{choose_variant(folder, here, choice.variant), beside ? folder : folder.parent_path(), ""};
+    const bool beside =
+        there(folder / "config.json") || there(folder / kGenai) || folder.filename() != "onnx";
+    return OnnxPlace{choose_variant(folder, here, choice.variant), beside ? folder : folder.parent_path(),
+                     ""};
   }
   if (inside.empty()) return std::nullopt;
   OnnxPlace place{choose_variant(folder / "onnx", inside, choice.variant), folder, ""};
   if (inside.size() > 1)
-    place.note = fmt::format("{} of {} variants in onnx/; --variant chooses another", place.model.filename().string(),
-                             inside.size());
+    place.note = fmt::format("{} of {} variants in onnx/; --variant chooses another",
+                             place.model.filename().string(), inside.size());
   return place;
 }
 
@@ -118,9 +122,11 @@ std::optional<OnnxPlace> in_versions(const fs::path& folder, const OnnxChoice& c
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (entry.is_directory(ignored))
-      if (auto numbers = version_of(entry.path().filename().string())) versions.push_back({*numbers, entry.path()});
-  std::sort(versions.begin(), versions.end(),
-            [](const Version& a, const Version& b) { return std::tie(b.numbers, b.path) < std::tie(a.numbers, a.path); });
+      if (auto numbers = version_of(entry.path().filename().string()))
+        versions.push_back({*numbers, entry.path()});
+  std::sort(versions.begin(), versions.end(), [](const Version& a, const Version& b) {
+    return std::tie(b.numbers, b.path) < std::tie(a.numbers, a.path);
+  });
   std::optional<OnnxPlace> incomplete;
   size_t passed = 0;
   for (const Version& version : versions) {
@@ -135,8 +141,8 @@ std::optional<OnnxPlace> in_versions(const fs::path& folder, const OnnxChoice& c
     }
     if (versions.size() > 1)
       place->note = fmt::format("version {}: the newest{} of {} in {}; --bundle-version chooses another",
-                                version.path.filename().string(), passed ? " complete one" : "", versions.size(),
-                                folder.string());
+                                version.path.filename().string(), passed ? " complete one" : "",
+                                versions.size(), folder.string());
     return place;
   }
   if (choice.version.empty()) return incomplete;
@@ -161,7 +167,8 @@ OnnxModel open_model(const OnnxPlace& place) {
       missing.emplace_back(e.what());
     }
   }
-  if (!configured) missing.push_back(fmt::format("genai_config.json or config.json in {}", place.folder.string()));
+  if (!configured)
+    missing.push_back(fmt::format("genai_config.json or config.json in {}", place.folder.string()));
   Error error = Error("the bundle is not complete").at(place.folder.string());
   error.found(fmt::format("missing: {}", fmt::join(missing, "; and ")));
   throw error.expected("model.onnx, its data, and genai_config.json or config.json")
@@ -189,6 +196,9 @@ std::optional<OnnxPlace> find_onnx(const fs::path& path, const OnnxChoice& choic
     if (auto place = in_folder(path, choice)) return place;
   return in_versions(path, choice);
 }
+
+OnnxBundle::OnnxBundle(OnnxModel of, Json says)
+    : model(std::move(of)), weights(model), genai(std::move(says)) {}
 
 OnnxBundle::OnnxBundle(OnnxPlace at)
     : place(std::move(at)),

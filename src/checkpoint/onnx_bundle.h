@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/onnx_weights.h"
 #include "onnx/model.h"
 
@@ -41,11 +42,17 @@ std::optional<OnnxPlace> find_onnx(const std::filesystem::path& path, const Onnx
 // The model, its weights, and what its configs say. Not copied: it is large.
 struct OnnxBundle {
   explicit OnnxBundle(OnnxPlace at);
+  // A model in memory with the content of a genai_config.json, for tests and fuzzers.
+  OnnxBundle(OnnxModel of, nlohmann::ordered_json says);
 
   OnnxPlace place;
   OnnxModel model;
   OnnxWeights weights;
   std::optional<nlohmann::ordered_json> genai, config;  // genai_config.json, config.json
 };
+
+// The checkpoint of a bundle; `path` is what the user gave.
+std::shared_ptr<const CheckpointReader> onnx_checkpoint(std::shared_ptr<OnnxBundle> bundle,
+                                                        const std::filesystem::path& path);
 
 }  // namespace anemone

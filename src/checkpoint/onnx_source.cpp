@@ -55,8 +55,9 @@ OnnxCodesSource::OnnxCodesSource(OnnxCodes codes)
     : c_(std::move(codes)),
       file_(file_of(c_.codes)),
       type_name_(c_.floating ? std::string(c_.codes.type_name())
-                             : fmt::format("{}{}-bit codes", c_.one_scale || c_.scale_by_column ? "" : "blocks of ",
-                                           c_.bits)) {}
+                             : fmt::format("{}{}-bit codes",
+                                           c_.one_scale || c_.scale_by_column ? "" : "blocks of ", c_.bits)) {
+}
 
 uint64_t OnnxCodesSource::stored_bytes() const {
   return c_.codes.bytes().size() + c_.scales.bytes().size() + (c_.zeros ? c_.zeros->bytes().size() : 0);
@@ -66,7 +67,8 @@ float OnnxCodesSource::zero(int64_t scale_index, int64_t row, int64_t block) con
   if (!c_.zeros) return c_.default_zero;
   if (!c_.packed_zeros) return one_float(*c_.zeros, scale_index);
   const int64_t bit = block * c_.bits;
-  const auto byte = std::to_integer<unsigned>(c_.zeros->bytes()[static_cast<size_t>(row * c_.zero_row_bytes + bit / 8)]);
+  const auto byte =
+      std::to_integer<unsigned>(c_.zeros->bytes()[static_cast<size_t>(row * c_.zero_row_bytes + bit / 8)]);
   return static_cast<float>((byte >> (bit % 8)) & ((1U << c_.bits) - 1));
 }
 
@@ -79,8 +81,9 @@ void OnnxCodesSource::read_row(int64_t row, int64_t begin, int64_t end, float* o
     floats_of(c_.scales, row * c_.blocks + first, last - first, scales.data());
     for (int64_t block = first; block < last; ++block) {
       const int64_t stop = std::min(end, (block + 1) * c_.block);
-      decode_codes(codes, c_.bits, row * c_.stored_count + at, stop - at, zero(row * c_.blocks + block, row, block),
-                   scales[static_cast<size_t>(block - first)], out);
+      decode_codes(codes, c_.bits, row * c_.stored_count + at, stop - at,
+                   zero(row * c_.blocks + block, row, block), scales[static_cast<size_t>(block - first)],
+                   out);
       out += stop - at;
       at = stop;
     }
@@ -92,17 +95,16 @@ void OnnxCodesSource::read_any(int64_t begin, int64_t count, float* out) const {
   for (int64_t e = begin; e < begin + count; ++e) {
     const int64_t j = e % c_.inner, i = e / c_.inner % c_.count, o = e / c_.inner / c_.count;
     const int64_t group = c_.groups.empty() ? i / c_.block : c_.groups[static_cast<size_t>(i)];
-    const int64_t at = c_.one_scale         ? 0
-                       : c_.scale_by_column ? i
-                                            : (o * c_.blocks + group) * c_.inner + j;
+    const int64_t at = c_.one_scale ? 0 : c_.scale_by_column ? i : (o * c_.blocks + group) * c_.inner + j;
     const int64_t code_at = (o * c_.stored_count + i) * c_.inner + j;
     float code = 0;
     if (c_.floating || c_.bits > 8) {
       code = one_float(c_.codes, code_at);
     } else {
       const int64_t bit = code_at * c_.bits;
-      auto raw = static_cast<int>((std::to_integer<unsigned>(bytes[static_cast<size_t>(bit / 8)]) >> (bit % 8)) &
-                                  ((1U << c_.bits) - 1));
+      auto raw =
+          static_cast<int>((std::to_integer<unsigned>(bytes[static_cast<size_t>(bit / 8)]) >> (bit % 8)) &
+                           ((1U << c_.bits) - 1));
       if (c_.is_signed && raw >= 1 << (c_.bits - 1)) raw -= 1 << c_.bits;
       code = static_cast<float>(raw);
     }

@@ -43,11 +43,12 @@ struct OnnxCodes {
   bool is_signed = false;  // two's complement
   bool floating = false;   // float8 and the like: `codes` decodes itself
   int64_t outer = 1, count = 1, inner = 1;
-  int64_t stored_count = 1;  // codes of a row in the file, padding included; more than `count` only where inner is 1
-  int64_t block = 1;         // along the middle; `count` or more: one for all
-  int64_t blocks = 1;        // of one row
+  int64_t stored_count =
+      1;              // codes of a row in the file, padding included; more than `count` only where inner is 1
+  int64_t block = 1;  // along the middle; `count` or more: one for all
+  int64_t blocks = 1;  // of one row
   OnnxTensor scales;
-  bool one_scale = false;    // for the whole tensor
+  bool one_scale = false;        // for the whole tensor
   bool scale_by_column = false;  // scales are [count] alone, one for each index of the middle; block is 1
   // Zero points: none (default_zero for all), packed codes of `bits`, or numbers of another type.
   std::optional<OnnxTensor> zeros;

@@ -37,6 +37,8 @@ OnnxWeights::OnnxWeights(const OnnxModel& model) : model_(model), graph_(model.g
       add_gather_blocks(node);
     else if (node.op == "MatMulInteger" && node.domain.empty())
       add_matmul_integer(node);
+    else if (node.op == "QMoE" && node.domain == kMicrosoft)
+      add_experts(node);
   }
 }
 
@@ -89,11 +91,14 @@ std::string OnnxWeights::add(std::string name, std::vector<int64_t> shape, OnnxC
                                         id(static_cast<int64_t>(codes.groups.size()))};
   if (const auto at = by_bytes_.find(key); at != by_bytes_.end()) return at->second;
   const auto taken = [&](const std::string& text) {
-    return std::any_of(tensors_.begin(), tensors_.end(), [&](const TensorReader& t) { return t.name() == text; });
+    return std::any_of(tensors_.begin(), tensors_.end(),
+                       [&](const TensorReader& t) { return t.name() == text; });
   };
   if (by_value_.contains(name) && taken(name)) name += "#codes";
   by_bytes_.emplace(key, name);
-  tensors_.emplace_back(name, std::move(shape), std::make_shared<OnnxCodesSource>(std::move(codes)));
+  auto source = std::make_shared<const OnnxCodesSource>(std::move(codes));
+  codes_.emplace(name, source);
+  tensors_.emplace_back(name, std::move(shape), std::move(source));
   return name;
 }
 
@@ -145,8 +150,10 @@ void OnnxWeights::add_matmul_nbits(const OnnxNode& node) {
         .found(fmt::format("{} bits", bits))
         .expected("2, 4 or 8");
   if (node.integer("weight_prepacked", 0) != 0)
-    throw refused(model_, node, "the weights are packed for one kind of GPU").hint("use a bundle for the CPU");
-  if (k < 1 || n < 1 || block < 1 || k > (int64_t{1} << 31) || n > (int64_t{1} << 31) || block > (int64_t{1} << 31))
+    throw refused(model_, node, "the weights are packed for one kind of GPU")
+        .hint("use a bundle for the CPU");
+  if (k < 1 || n < 1 || block < 1 || k > (int64_t{1} << 31) || n > (int64_t{1} << 31) ||
+      block > (int64_t{1} << 31))
     throw refused(model_, node, "K, N and block_size must be positive")
         .found(fmt::format("K {}, N {}, block_size {}", k, n, block));
   const OnnxTensor& b = needed(node, 1, "codes of MatMulNBits");
@@ -162,7 +169,8 @@ void OnnxWeights::add_matmul_nbits(const OnnxNode& node) {
   if (c.stored_count * bits % 8 != 0 || static_cast<int64_t>(b.bytes().size()) != bytes)
     throw refused(model_, node, "the codes do not fit K, N, bits and block_size")
         .found(described(b))
-        .expected(fmt::format("{} bytes: {} rows of {} blocks of {} {}-bit codes", bytes, n, c.blocks, block, bits));
+        .expected(fmt::format("{} bytes: {} rows of {} blocks of {} {}-bit codes", bytes, n, c.blocks, block,
+                              bits));
   if (!is_float(c.scales.type()) || c.scales.elements() != n * c.blocks)
     throw refused(model_, node, "the scales do not fit the codes")
         .found(described(c.scales))
@@ -180,13 +188,17 @@ void OnnxWeights::add_matmul_nbits(const OnnxNode& node) {
   if (!node.input(4).empty()) {
     const OnnxTensor& groups = needed(node, 4, "group indices of MatMulNBits");
     if (c.zeros)
-      throw refused(model_, node, "group indices (g_idx) together with zero points: onnxruntime ignores the zero points "
-                                  "then, so what the weights mean is not certain")
+      throw refused(model_, node,
+                    "group indices (g_idx) together with zero points: onnxruntime ignores the zero points "
+                    "then, so what the weights mean is not certain")
           .hint("export it without zero points, or without act-order");
-    if (bits == 8) throw refused(model_, node, "group indices (g_idx) with 8-bit codes: onnxruntime refuses them too");
-    if (groups.elements() < k) throw refused(model_, node, "there are too few group indices").found(described(groups));
+    if (bits == 8)
+      throw refused(model_, node, "group indices (g_idx) with 8-bit codes: onnxruntime refuses them too");
+    if (groups.elements() < k)
+      throw refused(model_, node, "there are too few group indices").found(described(groups));
     for (const int64_t g : groups.ints()) {
-      if (g < 0 || g >= c.blocks) throw refused(model_, node, "a group index has no scale").found(std::to_string(g));
+      if (g < 0 || g >= c.blocks)
+        throw refused(model_, node, "a group index has no scale").found(std::to_string(g));
       c.groups.push_back(static_cast<int32_t>(g));
     }
   }
@@ -219,7 +231,8 @@ void OnnxWeights::add_gather_blocks(const OnnxNode& node) {
   if (packed) width *= 8 / c.bits;
   const int64_t axis = (node.integer("quantize_axis", 1) + 2) % 2, block = node.integer("block_size", 128);
   if (node.integer("gather_axis", 0) != 0 || (packed && axis != 1))
-    throw refused(model_, node, "GatherBlockQuantized takes columns, or scales along the rows of packed codes")
+    throw refused(model_, node,
+                  "GatherBlockQuantized takes columns, or scales along the rows of packed codes")
         .expected("gather_axis 0");
   if (block < 1) throw refused(model_, node, "block_size must be positive").found(std::to_string(block));
   c.outer = axis == 1 ? rows : 1;
@@ -284,15 +297,50 @@ void OnnxWeights::add_matmul_integer(const OnnxNode& node) {
   own_[product] = {add(std::string(b->name()), b->dims(), std::move(c)), true};
 }
 
+// Weights [experts, out, bytes of in], scales [experts, out, blocks] or [experts, out]; 2^(bits-1) stands for zero.
+void OnnxWeights::add_experts(const OnnxNode& node) {
+  const int64_t bits = node.integer("expert_weight_bits", 4), block = node.integer("block_size", 0);
+  if (bits != 4 && bits != 8)
+    throw refused(model_, node, "QMoE has codes of a width that is not supported")
+        .found(fmt::format("{} bits", bits));
+  for (const size_t input : {2, 5}) {
+    const OnnxTensor& w = needed(node, input, "weights of QMoE");
+    if (w.type() != OnnxType::uint8 || w.rank() != 3)
+      throw refused(model_, node, "the weights of QMoE have another form")
+          .found(described(w))
+          .expected("UINT8 [experts, out, bytes]");
+    OnnxCodes c{.codes = w, .scales = needed(node, input + 1, "scales of QMoE")};
+    c.bits = static_cast<int>(bits);
+    c.outer = w.dims()[0] * w.dims()[1];
+    c.count = c.stored_count = w.dims()[2] * 8 / bits;
+    c.block = block > 0 ? block : c.count;
+    c.blocks = blocks_of(c.count, c.block);
+    c.default_zero = static_cast<float>(1 << (bits - 1));
+    if (!is_float(c.scales.type()) || c.scales.elements() != c.outer * c.blocks)
+      throw refused(model_, node, "the scales do not fit the codes")
+          .found(fmt::format("{} for {}", described(c.scales), described(w)))
+          .expected(fmt::format("{} scales", c.outer * c.blocks));
+    std::vector<int64_t> shape = {w.dims()[0], w.dims()[1], c.count};
+    const std::string tensor = add(std::string(w.name()), std::move(shape), std::move(c));
+    by_value_.emplace(std::string(w.name()), tensor);
+  }
+}
+
 const OnnxMatrix* OnnxWeights::own(const OnnxNode& node) const {
   const auto at = own_.find(&node);
   return at == own_.end() ? nullptr : &at->second;
 }
 
+const OnnxCodes* OnnxWeights::codes(std::string_view tensor) const {
+  const auto at = codes_.find(tensor);
+  return at == codes_.end() ? nullptr : &at->second->codes();
+}
+
 std::optional<OnnxMatrix> OnnxWeights::constant(std::string_view value) const {
   bool transposed = false;
   for (int hops = 0; hops < 8; ++hops) {
-    if (const auto at = by_value_.find(value); at != by_value_.end()) return OnnxMatrix{at->second, transposed};
+    if (const auto at = by_value_.find(value); at != by_value_.end())
+      return OnnxMatrix{at->second, transposed};
     const OnnxNode* node = graph_.producer(value);
     if (!node) return std::nullopt;
     if (node->op == "Transpose") {

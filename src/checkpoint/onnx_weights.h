@@ -10,6 +10,7 @@
 // | MatMulNBits | named as its B | [N, K], blocks of 2, 4 or 8 bits along K |
 // | GatherBlockQuantized | named as its data | [rows, width], blocks along one axis |
 // | MatMulInteger behind DynamicQuantizeLinear | named as its B | [K, N] 8-bit codes, scale from the product behind it |
+// | QMoE | named as its weights | stacks [experts, out, in], blocks along in or one scale a row |
 // Codes that serve two operators alike (a tied head) are one tensor.
 #pragma once
 
@@ -42,6 +43,8 @@ class OnnxWeights {
   std::optional<OnnxMatrix> constant(std::string_view value) const;
   // The weight that a node keeps in codes of its own (MatMulNBits, GatherBlockQuantized, MatMulInteger).
   const OnnxMatrix* own(const OnnxNode& node) const;
+  // The codes that a tensor is made of; nullptr where it is made of plain numbers.
+  const OnnxCodes* codes(std::string_view tensor) const;
 
  private:
   void add_initializers();
@@ -49,6 +52,7 @@ class OnnxWeights {
   void add_matmul_nbits(const OnnxNode& node);
   void add_gather_blocks(const OnnxNode& node);
   void add_matmul_integer(const OnnxNode& node);
+  void add_experts(const OnnxNode& node);
   // The initializer behind a value, also through Reshape, Identity and Constant nodes; empty where there is none.
   const OnnxTensor* stored(std::string_view value) const;
   const OnnxTensor& needed(const OnnxNode& node, size_t input, const char* what) const;
@@ -61,6 +65,7 @@ class OnnxWeights {
   std::map<std::string, std::string, std::less<>> by_value_;  // value → tensor
   std::unordered_map<const OnnxNode*, OnnxMatrix> own_;
   std::map<std::vector<const void*>, std::string> by_bytes_;
+  std::map<std::string, std::shared_ptr<const OnnxCodesSource>, std::less<>> codes_;
 };
 
 // The constant that a node of type Constant holds; empty for other nodes and kinds.

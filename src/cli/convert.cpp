@@ -17,6 +17,7 @@
 #include "base/paths.h"
 #include "base/words.h"
 #include "check/wrap.h"
+#include "checkpoint/onnx_bundle.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
 #include "cli/format.h"
@@ -27,7 +28,6 @@
 #include "convert/request.h"
 #include "families/family.h"
 #include "hub/cache.h"
-#include "checkpoint/onnx_bundle.h"
 #include "hub/name.h"
 #include "plan/precision.h"
 
@@ -35,9 +35,9 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
-                                                                       layers, residual_scale, skip, bundle_version, variant;
-  bool whole = false, argmax = false, no_int8 = false, overwrite = false;
+  std::string model, output, context, tokens, precision, kv, kv_write,
+      target = "macos15", embedding = "fp16", layers, residual_scale, skip, bundle_version, variant;
+  bool whole = false, argmax = false, no_int8 = false, overwrite = false, keep_blocks = false;
   double shard_mb = 250;
   int64_t head_rows = kNotSaid;
   CompressFlags compress;
@@ -156,6 +156,7 @@ ConvertOptions options_of(const Args& args, const Common& common) {
     o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
   o.precision = stored_form(args).precision;
   o.whole = args.whole;
+  o.keep_blocks = args.keep_blocks;
   o.skip = args.skip;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
@@ -305,7 +306,8 @@ void choose_onnx(Args& args) {
 
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
-  if (args.output.empty() && !(args.bundle_version + args.variant).empty()) args.output = free_bundle_name(args.model);
+  if (args.output.empty() && !(args.bundle_version + args.variant).empty())
+    args.output = free_bundle_name(args.model);
   choose_onnx(args);
   if (args.output.empty()) {
     args.output = free_bundle_name(args.model);
@@ -339,12 +341,13 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kConvert{
-    "convert", "Turn a model into a bundle: a GGUF file, safetensors or an ONNX bundle, or OWNER/REPO", kExamples,
-    [](Options& o) -> Action {
+    "convert", "Turn a model into a bundle: a GGUF file, safetensors or an ONNX bundle, or OWNER/REPO",
+    kExamples, [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("MODEL", args->model,
-                   "a .gguf file (any part of a split one), a folder with safetensors and config.json, a folder "
-                   "with model.onnx and its config, or OWNER/REPO on the Hugging Face Hub")
+      o.positional(
+           "MODEL", args->model,
+           "a .gguf file (any part of a split one), a folder with safetensors and config.json, a folder "
+           "with model.onnx and its config, or OWNER/REPO on the Hugging Face Hub")
           .also("-m,--model")
           .takes(kCheckpoint);
       o.text("-o,--output", "FOLDER", args->output,
@@ -365,8 +368,9 @@ extern const Command kConvert{
       o.text("--target", "CHIP[,OS]", args->target,
              "phone, ipad, mac, m4, \"iPhone 15 Pro\", ios18, \"a17-pro, ios18\" … (macos15): chooses "
              "defaults, and warns");
-      o.text("--bundle-version", "V", args->bundle_version,
-             "of an ONNX bundle with a folder for each version: the folder to take (the newest complete one)");
+      o.text(
+          "--bundle-version", "V", args->bundle_version,
+          "of an ONNX bundle with a folder for each version: the folder to take (the newest complete one)");
       o.text("--variant", "V", args->variant, "of a folder with onnx/model_V.onnx: which one, such as q4f16");
       o.flag("--whole", args->whole, "layers and head in one package, as small models want");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
@@ -389,6 +393,8 @@ extern const Command kConvert{
              "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
           .one_of({"pass", "zero"});
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
+      o.flag("--keep-blocks", args->keep_blocks,
+             "4- and 8-bit blocks of an ONNX bundle stay as they are; they do not run on the ANE");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);
       return [args](const Common& common) { return run_convert(*args, common); };

@@ -6,7 +6,9 @@
 
 Made with onnx 1.23, onnxruntime 1.31, onnxruntime-genai 0.18, transformers 5.22, torch 2.9. Weights are random. The
 logits are of an empty cache, with MatMulNBits at accuracy level 1 (activations stay fp32); where activations are
-quantized at run time, of the same graph with the weights made plain.
+quantized at run time, of the same graph with the weights made plain. The seeds of the fuzzer:
+
+    tests/oracle/make_onnx_models.py tests/fuzz/corpus/onnx_recover seeds
 """
 import json
 import os
@@ -200,6 +202,23 @@ CASES = {
     "dynamo-qwen3-18": lambda out: exported(out, "qwen3", 18, True, "sdpa"),
     "dynamo-qwen2-23": lambda out: exported(out, "qwen2", 23, True, "sdpa"),
 }
+
+
+def seeds(folder):
+    """The smallest graphs there can be, first inputs of the fuzzer: tests/fuzz/corpus/onnx_recover."""
+    small = dict(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+                 num_key_value_heads=1, max_position_embeddings=64, tie_word_embeddings=False)
+    MODELS["seed"] = (LlamaForCausalLM, LlamaConfig(**small | dict(vocab_size=64)))
+    os.makedirs(folder, exist_ok=True)
+    for name, opset, dynamo in (("torch", 17, False), ("dynamo", 23, True)):
+        out = f"{WORK}/seed-{name}"
+        exported(out, "seed", opset, dynamo, "sdpa")
+        shutil.copy(f"{out}/model.onnx", f"{folder}/{name}.onnx")
+
+
+if ONLY == ["seeds"]:
+    seeds(OUT)
+    sys.exit()
 for case, make in CASES.items():
     if ONLY and case not in ONLY:
         continue

@@ -14,9 +14,10 @@ namespace fs = std::filesystem;
 
 CheckpointFacts onnx_facts(const fs::path& path, const OnnxBundle& bundle) {
   const fs::path folder = bundle.place.folder;
-  CheckpointFacts facts{.path = path,
-                        .folder = folder,
-                        .metadata_file = (folder / (bundle.genai ? "genai_config.json" : "config.json")).string()};
+  CheckpointFacts facts{
+      .path = path,
+      .folder = folder,
+      .metadata_file = (folder / (bundle.genai ? "genai_config.json" : "config.json")).string()};
   const fs::path whole = fs::absolute(path).lexically_normal();
   facts.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   if (!bundle.place.note.empty()) facts.notes.push_back(bundle.place.note);
@@ -53,16 +54,26 @@ Claim claim(const fs::path& path) {
 std::shared_ptr<const CheckpointReader> open(const fs::path& path) {
   std::optional<OnnxPlace> place = find_onnx(path);
   if (!place) throw Error("there is no ONNX model").at(path.string());
-  auto bundle = std::make_shared<OnnxBundle>(std::move(*place));
-  return std::make_shared<OnnxReader>(onnx_facts(path, *bundle), bundle);
+  return onnx_checkpoint(std::make_shared<OnnxBundle>(std::move(*place)), path);
 }
 
 }  // namespace
 
 extern const FileFormat onnx{.name = "ONNX",
-                             .accepts = "a folder with model.onnx and genai_config.json or config.json, a folder of "
-                                        "versions of it, or a .onnx file in one",
+                             .accepts =
+                                 "a folder with model.onnx and genai_config.json or config.json, a folder of "
+                                 "versions of it, or a .onnx file in one",
                              .claim = claim,
                              .open = open};
 
 }  // namespace anemone::formats
+
+namespace anemone {
+
+std::shared_ptr<const CheckpointReader> onnx_checkpoint(std::shared_ptr<OnnxBundle> bundle,
+                                                        const std::filesystem::path& path) {
+  CheckpointFacts facts = formats::onnx_facts(path, *bundle);
+  return std::make_shared<formats::OnnxReader>(std::move(facts), std::move(bundle));
+}
+
+}  // namespace anemone

@@ -27,7 +27,8 @@ const Op* find_behind(Context& c, ValueId value, std::initializer_list<std::stri
     if (v == kNone || !seen.insert(v).second || c.graph.constant(v)) continue;
     const Op* op = c.graph.producer(v);
     if (!op || op->type == "Shape") continue;
-    const bool weights = op->type == "MatMul" && c.graph.bundle().weights.constant(c.graph.name(op->input(1)));
+    const bool weights =
+        op->type == "MatMul" && c.graph.bundle().weights.constant(c.graph.name(op->input(1)));
     if (!weights && std::count(types.begin(), types.end(), op->type) > 0) return op;
     if (weights || op->type == "ms.MatMulNBits" || op->type == "Gemm") continue;
     for (const ValueId in : op->inputs) open.push_back(in);
@@ -79,9 +80,11 @@ void set_projections(Context& c, Attention& a, const Parts& parts, bool pairs, V
   const Rows q = rows_of_heads(c, parts.q, a.head_dim, at), k = rows_of_heads(c, parts.k, a.head_dim, at),
              v = rows_of_heads(c, parts.v, a.head_dim, at);
   if (q.heads != a.heads || k.heads != a.kv_heads || v.heads != a.kv_heads)
-    throw c.graph.unexpected(at, fmt::format("{} query heads and {} heads of keys and values; there are {}, {} and {}",
-                                             a.heads, a.kv_heads, q.heads, k.heads, v.heads));
-  if (pairs && (a.qk_norm || c.ropes[*a.rope].dims != a.head_dim || q.begin % a.head_dim || k.begin % a.head_dim))
+    throw c.graph.unexpected(
+        at, fmt::format("{} query heads and {} heads of keys and values; there are {}, {} and {}", a.heads,
+                        a.kv_heads, q.heads, k.heads, v.heads));
+  if (pairs &&
+      (a.qk_norm || c.ropes[*a.rope].dims != a.head_dim || q.begin % a.head_dim || k.begin % a.head_dim))
     throw c.graph.unexpected(at, "a rotation of pairs over whole heads, without norms of q and k");
   a.q = part_of(parts.q.linear.projection, q.begin, a.query_width(), pairs ? a.head_dim : 0);
   a.k = part_of(parts.k.linear.projection, k.begin, a.key_width(), pairs ? a.head_dim : 0);
@@ -105,7 +108,8 @@ Reach reach_of(Context& c, const Array& mask, bool truth, ValueId at) {
   }
   for (int64_t i = seen; i < keys; ++i) {
     const double v = mask.data[mask.data.size() - 1 - static_cast<size_t>(i)];
-    if (truth ? v != 0 : v >= kHidden) throw c.graph.unexpected(at, "a mask that ends at the token or at a window");
+    if (truth ? v != 0 : v >= kHidden)
+      throw c.graph.unexpected(at, "a mask that ends at the token or at a window");
   }
   if (seen == 0) throw c.graph.unexpected(at, "a mask in which a token sees itself");
   return seen == keys ? Reach{} : Reach{Reach::Kind::window, seen};
@@ -190,9 +194,11 @@ FoundBlock of_group_query(Context& c, const Op& op, const Linear& out) {
   fused_norms(c, a, op);
   set_projections(c, a, parts, pairs, op.output());
   const double scale = node.number("scale", 0);
-  a.scale = (scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(a.head_dim))) * parts.q.factor * parts.k.factor;
+  a.scale =
+      (scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(a.head_dim))) * parts.q.factor * parts.k.factor;
   a.softcap = node.number("softcap", 0);
-  if (const int64_t window = node.integer("local_window_size", -1); window > 0) a.reach = {Reach::Kind::window, window};
+  if (const int64_t window = node.integer("local_window_size", -1); window > 0)
+    a.reach = {Reach::Kind::window, window};
   if (op.input(10) != kNone) {
     Evaluator e = evaluator(c, {.tokens = 1, .past = far_past(c)});
     const Reach bias = reach_of(c, e.value(op.input(10)), false, op.input(10));
@@ -316,7 +322,8 @@ FoundBlock of_softmax(Context& c, const Op& softmax, const Linear& out) {
   Attention a;
   Evaluator one = evaluator(c, {.tokens = 1, .past = 0});
   const std::vector<int64_t> dims = one.dims(product->input(0));
-  if (dims.size() != 4 || dims[0] != 1) throw c.graph.unexpected(*product, "queries [batch, heads, tokens, head size]");
+  if (dims.size() != 4 || dims[0] != 1)
+    throw c.graph.unexpected(*product, "queries [batch, heads, tokens, head size]");
   a.heads = dims[1];
   a.head_dim = dims[3];
   a.kv_heads = rows_of_heads(c, parts.k, a.head_dim, product->input(1)).heads;
@@ -331,15 +338,18 @@ FoundBlock of_softmax(Context& c, const Op& softmax, const Linear& out) {
 }  // namespace
 
 std::optional<FoundBlock> match_attention(Context& c, const Linear& out) {
-  const Op* op = find_behind(c, out.input, {"ms.GroupQueryAttention", "ms.MultiHeadAttention", "Attention", "ms.Attention",
-                                            "Softmax", "ms.PagedAttention", "ms.SparseAttention",
-                                            "ms.DecoderMaskedMultiHeadAttention", "ms.PackedMultiHeadAttention"});
+  const Op* op = find_behind(c, out.input,
+                             {"ms.GroupQueryAttention", "ms.MultiHeadAttention", "Attention", "ms.Attention",
+                              "Softmax", "ms.PagedAttention", "ms.SparseAttention",
+                              "ms.DecoderMaskedMultiHeadAttention", "ms.PackedMultiHeadAttention"});
   if (!op) return std::nullopt;
   if (op->type == "ms.GroupQueryAttention") return of_group_query(c, *op, out);
   if (op->type == "ms.Attention") return of_packed_attention(c, *op, out);
-  if (op->type == "ms.MultiHeadAttention" || op->type == "Attention") return of_attention_operator(c, *op, out);
+  if (op->type == "ms.MultiHeadAttention" || op->type == "Attention")
+    return of_attention_operator(c, *op, out);
   if (op->type == "Softmax") return of_softmax(c, *op, out);
-  throw c.graph.unexpected(*op, "GroupQueryAttention, MultiHeadAttention, Attention, or a softmax between two products");
+  throw c.graph.unexpected(
+      *op, "GroupQueryAttention, MultiHeadAttention, Attention, or a softmax between two products");
 }
 
 }  // namespace anemone::recover

@@ -43,8 +43,8 @@ void rotate(double* head, const Rope& rope, int64_t position) {
 }
 
 // Heads of one side at all new tokens, from the rows of its projection: norm and rotation in their order.
-std::vector<double> prepared(const Context& c, const Attention& a, const std::vector<double>& rows, bool query,
-                             const Probe& probe) {
+std::vector<double> prepared(const Context& c, const Attention& a, const std::vector<double>& rows,
+                             bool query, const Probe& probe) {
   std::vector<double> out = rows;
   const int64_t heads = query ? a.heads : a.kv_heads, width = heads * a.head_dim;
   std::vector<float> gain;
@@ -91,10 +91,12 @@ struct Given {
 std::vector<double> expected_heads(const Context& c, const Attention& a, const Given& g) {
   const Probe& probe = g.probe;
   const int64_t s = probe.past + probe.tokens, group = a.heads / a.kv_heads, d = a.head_dim;
-  const std::vector<double> keys = prepared(c, a, g.k, false, probe), queries = prepared(c, a, g.q, true, probe);
-  const auto row = [&](const std::vector<double>& fresh, const std::vector<double>& past, int64_t n, int64_t j) {
+  const std::vector<double> keys = prepared(c, a, g.k, false, probe),
+                            queries = prepared(c, a, g.q, true, probe);
+  const auto row = [&](const std::vector<double>& fresh, const std::vector<double>& past, int64_t n,
+                       int64_t j) {
     return j < probe.past ? past.data() + (n * probe.past + j) * d
-                           : fresh.data() + ((j - probe.past) * a.kv_heads + n) * d;
+                          : fresh.data() + ((j - probe.past) * a.kv_heads + n) * d;
   };
   std::vector<double> out(static_cast<size_t>(probe.tokens * a.query_width()), 0), p(static_cast<size_t>(s));
   for (int64_t t = 0; t < probe.tokens; ++t)
@@ -103,7 +105,8 @@ std::vector<double> expected_heads(const Context& c, const Attention& a, const G
       for (int64_t j = 0; j < s; ++j) {
         const double* key = row(keys, g.past_k, h / group, j);
         double dot = 0;
-        for (int64_t i = 0; i < d; ++i) dot += queries[static_cast<size_t>((t * a.heads + h) * d + i)] * key[i];
+        for (int64_t i = 0; i < d; ++i)
+          dot += queries[static_cast<size_t>((t * a.heads + h) * d + i)] * key[i];
         dot *= a.scale;
         if (a.softcap > 0) dot = a.softcap * std::tanh(dot / a.softcap);
         p[static_cast<size_t>(j)] = a.reach.sees(probe.past + t, j) ? std::exp(dot) : 0;
@@ -111,13 +114,15 @@ std::vector<double> expected_heads(const Context& c, const Attention& a, const G
       }
       for (int64_t j = 0; j < s; ++j)
         for (int64_t i = 0; i < d; ++i)
-          out[static_cast<size_t>((t * a.heads + h) * d + i)] += p[static_cast<size_t>(j)] / sum * row(g.v, g.past_v, h / group, j)[i];
+          out[static_cast<size_t>((t * a.heads + h) * d + i)] +=
+              p[static_cast<size_t>(j)] / sum * row(g.v, g.past_v, h / group, j)[i];
     }
   return out;
 }
 
 // Whether graph and formula agree for one probe.
-bool agrees(Context& c, const Attention& a, const AttentionSources& s, const std::vector<ValueId>& caches, Probe probe) {
+bool agrees(Context& c, const Attention& a, const AttentionSources& s, const std::vector<ValueId>& caches,
+            Probe probe) {
   Given given{probe, {}, {}, {}, {}, {}};
   Evaluator e = evaluator(c, probe);
   // A fused projection is one value with the rows of all three.
@@ -177,8 +182,8 @@ void check_attention(Context& c, const Attention& a, const AttentionSources& s) 
   }
   for (const Probe& probe : probes)
     if (!agrees(c, a, s, caches, probe))
-      throw c.graph.unexpected(s.out,
-                               "an attention that computes what its parts say; with numbers of a test it does not");
+      throw c.graph.unexpected(
+          s.out, "an attention that computes what its parts say; with numbers of a test it does not");
 }
 
 }  // namespace anemone::recover

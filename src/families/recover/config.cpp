@@ -85,7 +85,8 @@ void check_sizes(const Context& c, Model& m) {
       if (value != size.found)
         throw Error("the config and the graph contradict each other")
             .at(c.graph.model().path())
-            .found(fmt::format("{} in the graph; {} is {}", fmt::format(fmt::runtime(size.text), size.found), s.where, value));
+            .found(fmt::format("{} in the graph; {} is {}", fmt::format(fmt::runtime(size.text), size.found),
+                               s.where, value));
       m.origins.emplace(size.text, s.where);
     }
   }
@@ -110,7 +111,8 @@ void check_eps(const Context& c, const Model& m) {
 void check_rope(const Context& c, const Model& m) {
   const auto& config = c.graph.bundle().config;
   const Attention* a = first_attention(m);
-  if (!config || m.ropes.size() != 1 || m.ropes[0].scaling != RopeScaling::none || !a || !config->contains("model_type"))
+  if (!config || m.ropes.size() != 1 || m.ropes[0].scaling != RopeScaling::none || !a ||
+      !config->contains("model_type"))
     return;
   if (!config->contains("rope_theta") && !config->contains("rope_parameters")) return;
   Rope rope;
@@ -123,7 +125,8 @@ void check_rope(const Context& c, const Model& m) {
   if (rope.scaling == RopeScaling::none && std::abs(rope.base - m.ropes[0].base) > 1e-3 * rope.base)
     throw Error("the config and the graph contradict each other")
         .at(c.graph.model().path())
-        .found(fmt::format("a rope of base {:.6g} in the graph; config.json says {:.6g}", m.ropes[0].base, rope.base));
+        .found(fmt::format("a rope of base {:.6g} in the graph; config.json says {:.6g}", m.ropes[0].base,
+                           rope.base));
 }
 
 std::vector<int64_t> ids_of(const Context& c, const Said& s, int64_t vocab) {
@@ -165,8 +168,9 @@ std::string text_of(const Context& c, const char* genai, const char* config) {
 void note_graph(Context& c, const Model& m) {
   const ModelSizes sizes = sizes_of(m);
   const auto note = [&](std::string text) { c.inferred.push_back(std::move(text)); };
-  note(fmt::format("{} layers, hidden size {}, {} query heads, {} KV heads of {}, MLP size {} (from the graph)",
-                   m.layers.size(), m.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.intermediate));
+  note(fmt::format(
+      "{} layers, hidden size {}, {} query heads, {} KV heads of {}, MLP size {} (from the graph)",
+      m.layers.size(), m.hidden, sizes.heads, sizes.kv_heads, sizes.head_dim, sizes.intermediate));
   if (m.final_norm) note(fmt::format("norms: epsilon {:.6g} (from the graph)", m.final_norm->eps));
   if (const Attention* a = first_attention(m)) {
     note(fmt::format("scores: times {:.6g}{} (from the graph)", a->scale,
@@ -176,9 +180,12 @@ void note_graph(Context& c, const Model& m) {
     for (const Layer& layer : m.layers)
       if (const Attention* own = find_attention(layer); own && own->reach.kind == Reach::Kind::window)
         ++windowed, window = own->reach.size;
-    if (windowed) note(fmt::format("{} of {} layers see a window of {} (from the graph)", windowed, m.layers.size(), window));
+    if (windowed)
+      note(fmt::format("{} of {} layers see a window of {} (from the graph)", windowed, m.layers.size(),
+                       window));
   }
-  if (m.embedding.scale != 1) note(fmt::format("embedding: times {:.6g} (from the graph)", m.embedding.scale));
+  if (m.embedding.scale != 1)
+    note(fmt::format("embedding: times {:.6g} (from the graph)", m.embedding.scale));
   if (m.vocabulary_head().tied) note("head: the embedding's rows (the same constant of the graph)");
 }
 

@@ -87,7 +87,8 @@ ResidualStep match_step(Context& c, ValueId& stream) {
     std::optional<Branch> branch = match_branch(c, branch_value, sum->bias);
     if (!branch) continue;
     if (!attach(c, *branch, rest))
-      throw c.graph.unexpected(branch->input, "a norm of the residual stream before a block (parallel blocks are not supported)");
+      throw c.graph.unexpected(
+          branch->input, "a norm of the residual stream before a block (parallel blocks are not supported)");
     c.graph.claim(*sum->op);
     stream = rest;
     return std::move(branch->step);
@@ -101,7 +102,9 @@ std::vector<Layer> layers_of(Context& c, std::vector<ResidualStep> backwards) {
   for (auto step = backwards.rbegin(); step != backwards.rend(); ++step) {
     if (is_mixer(step->block)) out.emplace_back();
     if (out.empty())
-      throw Error("the first block is no attention").at(c.graph.model().path()).hint("-o NAME.mlpackage converts a network op by op, whatever it is");
+      throw Error("the first block is no attention")
+          .at(c.graph.model().path())
+          .hint("-o NAME.mlpackage converts a network op by op, whatever it is");
     out.back().steps.push_back(std::move(*step));
   }
   return out;
@@ -122,7 +125,8 @@ ValueId logits_of(Context& c) {
     if (output.name == name) return c.graph.find(name);
   throw Error("the graph gives no logits")
       .at(c.graph.model().path())
-      .found(graph.outputs.empty() ? "no outputs" : fmt::format("'{}' and others", printable(graph.outputs[0].name)))
+      .found(graph.outputs.empty() ? "no outputs"
+                                   : fmt::format("'{}' and others", printable(graph.outputs[0].name)))
       .expected(fmt::format("an output '{}'", name))
       .hint("a network that is no decoder goes op by op: -o NAME.mlpackage");
 }

@@ -18,7 +18,8 @@ std::optional<Table> match_table(Context& c, ValueId value) {
     matrix = c.graph.weight(op->input(0));
   } else if (op->type == "ms.GatherBlockQuantized") {
     if (const OnnxMatrix* own = c.graph.bundle().weights.own(*op->node)) matrix = *own;
-    for (const Op* shaped = c.graph.producer(op->input(0)); shaped; shaped = c.graph.producer(shaped->input(0)))
+    for (const Op* shaped = c.graph.producer(op->input(0)); shaped;
+         shaped = c.graph.producer(shaped->input(0)))
       c.graph.claim(*shaped);  // the head's codes in another shape
   }
   if (!matrix) return std::nullopt;
@@ -69,7 +70,8 @@ std::optional<Embedding> match_embedding(Context& c, ValueId value) {
   if (op && op->type == "Mul")
     for (const size_t side : {0, 1})
       if (const std::optional<double> scale = c.graph.scalar(op->input(side)))
-        if (std::optional<Embedding> inner = match_embedding(c, op->input(1 - side)); inner && !inner->positions) {
+        if (std::optional<Embedding> inner = match_embedding(c, op->input(1 - side));
+            inner && !inner->positions) {
           c.graph.claim(*op);
           inner->scale *= *scale;
           return inner;

@@ -16,7 +16,8 @@ constexpr int kMostDepth = 3000;  // of a chain of operators
 class Deeper {
  public:
   Deeper(int& depth, const Graph& graph) : depth_(depth) {
-    if (depth >= kMostDepth) throw Error("a part of the graph is too deep to be looked at").at(graph.model().path());
+    if (depth >= kMostDepth)
+      throw Error("a part of the graph is too deep to be looked at").at(graph.model().path());
     ++depth_;
   }
   ~Deeper() { --depth_; }
@@ -63,9 +64,10 @@ std::string genai_name(const Graph& graph, const char* key, const char* otherwis
 }
 
 bool is_elementwise(std::string_view type) {
-  constexpr std::string_view kTypes[] = {"Add",  "Sub", "Mul",     "Div",     "Pow",  "Where", "Max",     "Min",
-                                         "Cast", "Neg", "Sqrt",    "Sigmoid", "Tanh", "Erf",   "Softmax", "Identity",
-                                         "Exp",  "Abs", "Dropout", "Gelu",    "Cos",  "Sin",   "Reciprocal"};
+  constexpr std::string_view kTypes[] = {"Add",     "Sub",  "Mul",     "Div",      "Pow",       "Where",
+                                         "Max",     "Min",  "Cast",    "Neg",      "Sqrt",      "Sigmoid",
+                                         "Tanh",    "Erf",  "Softmax", "Identity", "Exp",       "Abs",
+                                         "Dropout", "Gelu", "Cos",     "Sin",      "Reciprocal"};
   return std::count(std::begin(kTypes), std::end(kTypes), type) > 0;
 }
 
@@ -96,7 +98,7 @@ int64_t wrapped(int64_t axis, int64_t rank) {
 std::vector<int64_t> integers_of(const Array& array) {
   std::vector<int64_t> out;
   for (const double v : array.data)
-    out.push_back(v >= 9.2e18 ? std::numeric_limits<int64_t>::max()
+    out.push_back(v >= 9.2e18    ? std::numeric_limits<int64_t>::max()
                   : v <= -9.2e18 ? std::numeric_limits<int64_t>::min()
                                  : static_cast<int64_t>(v));
   return out;
@@ -226,7 +228,8 @@ ValueId Evaluator::resolved(ValueId value) {
 Array Evaluator::table_rows(ValueId table, const Array& positions) {
   table = resolved(table);
   const OnnxTensor* t = graph_.constant(table);
-  if (!t || t->rank() != 2) throw graph_.unexpected(table, "a constant table [positions, half of the rotated size]");
+  if (!t || t->rank() != 2)
+    throw graph_.unexpected(table, "a constant table [positions, half of the rotated size]");
   Array out = gather_rows(*t, positions);
   out.dims = {1, positions.size(), t->dims()[1]};
   return out;
@@ -241,7 +244,8 @@ Array Evaluator::rotary(const Op& op) {
     if (ms && positions.size() == 1 && probe_.tokens > 1) {  // where the text begins
       const double first = positions.data[0];
       positions = Array::filled({probe_.tokens}, 0, true);
-      for (int64_t i = 0; i < probe_.tokens; ++i) positions.data[static_cast<size_t>(i)] = first + static_cast<double>(i);
+      for (int64_t i = 0; i < probe_.tokens; ++i)
+        positions.data[static_cast<size_t>(i)] = first + static_cast<double>(i);
     }
     cos = table_rows(op.input(ms ? 2 : 1), positions);
     sin = table_rows(op.input(ms ? 3 : 2), positions);
@@ -249,7 +253,8 @@ Array Evaluator::rotary(const Op& op) {
     cos = value(op.input(1));
     sin = value(op.input(2));
   }
-  Call call{op, ms ? std::vector<const Array*>{&x, nullptr, &cos, &sin} : std::vector<const Array*>{&x, &cos, &sin}};
+  Call call{op, ms ? std::vector<const Array*>{&x, nullptr, &cos, &sin}
+                   : std::vector<const Array*>{&x, &cos, &sin}};
   return std::move(find_compute(op.type)(call)[0]);
 }
 
@@ -288,8 +293,9 @@ std::vector<int64_t> Evaluator::infer(const Op& op, ValueId wanted) {
     out.insert(out.end(), table.begin() + 1, table.end());
     return out;
   }
-  if (op.type.ends_with("LayerNormalization") || op.type == "RMSNormalization" || op.type == "DequantizeLinear" ||
-      op.type == "QuantizeLinear" || op.type.ends_with("RotaryEmbedding") || op.type == "DynamicQuantizeLinear" || op.type == "ms.GroupQueryAttention")
+  if (op.type.ends_with("LayerNormalization") || op.type == "RMSNormalization" ||
+      op.type == "DequantizeLinear" || op.type == "QuantizeLinear" || op.type.ends_with("RotaryEmbedding") ||
+      op.type == "DynamicQuantizeLinear" || op.type == "ms.GroupQueryAttention")
     return dims(op.input(0));
   if (is_elementwise(op.type)) {
     std::vector<int64_t> out;
@@ -303,7 +309,8 @@ std::vector<int64_t> Evaluator::infer(const Op& op, ValueId wanted) {
     Evaluator hollow(graph_, probe_);
     hollow.kv_heads = kv_heads, hollow.head_dim = head_dim;
     for (size_t i = 0; i < op.inputs.size(); ++i)
-      if (const ValueId in = op.inputs[i]; in != kNone && (i == 0 || op.type == "Concat" || op.type == "MatMul"))
+      if (const ValueId in = op.inputs[i];
+          in != kNone && (i == 0 || op.type == "Concat" || op.type == "MatMul"))
         hollow.set(in, Array::filled(i == 0 ? data : dims(in), 0));
       else if (in != kNone)
         hollow.set(in, this->value(in));

@@ -17,7 +17,8 @@ Arrays norm(const Call& c, F of_row) {
   Array out = c.at(0);
   const auto width = static_cast<size_t>(out.dims.empty() ? 0 : out.dims.back());
   const auto rank = static_cast<int64_t>(out.dims.size());
-  if (rank == 0 || wrapped(c.op.node->integer("axis", -1), rank) != rank - 1) throw Error("a norm of another axis");
+  if (rank == 0 || wrapped(c.op.node->integer("axis", -1), rank) != rank - 1)
+    throw Error("a norm of another axis");
   if (c.at(1).size() != static_cast<int64_t>(width)) throw Error("a gain that does not fit");
   for (size_t row = 0; width > 0 && row < out.data.size(); row += width) of_row(out.data.data() + row, width);
   return {std::move(out)};
@@ -55,7 +56,9 @@ struct Heads {
   static Heads of(const Array& x, int64_t heads) {
     if (x.dims.size() == 4 && x.dims[0] == 1) return {x.dims[1], x.dims[2], x.dims[3], false};
     if (x.dims.size() != 3 || x.dims[0] != 1 || heads < 1 || x.dims[2] % heads != 0)
-      throw errorf("heads that do not fit").found(shape_text(x.dims)).expected(fmt::format("{} heads", heads));
+      throw errorf("heads that do not fit")
+          .found(shape_text(x.dims))
+          .expected(fmt::format("{} heads", heads));
     return {heads, x.dims[1], x.dims[2] / heads, true};
   }
   size_t at(int64_t head, int64_t token, int64_t d) const {
@@ -86,7 +89,8 @@ Arrays rotary(const Call& c) {
     for (int64_t t = 0; t < h.tokens; ++t)
       for (int64_t i = 0; i < half; ++i) {
         const size_t a = h.at(n, t, turns ? 2 * i : i), b = h.at(n, t, turns ? 2 * i + 1 : i + half);
-        const double cs = cos.data[static_cast<size_t>(t * half + i)], sn = sin.data[static_cast<size_t>(t * half + i)];
+        const double cs = cos.data[static_cast<size_t>(t * half + i)],
+                     sn = sin.data[static_cast<size_t>(t * half + i)];
         out.data[a] = x.data[a] * cs - x.data[b] * sn;
         out.data[b] = x.data[b] * cs + x.data[a] * sn;
       }
@@ -115,7 +119,8 @@ Array with_past(const Array& x, const Heads& h, const Array* past) {
 
 Array attend(const Array& q, const Heads& hq, const Array& k, const Array& v, const Attend& how) {
   const Heads hk = Heads::of(k, 0), hv = Heads::of(v, 0);
-  if (hk.heads < 1 || hq.heads % hk.heads != 0 || hk.dim != hq.dim || hv.tokens != hk.tokens || hv.heads != hk.heads)
+  if (hk.heads < 1 || hq.heads % hk.heads != 0 || hk.dim != hq.dim || hv.tokens != hk.tokens ||
+      hv.heads != hk.heads)
     throw Error("queries, keys and values that do not fit");
   const int64_t group = hq.heads / hk.heads, s = hk.tokens, past = s - hq.tokens;
   const Heads ho{hq.heads, hq.tokens, hv.dim, hq.flat};
@@ -181,9 +186,12 @@ Arrays attention(const Call& c) {
 
 Compute find_block_compute(std::string_view type) {
   static const std::map<std::string_view, Compute> table = {
-      {"SimplifiedLayerNormalization", rms_norm}, {"RMSNormalization", rms_norm},
-      {"LayerNormalization", layer_norm},         {"ms.RotaryEmbedding", rotary},
-      {"RotaryEmbedding", rotary},                {"ms.MultiHeadAttention", multi_head},
+      {"SimplifiedLayerNormalization", rms_norm},
+      {"RMSNormalization", rms_norm},
+      {"LayerNormalization", layer_norm},
+      {"ms.RotaryEmbedding", rotary},
+      {"RotaryEmbedding", rotary},
+      {"ms.MultiHeadAttention", multi_head},
       {"Attention", attention},
   };
   const auto at = table.find(type);

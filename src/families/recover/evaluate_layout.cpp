@@ -32,7 +32,8 @@ Arrays constant(const Call& c) {
     return {std::move(out)};
   }
   if (node.attribute("value_float")) return {Array{{}, {node.number("value_float", 0)}, false}};
-  if (node.attribute("value_int")) return {Array{{}, {static_cast<double>(node.integer("value_int", 0))}, true}};
+  if (node.attribute("value_int"))
+    return {Array{{}, {static_cast<double>(node.integer("value_int", 0))}, true}};
   if (node.attribute("value_ints")) {
     const auto v = node.integers("value_ints");
     return {Array::numbers({v.begin(), v.end()})};
@@ -128,11 +129,14 @@ Arrays transpose(const Call& c) {
   Array out = Array::filled(dims, 0, x.whole);
   if (out.size() != x.size()) throw Error("a permutation names an axis twice");
   size_t at = 0;
-  for_each_offset(dims, strides, [&](int64_t offset) { out.data[at++] = x.data[static_cast<size_t>(offset)]; });
+  for_each_offset(dims, strides,
+                  [&](int64_t offset) { out.data[at++] = x.data[static_cast<size_t>(offset)]; });
   return {std::move(out)};
 }
 
-Arrays expand(const Call& c) { return {broadcast(c.at(0), broadcast_dims(c.at(0).dims, integers_of(c.at(1))))}; }
+Arrays expand(const Call& c) {
+  return {broadcast(c.at(0), broadcast_dims(c.at(0).dims, integers_of(c.at(1))))};
+}
 
 Arrays tile(const Call& c) {
   const Array& x = c.at(0);
@@ -154,7 +158,8 @@ Arrays concat(const Call& c) {
   const Array* first = &c.at(0);
   for (size_t i = 1; i < c.in.size() && first->dims.size() < c.at(i).dims.size(); ++i)
     first = &c.at(i);  // torch joins an empty list of no rank with a cache
-  const auto axis = static_cast<size_t>(wrapped(c.op.node->integer("axis", 0), static_cast<int64_t>(first->dims.size())));
+  const auto axis =
+      static_cast<size_t>(wrapped(c.op.node->integer("axis", 0), static_cast<int64_t>(first->dims.size())));
   std::vector<const Array*> parts;
   std::vector<int64_t> dims = first->dims;
   dims[axis] = 0;
@@ -202,8 +207,11 @@ Arrays slice(const Call& c) {
   const bool old = c.in.size() == 1;
   const std::vector<int64_t> starts = old ? c.op.node->integers("starts") : integers_of(c.at(1));
   const std::vector<int64_t> ends = old ? c.op.node->integers("ends") : integers_of(c.at(2));
-  std::vector<int64_t> axes = old ? c.op.node->integers("axes") : c.find(3) ? integers_of(c.at(3)) : std::vector<int64_t>();
-  const std::vector<int64_t> steps = c.find(4) ? integers_of(c.at(4)) : std::vector<int64_t>(starts.size(), 1);
+  std::vector<int64_t> axes = old         ? c.op.node->integers("axes")
+                              : c.find(3) ? integers_of(c.at(3))
+                                          : std::vector<int64_t>();
+  const std::vector<int64_t> steps =
+      c.find(4) ? integers_of(c.at(4)) : std::vector<int64_t>(starts.size(), 1);
   if (axes.empty())
     for (size_t d = 0; d < starts.size(); ++d) axes.push_back(static_cast<int64_t>(d));
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
@@ -217,7 +225,8 @@ Arrays slice(const Call& c) {
       return std::clamp<int64_t>(v, step < 0 ? -1 : 0, step < 0 ? n - 1 : n);
     };
     const int64_t begin = limit(starts[i]), end = limit(ends[i]);
-    const int64_t count = std::max<int64_t>(0, step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step);
+    const int64_t count =
+        std::max<int64_t>(0, step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step);
     out = cut(out, axis, begin, count, step);
   }
   return {std::move(out)};
@@ -225,12 +234,14 @@ Arrays slice(const Call& c) {
 
 Arrays split(const Call& c) {
   const Array& x = c.at(0);
-  const auto axis = static_cast<size_t>(wrapped(c.op.node->integer("axis", 0), static_cast<int64_t>(x.dims.size())));
+  const auto axis =
+      static_cast<size_t>(wrapped(c.op.node->integer("axis", 0), static_cast<int64_t>(x.dims.size())));
   std::vector<int64_t> sizes = axes_of(c, 1, "split");
   const auto count = static_cast<int64_t>(c.op.outputs.size());
   if (sizes.empty()) {
     const int64_t each = (x.dims[axis] + count - 1) / count;
-    for (int64_t i = 0; i < count; ++i) sizes.push_back(std::clamp<int64_t>(x.dims[axis] - i * each, 0, each));
+    for (int64_t i = 0; i < count; ++i)
+      sizes.push_back(std::clamp<int64_t>(x.dims[axis] - i * each, 0, each));
   }
   Arrays out;
   int64_t at = 0;
@@ -244,7 +255,8 @@ Arrays split(const Call& c) {
 
 Arrays gather(const Call& c) {
   const Array &x = c.at(0), &rows = c.at(1);
-  const auto axis = static_cast<size_t>(wrapped(c.op.node->integer("axis", 0), static_cast<int64_t>(x.dims.size())));
+  const auto axis =
+      static_cast<size_t>(wrapped(c.op.node->integer("axis", 0), static_cast<int64_t>(x.dims.size())));
   std::vector<int64_t> dims(x.dims.begin(), x.dims.begin() + static_cast<std::ptrdiff_t>(axis));
   dims.insert(dims.end(), rows.dims.begin(), rows.dims.end());
   dims.insert(dims.end(), x.dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.dims.end());
@@ -331,7 +343,8 @@ Arrays scatter_nd(const Call& c) {
   const std::vector<int64_t> strides = row_strides(out.dims);
   int64_t inner = 1;
   for (size_t d = depth; d < out.dims.size(); ++d) inner *= out.dims[d];
-  if (static_cast<int64_t>(at.data.size() / depth) * inner != updates.size()) throw Error("updates that do not fit");
+  if (static_cast<int64_t>(at.data.size() / depth) * inner != updates.size())
+    throw Error("updates that do not fit");
   auto from = updates.data.begin();
   for (size_t i = 0; i < at.data.size(); i += depth, from += inner) {
     int64_t offset = 0;

@@ -50,7 +50,8 @@ Arrays divide(const Call& c) {
 
 Arrays modulo(const Call& c) {
   const bool like_c = c.op.node->integer("fmod", 0) != 0;
-  return binary(c, [like_c](double a, double b) { return like_c ? std::fmod(a, b) : a - std::floor(a / b) * b; });
+  return binary(
+      c, [like_c](double a, double b) { return like_c ? std::fmod(a, b) : a - std::floor(a / b) * b; });
 }
 
 Arrays where(const Call& c) {
@@ -141,7 +142,8 @@ Arrays matmul(const Call& c) {
   const int64_t m = a.dims[a.dims.size() - 2], k = a.dims.back(), n = b.dims.back();
   if (b.dims[b.dims.size() - 2] != k)
     throw errorf("matrices that do not fit").found(shape_text(a.dims) + " and " + shape_text(b.dims));
-  const std::vector<int64_t> batch = broadcast_dims({a.dims.begin(), a.dims.end() - 2}, {b.dims.begin(), b.dims.end() - 2});
+  const std::vector<int64_t> batch =
+      broadcast_dims({a.dims.begin(), a.dims.end() - 2}, {b.dims.begin(), b.dims.end() - 2});
   std::vector<int64_t> dims = batch, da = batch, db = batch;
   dims.insert(dims.end(), {m, n});
   da.insert(da.end(), {m, k});
@@ -157,7 +159,8 @@ Arrays matmul(const Call& c) {
       for (int64_t p = 0; p < k; ++p) {
         const double x = a.data[static_cast<size_t>((g * m + i) * k + p)];
         for (int64_t j = 0; j < n; ++j)
-          out.data[static_cast<size_t>((g * m + i) * n + j)] += x * b.data[static_cast<size_t>((g * k + p) * n + j)];
+          out.data[static_cast<size_t>((g * m + i) * n + j)] +=
+              x * b.data[static_cast<size_t>((g * k + p) * n + j)];
       }
   return {std::move(out)};
 }
@@ -190,7 +193,10 @@ Table unary_table() {
       {"ms.FastGelu", [](const Call& c) { return unary(c, gelu_tanh); }},
       {"ms.BiasGelu", [](const Call& c) { return unary(c, gelu); }},
       {"ms.Gelu", [](const Call& c) { return unary(c, gelu); }},
-      {"Gelu", [](const Call& c) { return unary(c, c.op.node->text("approximate", "none") == "tanh" ? gelu_tanh : gelu); }},
+      {"Gelu",
+       [](const Call& c) {
+         return unary(c, c.op.node->text("approximate", "none") == "tanh" ? gelu_tanh : gelu);
+       }},
       {"ms.QuickGelu",
        [](const Call& c) {
          const double a = c.op.node->number("alpha", 1.702f);
@@ -213,15 +219,28 @@ Table binary_table() {
       {"Sub", [](const Call& c) { return binary(c, [](double a, double b) { return a - b; }); }},
       {"Mul", [](const Call& c) { return binary(c, [](double a, double b) { return a * b; }); }},
       {"Pow", [](const Call& c) { return binary(c, [](double a, double b) { return std::pow(a, b); }); }},
-      {"Equal", [](const Call& c) { return binary(c, [](double a, double b) { return double(a == b); }, true); }},
-      {"Less", [](const Call& c) { return binary(c, [](double a, double b) { return double(a < b); }, true); }},
-      {"Greater", [](const Call& c) { return binary(c, [](double a, double b) { return double(a > b); }, true); }},
-      {"LessOrEqual", [](const Call& c) { return binary(c, [](double a, double b) { return double(a <= b); }, true); }},
+      {"Equal",
+       [](const Call& c) { return binary(c, [](double a, double b) { return double(a == b); }, true); }},
+      {"Less",
+       [](const Call& c) { return binary(c, [](double a, double b) { return double(a < b); }, true); }},
+      {"Greater",
+       [](const Call& c) { return binary(c, [](double a, double b) { return double(a > b); }, true); }},
+      {"LessOrEqual",
+       [](const Call& c) { return binary(c, [](double a, double b) { return double(a <= b); }, true); }},
       {"GreaterOrEqual",
        [](const Call& c) { return binary(c, [](double a, double b) { return double(a >= b); }, true); }},
-      {"And", [](const Call& c) { return binary(c, [](double a, double b) { return double(a != 0 && b != 0); }, true); }},
-      {"Or", [](const Call& c) { return binary(c, [](double a, double b) { return double(a != 0 || b != 0); }, true); }},
-      {"Xor", [](const Call& c) { return binary(c, [](double a, double b) { return double((a != 0) != (b != 0)); }, true); }},
+      {"And",
+       [](const Call& c) {
+         return binary(c, [](double a, double b) { return double(a != 0 && b != 0); }, true);
+       }},
+      {"Or",
+       [](const Call& c) {
+         return binary(c, [](double a, double b) { return double(a != 0 || b != 0); }, true);
+       }},
+      {"Xor",
+       [](const Call& c) {
+         return binary(c, [](double a, double b) { return double((a != 0) != (b != 0)); }, true);
+       }},
       {"Max", [](const Call& c) { return variadic(c, [](double a, double b) { return std::max(a, b); }); }},
       {"Min", [](const Call& c) { return variadic(c, [](double a, double b) { return std::min(a, b); }); }},
       {"Div", divide},
@@ -232,9 +251,12 @@ Table binary_table() {
       {"Softmax", softmax},
       {"MatMul", matmul},
       {"ReduceSum", [](const Call& c) { return reduce(c, 0, [](double a, double b) { return a + b; }); }},
-      {"ReduceMean", [](const Call& c) { return reduce(c, 0, [](double a, double b) { return a + b; }, true); }},
-      {"ReduceMax", [](const Call& c) { return reduce(c, -INFINITY, [](double a, double b) { return std::max(a, b); }); }},
-      {"ReduceMin", [](const Call& c) { return reduce(c, INFINITY, [](double a, double b) { return std::min(a, b); }); }},
+      {"ReduceMean",
+       [](const Call& c) { return reduce(c, 0, [](double a, double b) { return a + b; }, true); }},
+      {"ReduceMax",
+       [](const Call& c) { return reduce(c, -INFINITY, [](double a, double b) { return std::max(a, b); }); }},
+      {"ReduceMin",
+       [](const Call& c) { return reduce(c, INFINITY, [](double a, double b) { return std::min(a, b); }); }},
       {"ReduceProd", [](const Call& c) { return reduce(c, 1, [](double a, double b) { return a * b; }); }},
   };
 }
@@ -268,7 +290,8 @@ Array broadcast(const Array& array, const std::vector<int64_t>& dims) {
     step *= array.dims[from];
   }
   size_t at = 0;
-  for_each_offset(dims, strides, [&](int64_t from) { out.data[at++] = array.data[static_cast<size_t>(from)]; });
+  for_each_offset(dims, strides,
+                  [&](int64_t from) { out.data[at++] = array.data[static_cast<size_t>(from)]; });
   return out;
 }
 

@@ -54,9 +54,12 @@ void Graph::add_graph(const OnnxGraph& graph) {
   for (const OnnxNode& node : graph.nodes) add_node(node);
 }
 
-void Graph::add(std::string type, const OnnxNode& node, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+void Graph::add(std::string type, const OnnxNode& node, std::vector<ValueId> inputs,
+                std::vector<ValueId> outputs) {
   if (static_cast<int64_t>(ops_.size()) >= kMostOps)
-    throw Error("the graph has too many nodes").at(model().path()).expected(fmt::format("at most {}", kMostOps));
+    throw Error("the graph has too many nodes")
+        .at(model().path())
+        .expected(fmt::format("at most {}", kMostOps));
   ops_.push_back({std::move(type), &node, std::move(inputs), std::move(outputs), {}});
 }
 
@@ -76,12 +79,14 @@ void Graph::add_skip_norm(const OnnxNode& node) {
   }
   std::vector<ValueId> in = {sum, value(node.input(2))};
   if (!simple && !node.input(3).empty()) in.push_back(value(node.input(3)));
-  add(simple ? "SimplifiedLayerNormalization" : "LayerNormalization", node, std::move(in), {value(node.output(0))});
+  add(simple ? "SimplifiedLayerNormalization" : "LayerNormalization", node, std::move(in),
+      {value(node.output(0))});
 }
 
 // input_ids, segment_ids, words, positions, segments, gamma, beta, mask, position_ids → norm, mask index, sum.
 void Graph::add_embed_norm(const OnnxNode& node) {
-  if (!node.input(1).empty() || !node.input(4).empty()) return add("ms.EmbedLayerNormalization", node, {}, {value(node.output(0)), value(node.output(2))});
+  if (!node.input(1).empty() || !node.input(4).empty())
+    return add("ms.EmbedLayerNormalization", node, {}, {value(node.output(0)), value(node.output(2))});
   const ValueId words = fresh(node.name), positions = fresh(node.name);
   const ValueId sum = node.output(2).empty() ? fresh(node.name) : value(node.output(2));
   add("Gather", node, {value(node.input(2)), value(node.input(0))}, {words});
@@ -92,7 +97,8 @@ void Graph::add_embed_norm(const OnnxNode& node) {
 
 void Graph::add_node(const OnnxNode& node) {
   const std::string type = type_of(node);
-  if (type == "ms.SkipSimplifiedLayerNormalization" || type == "ms.SkipLayerNormalization") return add_skip_norm(node);
+  if (type == "ms.SkipSimplifiedLayerNormalization" || type == "ms.SkipLayerNormalization")
+    return add_skip_norm(node);
   if (type == "ms.EmbedLayerNormalization") return add_embed_norm(node);
   std::vector<ValueId> in, out;
   for (const std::string_view name : node.inputs) in.push_back(value(name));
@@ -114,7 +120,8 @@ void Graph::add_node(const OnnxNode& node) {
   const size_t at = ops_.size() - 1;
   for (const char* branch : {"then_branch", "else_branch"}) {
     const OnnxGraph* inner = node.graph(branch);
-    if (!inner) throw errorf("If has no '{}'", branch).at(fmt::format("{}: {}", model().path(), node.place()));
+    if (!inner)
+      throw errorf("If has no '{}'", branch).at(fmt::format("{}: {}", model().path(), node.place()));
     add_graph(*inner);
     std::vector<ValueId> results;
     for (const OnnxValueInfo& result : inner->outputs) results.push_back(value(result.name));
@@ -196,7 +203,8 @@ Error Graph::unexpected(const Op& op, std::string_view expected) const {
     if (in != kNone) inputs += (inputs.empty() ? "'" : ", '") + printable(name(in)) + "'";
   return Error("a node of the graph has no place in a decoder")
       .at(fmt::format("{}: {}", model().path(), place(op)))
-      .found(inputs.empty() ? fmt::format("{} without inputs", op.type) : fmt::format("{} of {}", op.type, inputs))
+      .found(inputs.empty() ? fmt::format("{} without inputs", op.type)
+                            : fmt::format("{} of {}", op.type, inputs))
       .expected(std::string(expected))
       .hint("-o NAME.mlpackage converts a network op by op, whatever it is");
 }

@@ -79,8 +79,8 @@ class Graph {
   std::vector<bool> claimed_;
   std::deque<std::string> names_;
   std::unordered_map<std::string_view, ValueId> by_name_;
-  std::vector<int32_t> producer_;                // of each value; -1
-  std::vector<const OnnxTensor*> constants_;     // of each value; nullptr
+  std::vector<int32_t> producer_;             // of each value; -1
+  std::vector<const OnnxTensor*> constants_;  // of each value; nullptr
 };
 
 }  // namespace anemone::recover

@@ -39,7 +39,8 @@ Origin nearest_origin(Context& c, ValueId operand, const char* what) {
     for (const ValueId in : op->inputs) open.push_back(in);
   }
   if (found.size() != 1)
-    throw c.graph.unexpected(operand, fmt::format("{} made from one projection; {} were found", what, found.size()));
+    throw c.graph.unexpected(operand,
+                             fmt::format("{} made from one projection; {} were found", what, found.size()));
   return std::move(found[0]);
 }
 
@@ -49,7 +50,8 @@ struct Layout {
   double factor = 1;
 };
 
-Layout layout_of(Context& c, ValueId origin, const std::vector<int64_t>& dims, ValueId operand, const char* what) {
+Layout layout_of(Context& c, ValueId origin, const std::vector<int64_t>& dims, ValueId operand,
+                 const char* what) {
   const auto at_zero = [&](bool counted) {
     Evaluator e = evaluator(c, {.tokens = 1, .past = 0});
     Array probe = Array::filled(dims, 1);
@@ -63,7 +65,8 @@ Layout layout_of(Context& c, ValueId origin, const std::vector<int64_t>& dims, V
   const std::vector<double> ones = at_zero(false), counted = at_zero(true);
   Layout out;
   if (ones.empty()) throw c.graph.unexpected(operand, fmt::format("{} of one token", what));
-  out.factor = ones.back();  // the last of a head is not rotated where only a part is, so that its factor is the plain one
+  out.factor =
+      ones.back();  // the last of a head is not rotated where only a part is, so that its factor is the plain one
   for (size_t i = 0; i < ones.size(); ++i) {
     const double index = counted[i] / ones[i];
     if (!(ones[i] > 0) || !(std::abs(index - std::round(index)) <= 1e-2))
@@ -123,7 +126,8 @@ HeadSource trace_heads(Context& c, ValueId operand, const char* what) {
   out.norm = std::move(origin.norm);
   const bool early = turns(c, out.norm->output, dims, operand);
   Origin before = nearest_origin(c, out.norm->input, what);
-  if (!before.linear) throw c.graph.unexpected(out.norm->input, fmt::format("{}: one norm behind its projection", what));
+  if (!before.linear)
+    throw c.graph.unexpected(out.norm->input, fmt::format("{}: one norm behind its projection", what));
   out.linear = std::move(*before.linear);
   const std::vector<int64_t> wide = dims_at(c, out.linear.output);
   const Layout far = layout_of(c, out.linear.output, wide, out.norm->input, what);
@@ -135,7 +139,8 @@ HeadSource trace_heads(Context& c, ValueId operand, const char* what) {
   return out;
 }
 
-std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source, ValueId operand, int64_t head_dim) {
+std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source, ValueId operand,
+                                           int64_t head_dim) {
   const ValueId target = source.norm_after_rope ? source.norm->input : operand;
   if (const Op* op = find_between(c, target, source.turned, "RotaryEmbedding")) {
     const bool ms = op->type.starts_with("ms.");
@@ -149,14 +154,17 @@ std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source,
     Evaluator e = evaluator(c, {.tokens = 1, .past = position});
     Array probe = Array::filled(dims, 0);
     for (size_t i = 0; i < probe.data.size(); ++i)
-      probe.data[i] = 1 + std::sin(1.1 * static_cast<double>(i % static_cast<size_t>(head_dim)) + shift) * 0.7;
+      probe.data[i] =
+          1 + std::sin(1.1 * static_cast<double>(i % static_cast<size_t>(head_dim)) + shift) * 0.7;
     e.set(source.turned, std::move(probe));
     std::vector<double> out = e.value(target).data;
     e.claim(c.graph);
     out.resize(static_cast<size_t>(head_dim));
     return out;
   };
-  const auto x = [&](int64_t i, double shift) { return 1 + std::sin(1.1 * static_cast<double>(i) + shift) * 0.7; };
+  const auto x = [&](int64_t i, double shift) {
+    return 1 + std::sin(1.1 * static_cast<double>(i) + shift) * 0.7;
+  };
   const std::vector<double> still = turned(0, 0.3), moved = turned(7, 0.3), other = turned(7, 2.1);
   int64_t dims_turned = 0;
   for (int64_t i = 0; i < head_dim; ++i)
@@ -166,19 +174,22 @@ std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source,
   const double factor = source.norm_after_rope ? 1 : source.factor;
   const auto fits = [&](int64_t dim, bool pairs) {
     for (int64_t i = 0; i < dim / 2; ++i) {
-      const auto a = static_cast<size_t>(pairs ? 2 * i : i), b = static_cast<size_t>(pairs ? 2 * i + 1 : i + dim / 2);
+      const auto a = static_cast<size_t>(pairs ? 2 * i : i),
+                 b = static_cast<size_t>(pairs ? 2 * i + 1 : i + dim / 2);
       const double xa = x(static_cast<int64_t>(a), 0.3), xb = x(static_cast<int64_t>(b), 0.3);
       const double norm = xa * xa + xb * xb;
       const double cs = (xa * moved[a] + xb * moved[b]) / norm, sn = (xa * moved[b] - xb * moved[a]) / norm;
       const double ya = x(static_cast<int64_t>(a), 2.1), yb = x(static_cast<int64_t>(b), 2.1);
-      if (std::abs(ya * cs - yb * sn - other[a]) > 1e-4 || std::abs(yb * cs + ya * sn - other[b]) > 1e-4) return false;
+      if (std::abs(ya * cs - yb * sn - other[a]) > 1e-4 || std::abs(yb * cs + ya * sn - other[b]) > 1e-4)
+        return false;
     }
     return true;
   };
   dims_turned += dims_turned % 2;
   const bool halves = fits(dims_turned, false), pairs = !halves && fits(dims_turned, true);
   if (!halves && !pairs)
-    throw c.graph.unexpected(operand, fmt::format("a rotation of the first {} elements of each head", dims_turned));
+    throw c.graph.unexpected(operand,
+                             fmt::format("a rotation of the first {} elements of each head", dims_turned));
   const int64_t half = dims_turned / 2;
   const RotationRows rows = [&, half, pairs](int64_t position) -> std::optional<RotationRow> {
     std::vector<double> y;
@@ -189,7 +200,8 @@ std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source,
     }
     RotationRow row;
     for (int64_t i = 0; i < half; ++i) {
-      const auto a = static_cast<size_t>(pairs ? 2 * i : i), b = static_cast<size_t>(pairs ? 2 * i + 1 : i + half);
+      const auto a = static_cast<size_t>(pairs ? 2 * i : i),
+                 b = static_cast<size_t>(pairs ? 2 * i + 1 : i + half);
       const double xa = x(static_cast<int64_t>(a), 0.3), xb = x(static_cast<int64_t>(b), 0.3);
       const double norm = (xa * xa + xb * xb) * factor;
       row.cos.push_back((xa * y[a] + xb * y[b]) / norm);

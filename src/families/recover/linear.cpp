@@ -30,7 +30,8 @@ std::optional<Linear> of_gemm(Context& c, const Op& op) {
     return std::nullopt;
   const std::optional<OnnxMatrix> matrix = c.graph.weight(op.input(1));
   if (!matrix) return std::nullopt;
-  Linear out{.input = op.input(0), .projection = {matrix_ref(c, *matrix, node.integer("transB", 0) == 0), {}}};
+  Linear out{.input = op.input(0),
+             .projection = {matrix_ref(c, *matrix, node.integer("transB", 0) == 0), {}}};
   if (!out.projection.weight) return std::nullopt;
   if (op.input(2) != kNone) {
     const std::optional<WeightRef> bias = match_vector(c, op.input(2), out.rows());

@@ -15,7 +15,8 @@ double activated(Activation kind, double v) {
   switch (kind) {
     case Activation::silu: return v / (1 + std::exp(-v));
     case Activation::gelu: return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
-    case Activation::gelu_tanh: return 0.5 * v * (1 + std::tanh(std::sqrt(2 / kPi) * (v + 0.044715 * v * v * v)));
+    case Activation::gelu_tanh:
+      return 0.5 * v * (1 + std::tanh(std::sqrt(2 / kPi) * (v + 0.044715 * v * v * v)));
   }
   return 0;
 }
@@ -34,7 +35,8 @@ std::optional<std::vector<Linear>> origins_of(Context& c, ValueId value) {
       continue;
     }
     const Op* op = c.graph.producer(v);
-    if (!op || op->type == "Softmax" || op->type.ends_with("Attention") || op->type == "MatMul" || seen.size() > 64)
+    if (!op || op->type == "Softmax" || op->type.ends_with("Attention") || op->type == "MatMul" ||
+        seen.size() > 64)
       return std::nullopt;
     if (op->type == "Shape") continue;
     for (const ValueId in : op->inputs) open.push_back(in);

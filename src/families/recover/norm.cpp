@@ -29,7 +29,8 @@ std::optional<Gain> match_gain(Context& c, ValueId value) {
 
 std::optional<FoundNorm> of_operator(Context& c, const Op& op) {
   const bool layer = op.type == "LayerNormalization";
-  if (!layer && op.type != "SimplifiedLayerNormalization" && op.type != "RMSNormalization") return std::nullopt;
+  if (!layer && op.type != "SimplifiedLayerNormalization" && op.type != "RMSNormalization")
+    return std::nullopt;
   const int64_t axis = op.node->integer("axis", -1);
   FoundNorm out{.input = op.input(0)};
   const std::optional<Gain> gain = match_gain(c, op.input(1));
@@ -52,7 +53,8 @@ std::optional<FoundNorm> of_operator(Context& c, const Op& op) {
 }
 
 // Sets x, all of it at one token, and asks for y.
-std::optional<std::vector<double>> response(Context& c, ValueId x, ValueId y, const std::vector<double>& probe) {
+std::optional<std::vector<double>> response(Context& c, ValueId x, ValueId y,
+                                            const std::vector<double>& probe) {
   try {
     Evaluator e = evaluator(c, {.tokens = 1, .past = 0});
     std::vector<int64_t> dims = e.dims(x);
@@ -129,7 +131,8 @@ std::vector<ValueId> sources_of(Context& c, ValueId y) {
     if (in == kNone || c.graph.constant(in)) continue;
     const ValueId x = c.graph.through(in);
     out.push_back(x);
-    if (const Op* sub = c.graph.producer(x); sub && sub->type == "Sub") out.push_back(c.graph.through(sub->input(0)));
+    if (const Op* sub = c.graph.producer(x); sub && sub->type == "Sub")
+      out.push_back(c.graph.through(sub->input(0)));
   }
   return out;
 }

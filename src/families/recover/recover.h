@@ -36,10 +36,10 @@ Model recover_decoder(const Checkpoint& checkpoint);
 struct Context {
   Graph& graph;
   const Checkpoint& checkpoint;
-  int64_t context = 0;                  // the most positions, as the config says
-  int64_t kv_heads = 1, head_dim = 1;   // of caches whose sizes the file leaves open, as the config says
+  int64_t context = 0;                 // the most positions, as the config says
+  int64_t kv_heads = 1, head_dim = 1;  // of caches whose sizes the file leaves open, as the config says
   std::vector<Rope> ropes;
-  std::vector<std::string> inferred;    // what was found and where, for people
+  std::vector<std::string> inferred;  // what was found and where, for people
 };
 
 // An evaluator with the sizes of the caches.
@@ -89,19 +89,20 @@ struct HeadSource {
   Linear linear;
   std::optional<FoundNorm> norm;
   bool norm_over_width = false, norm_after_rope = false;
-  double factor = 1;                // that the values are multiplied with on the way
-  std::vector<int64_t> channels;    // of the projection, for each element of the operand at one token
-  ValueId turned = kNone;           // what is rotated, if anything is: the value that a probe of the rotation sets
-  int64_t turned_rows = 0;          // its width
+  double factor = 1;              // that the values are multiplied with on the way
+  std::vector<int64_t> channels;  // of the projection, for each element of the operand at one token
+  ValueId turned = kNone;   // what is rotated, if anything is: the value that a probe of the rotation sets
+  int64_t turned_rows = 0;  // its width
 };
 // `operand`: what goes into the product of the scores, or the sum of values.
 HeadSource trace_heads(Context& c, ValueId operand, const char* what);
 // How the path from source to operand rotates each head of `head_dim`; nothing where positions do not matter.
 struct FoundRotation {
-  size_t rope = 0;            // index into Context::ropes
-  bool pairs = false;         // elements 2i and 2i + 1 turn together, not i and i + half
+  size_t rope = 0;     // index into Context::ropes
+  bool pairs = false;  // elements 2i and 2i + 1 turn together, not i and i + half
 };
-std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source, ValueId operand, int64_t head_dim);
+std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source, ValueId operand,
+                                           int64_t head_dim);
 
 // cos and sin (times a factor) of a position, `pairs` numbers each; nothing beyond a table's end.
 struct RotationRow {

@@ -34,7 +34,8 @@ Angles read_angles(const Context& c, const RotationRows& rows) {
   Angles out;
   const std::optional<RotationRow> still = rows(0);
   const std::optional<RotationRow> first = rows(1);
-  if (!still || !first || still->cos.empty()) throw Error("a table of a rotation has fewer than two positions").at(c.graph.model().path());
+  if (!still || !first || still->cos.empty())
+    throw Error("a table of a rotation has fewer than two positions").at(c.graph.model().path());
   out.factor = still->cos[0];
   if (!(out.factor > 0))
     throw Error("a rotation that does not begin with the angle 0").at(c.graph.model().path());
@@ -58,13 +59,15 @@ Angles read_angles(const Context& c, const RotationRows& rows) {
         continue;
       }
       const double about = out.frequency[i] * static_cast<double>(p);
-      out.frequency[i] = (angles[i] + 2 * kPi * std::round((about - angles[i]) / (2 * kPi))) / static_cast<double>(p);
+      out.frequency[i] =
+          (angles[i] + 2 * kPi * std::round((about - angles[i]) / (2 * kPi))) / static_cast<double>(p);
     }
     out.positions.push_back(p);
     out.at.push_back(std::move(angles));
     if (p == far) break;
   }
-  if (out.rounding > 2e-2) throw Error("cos and sin of a rotation are not of one angle").at(c.graph.model().path());
+  if (out.rounding > 2e-2)
+    throw Error("cos and sin of a rotation are not of one angle").at(c.graph.model().path());
   return out;
 }
 
@@ -81,7 +84,8 @@ double fault_of(const Angles& angles, const std::vector<double>& frequency) {
 
 std::vector<double> plain_frequencies(double base, size_t half) {
   std::vector<double> out;
-  for (size_t i = 0; i < half; ++i) out.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(half)));
+  for (size_t i = 0; i < half; ++i)
+    out.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(half)));
   return out;
 }
 
@@ -119,7 +123,8 @@ std::vector<double> divisors_of(const Angles& angles, double base) {
 std::optional<Rope> config_rope(const Context& c, int64_t dims) {
   const auto& config = c.graph.bundle().config;
   if (!config || !config->contains("model_type")) return std::nullopt;
-  const bool says = config->contains("rope_theta") || config->contains("rope_parameters") || config->contains("rope_scaling");
+  const bool says = config->contains("rope_theta") || config->contains("rope_parameters") ||
+                    config->contains("rope_scaling");
   if (!says) return std::nullopt;
   try {
     const Checkpoint alone = Checkpoint::from_config(*config, "config.json");
@@ -134,7 +139,8 @@ RotationRows rows_of(Context& c, ValueId cos, ValueId sin) {
   return [&c, cos, sin](int64_t position) -> std::optional<RotationRow> {
     Evaluator e = evaluator(c, {.tokens = 1, .past = 0});
     const OnnxTensor* t = c.graph.constant(cos);
-    if (!t || t->rank() != 2) throw c.graph.unexpected(cos, "a constant table [positions, half of the rotated size]");
+    if (!t || t->rank() != 2)
+      throw c.graph.unexpected(cos, "a constant table [positions, half of the rotated size]");
     if (position >= t->dims()[0]) return std::nullopt;
     const Array at = Array::numbers({static_cast<double>(position)});
     return RotationRow{e.table_rows(cos, at).data, e.table_rows(sin, at).data};
@@ -161,7 +167,8 @@ int64_t threshold(Context& c, ValueId condition) {
 Rope fit_longrope(Context& c, const Op& choice, size_t cos_at, size_t sin_at) {
   const auto branch = [&](size_t which) {
     const std::vector<ValueId>& results = choice.branches[which];
-    if (cos_at >= results.size() || sin_at >= results.size()) throw c.graph.unexpected(choice, "two tables in a branch");
+    if (cos_at >= results.size() || sin_at >= results.size())
+      throw c.graph.unexpected(choice, "two tables in a branch");
     Evaluator e = evaluator(c, {});
     const ValueId cos = e.resolved(results[cos_at]), sin = e.resolved(results[sin_at]);
     e.claim(c.graph);
@@ -175,14 +182,16 @@ Rope fit_longrope(Context& c, const Op& choice, size_t cos_at, size_t sin_at) {
   rope.dims = 2 * static_cast<int64_t>(shorter.frequency.size());
   rope.scaling = RopeScaling::longrope;
   rope.original_context = threshold(c, choice.input(0));
-  if (rope.original_context < 1) throw c.graph.unexpected(choice, "a condition that the length of the text decides");
+  if (rope.original_context < 1)
+    throw c.graph.unexpected(choice, "a condition that the length of the text decides");
   rope.attention_factor = tidy_factor(shorter.factor);
   rope.short_factors = divisors_of(shorter, rope.base);
   rope.long_factors = divisors_of(longer, rope.base);
   c.graph.claim(choice);
-  c.inferred.push_back(fmt::format("rope: longrope, two tables with a choice at {} positions, cos and sin times {:.6g} "
-                                   "(from {})",
-                                   rope.original_context, rope.attention_factor, c.graph.place(choice)));
+  c.inferred.push_back(
+      fmt::format("rope: longrope, two tables with a choice at {} positions, cos and sin times {:.6g} "
+                  "(from {})",
+                  rope.original_context, rope.attention_factor, c.graph.place(choice)));
   return rope;
 }
 
@@ -232,10 +241,12 @@ size_t rope_index(Context& c, Rope rope) {
       return i;
   }
   if (rope.scaling == RopeScaling::none)
-    c.inferred.push_back(fmt::format("rope: base {:.9g}, {} of each head (from the angles of the graph)", rope.base, rope.dims));
+    c.inferred.push_back(fmt::format("rope: base {:.9g}, {} of each head (from the angles of the graph)",
+                                     rope.base, rope.dims));
   if (rope.scaling == RopeScaling::divisors)
-    c.inferred.push_back(fmt::format("rope: {} frequencies as the tables of the graph have them, {} of each head",
-                                     rope.divisors.size(), rope.dims));
+    c.inferred.push_back(
+        fmt::format("rope: {} frequencies as the tables of the graph have them, {} of each head",
+                    rope.divisors.size(), rope.dims));
   c.ropes.push_back(std::move(rope));
   return c.ropes.size() - 1;
 }
