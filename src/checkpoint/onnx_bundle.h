@@ -1,5 +1,5 @@
-// OnnxBundle: a model as ONNX Runtime takes it: model.onnx, data beside it, a config, a tokenizer. And where in a folder
-// it is.
+// OnnxBundle: a model as ONNX Runtime takes it: model.onnx, data beside it, a config, a tokenizer. And where in a
+// folder it is.
 //     OnnxPlace place = find_onnx("Aion-1.0", {.version = "", .variant = "q4f16"});
 //     place.model;  place.folder;  place.note;       // "…/1.2.0/model.onnx"; the folder of configs; what was chosen
 //
@@ -9,7 +9,7 @@
 // | genai_config.json | the file that it names |
 // | model.onnx, or one .onnx file | this file; config.json beside it |
 // | a folder `onnx` with model.onnx, model_q4f16.onnx … | model.onnx, or the variant that was asked for |
-// | folders called by versions (1.0.3, 2) with one of these | the newest one that is complete, or the one that was asked for |
+// | folders called by versions (1.0.3, 2) with one of these | the newest complete one, or the one that was asked for |
 #pragma once
 
 #include <filesystem>

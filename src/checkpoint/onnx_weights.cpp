@@ -142,6 +142,39 @@ void OnnxWeights::add_dequantized(const OnnxNode& node) {
   by_value_.emplace(std::string(node.output(0)), tensor);
 }
 
+void OnnxWeights::add_nbits_zeros(const OnnxNode& node, OnnxCodes& c) const {
+  if (!node.input(3).empty()) {
+    c.zeros = needed(node, 3, "zero points of MatMulNBits");
+    c.packed_zeros = !is_float(c.zeros->type());
+    c.zero_row_bytes = (c.blocks * c.bits + 7) / 8;
+    const int64_t wanted = c.packed_zeros ? c.outer * c.zero_row_bytes : c.outer * c.blocks;
+    if (!c.packed_zeros && c.bits == 8)
+      throw refused(model_, node, "zero points as numbers with 8-bit codes: onnxruntime refuses them too");
+    if ((c.packed_zeros ? static_cast<int64_t>(c.zeros->bytes().size()) : c.zeros->elements()) != wanted)
+      throw refused(model_, node, "the zero points do not fit the scales").found(described(*c.zeros));
+  }
+}
+
+void OnnxWeights::add_nbits_groups(const OnnxNode& node, OnnxCodes& c) const {
+  if (!node.input(4).empty()) {
+    const OnnxTensor& groups = needed(node, 4, "group indices of MatMulNBits");
+    if (c.zeros)
+      throw refused(model_, node,
+                    "group indices (g_idx) together with zero points: onnxruntime ignores the zero points "
+                    "then, so what the weights mean is not certain")
+          .hint("export it without zero points, or without act-order");
+    if (c.bits == 8)
+      throw refused(model_, node, "group indices (g_idx) with 8-bit codes: onnxruntime refuses them too");
+    if (groups.elements() < c.count)
+      throw refused(model_, node, "there are too few group indices").found(described(groups));
+    for (const int64_t g : groups.ints()) {
+      if (g < 0 || g >= c.blocks)
+        throw refused(model_, node, "a group index has no scale").found(std::to_string(g));
+      c.groups.push_back(static_cast<int32_t>(g));
+    }
+  }
+}
+
 void OnnxWeights::add_matmul_nbits(const OnnxNode& node) {
   const int64_t k = node.integer("K", 0), n = node.integer("N", 0), block = node.integer("block_size", 0);
   const int64_t bits = node.integer("bits", 4);
@@ -175,33 +208,8 @@ void OnnxWeights::add_matmul_nbits(const OnnxNode& node) {
     throw refused(model_, node, "the scales do not fit the codes")
         .found(described(c.scales))
         .expected(fmt::format("{} numbers", n * c.blocks));
-  if (!node.input(3).empty()) {
-    c.zeros = needed(node, 3, "zero points of MatMulNBits");
-    c.packed_zeros = !is_float(c.zeros->type());
-    c.zero_row_bytes = (c.blocks * bits + 7) / 8;
-    const int64_t wanted = c.packed_zeros ? n * c.zero_row_bytes : n * c.blocks;
-    if (!c.packed_zeros && bits == 8)
-      throw refused(model_, node, "zero points as numbers with 8-bit codes: onnxruntime refuses them too");
-    if ((c.packed_zeros ? static_cast<int64_t>(c.zeros->bytes().size()) : c.zeros->elements()) != wanted)
-      throw refused(model_, node, "the zero points do not fit the scales").found(described(*c.zeros));
-  }
-  if (!node.input(4).empty()) {
-    const OnnxTensor& groups = needed(node, 4, "group indices of MatMulNBits");
-    if (c.zeros)
-      throw refused(model_, node,
-                    "group indices (g_idx) together with zero points: onnxruntime ignores the zero points "
-                    "then, so what the weights mean is not certain")
-          .hint("export it without zero points, or without act-order");
-    if (bits == 8)
-      throw refused(model_, node, "group indices (g_idx) with 8-bit codes: onnxruntime refuses them too");
-    if (groups.elements() < k)
-      throw refused(model_, node, "there are too few group indices").found(described(groups));
-    for (const int64_t g : groups.ints()) {
-      if (g < 0 || g >= c.blocks)
-        throw refused(model_, node, "a group index has no scale").found(std::to_string(g));
-      c.groups.push_back(static_cast<int32_t>(g));
-    }
-  }
+  add_nbits_zeros(node, c);
+  add_nbits_groups(node, c);
   own_[&node] = {add(std::string(b.name()), {n, k}, std::move(c)), false};
 }
 

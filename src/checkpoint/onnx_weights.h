@@ -9,7 +9,7 @@
 // | DequantizeLinear of constants | named as its output | codes with a scale for all, by axis, or by block |
 // | MatMulNBits | named as its B | [N, K], blocks of 2, 4 or 8 bits along K |
 // | GatherBlockQuantized | named as its data | [rows, width], blocks along one axis |
-// | MatMulInteger behind DynamicQuantizeLinear | named as its B | [K, N] 8-bit codes, scale from the product behind it |
+// | MatMulInteger behind DynamicQuantizeLinear | named as its B | [K, N] 8-bit codes, scale of the product behind it |
 // | QMoE | named as its weights | stacks [experts, out, in], blocks along in or one scale a row |
 // Codes that serve two operators alike (a tied head) are one tensor.
 #pragma once
@@ -50,6 +50,8 @@ class OnnxWeights {
   void add_initializers();
   void add_dequantized(const OnnxNode& node);
   void add_matmul_nbits(const OnnxNode& node);
+  void add_nbits_zeros(const OnnxNode& node, OnnxCodes& c) const;
+  void add_nbits_groups(const OnnxNode& node, OnnxCodes& c) const;
   void add_gather_blocks(const OnnxNode& node);
   void add_matmul_integer(const OnnxNode& node);
   void add_experts(const OnnxNode& node);

@@ -339,6 +339,14 @@ int run_convert(Args args, const Common& common) {
   return 0;
 }
 
+void declare_onnx(Options& o, Args& args) {
+  o.text("--bundle-version", "V", args.bundle_version,
+         "of an ONNX bundle with a folder for each version: the folder to take (the newest complete one)");
+  o.text("--variant", "V", args.variant, "of a folder with onnx/model_V.onnx: which one, such as q4f16");
+  o.flag("--keep-blocks", args.keep_blocks,
+         "4- and 8-bit blocks of an ONNX bundle stay as they are; they do not run on the ANE");
+}
+
 constexpr std::string_view kExamples =
     "  anemone convert HuggingFaceTB/SmolLM2-135M-Instruct -o smollm2\n"
     "  anemone convert Qwen3-0.6B.Q8_0.gguf -o qwen3 --context 512,2048 --target iphone";
@@ -373,10 +381,7 @@ extern const Command kConvert{
       o.text("--target", "CHIP[,OS]", args->target,
              "phone, ipad, mac, m4, \"iPhone 15 Pro\", ios18, \"a17-pro, ios18\" … (macos15): chooses "
              "defaults, and warns");
-      o.text(
-          "--bundle-version", "V", args->bundle_version,
-          "of an ONNX bundle with a folder for each version: the folder to take (the newest complete one)");
-      o.text("--variant", "V", args->variant, "of a folder with onnx/model_V.onnx: which one, such as q4f16");
+      declare_onnx(o, *args);
       o.flag("--whole", args->whole, "layers and head in one package, as small models want");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
       o.group("Form of the packages");
@@ -404,8 +409,6 @@ extern const Command kConvert{
              "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
           .one_of({"pass", "zero"});
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
-      o.flag("--keep-blocks", args->keep_blocks,
-             "4- and 8-bit blocks of an ONNX bundle stay as they are; they do not run on the ANE");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);
       return [args](const Common& common) { return run_convert(*args, common); };

@@ -3,8 +3,8 @@
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(SRC ${SRC} ABSOLUTE)
 get_filename_component(INCLUDE ${INCLUDE} ABSOLUTE)
-set(layers base hub kernels mil package predict engine onnx checkpoint families target placement lower text bundle runtime
-           reference compress page plan convert redact check verify measure coreml capi cli)
+set(layers base hub kernels mil package predict engine onnx checkpoint families target placement lower text bundle
+           runtime reference compress page plan convert redact check verify measure coreml capi cli)
 # Narrower than the order: these are of use without the rest.
 set(only_hub base hub)
 set(only_checkpoint base kernels onnx checkpoint)

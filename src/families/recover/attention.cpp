@@ -1,5 +1,5 @@
-// Attention: heads, scale, soft-cap, reach, sinks, norms of q and k. Operators that are an attention say most of it; what
-// is written out operator by operator is asked with probes and then checked as a whole.
+// Attention: heads, scale, soft-cap, reach, sinks, norms of q and k. Operators that are an attention say most of it;
+// what is written out operator by operator is asked with probes and then checked as a whole.
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -109,6 +109,64 @@ const Op* find_between(Context& c, ValueId target, ValueId source, std::string_v
   return nullptr;
 }
 
+// Two vectors that are sent through a rotation: one to find its angles, one to check them.
+constexpr double kFirst = 0.3, kSecond = 2.1;
+double turned_probe(size_t i, double shift) {
+  return 1 + std::sin(1.1 * static_cast<double>(i) + shift) * 0.7;
+}
+
+// What becomes of the first head of a value on its way to another one, by position.
+struct Turning {
+  Context& c;
+  ValueId from, to;
+  int64_t head_dim;
+  double factor;
+  std::vector<int64_t> dims = {};  // of `from` at one token
+  int64_t half = 0;                // of the rotated elements
+  bool pairs = false;              // elements 2i and 2i + 1 turn together
+
+  std::vector<double> at(int64_t position, double shift) const {
+    Evaluator e = evaluator(c, {.tokens = 1, .past = position});
+    Array probe = Array::filled(dims, 0);
+    for (size_t i = 0; i < probe.data.size(); ++i)
+      probe.data[i] = turned_probe(i % static_cast<size_t>(head_dim), shift);
+    e.set(from, std::move(probe));
+    std::vector<double> out = e.value(to).data;
+    e.claim(c.graph);
+    out.resize(static_cast<size_t>(head_dim));
+    return out;
+  }
+  size_t first(int64_t i) const { return static_cast<size_t>(pairs ? 2 * i : i); }
+  size_t second(int64_t i) const { return static_cast<size_t>(pairs ? 2 * i + 1 : i + half); }
+
+  // cos and sin of each pair, from what became of the first vector.
+  RotationRow row(const std::vector<double>& y) const {
+    RotationRow out;
+    for (int64_t i = 0; i < half; ++i) {
+      const double xa = turned_probe(first(i), kFirst), xb = turned_probe(second(i), kFirst);
+      const double norm = (xa * xa + xb * xb) * factor;
+      out.cos.push_back((xa * y[first(i)] + xb * y[second(i)]) / norm);
+      out.sin.push_back((xa * y[second(i)] - xb * y[first(i)]) / norm);
+    }
+    return out;
+  }
+  // Whether the angles that the first vector shows turn the second one too.
+  bool fits() const {
+    if (2 * half > head_dim) return false;
+    const RotationRow angles = row(at(7, kFirst));
+    const std::vector<double> y = at(7, kSecond);
+    for (int64_t i = 0; i < half; ++i) {
+      const double cs = angles.cos[static_cast<size_t>(i)] * factor;
+      const double sn = angles.sin[static_cast<size_t>(i)] * factor;
+      const double xa = turned_probe(first(i), kSecond), xb = turned_probe(second(i), kSecond);
+      if (std::abs(xa * cs - xb * sn - y[first(i)]) > 1e-4 ||
+          std::abs(xb * cs + xa * sn - y[second(i)]) > 1e-4)
+        return false;
+    }
+    return true;
+  }
+};
+
 }  // namespace
 
 HeadSource trace_heads(Context& c, ValueId operand, const char* what) {
@@ -148,68 +206,29 @@ std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source,
       return FoundRotation{rope_of_tables(c, op->input(ms ? 2 : 1), op->input(ms ? 3 : 2)),
                            op->node->integer("interleaved", 0) != 0};
   }
-  const std::vector<int64_t> dims = dims_at(c, source.turned);
-  // What becomes of a vector in each head at a position, the first head's elements.
-  const auto turned = [&](int64_t position, double shift) -> std::vector<double> {
-    Evaluator e = evaluator(c, {.tokens = 1, .past = position});
-    Array probe = Array::filled(dims, 0);
-    for (size_t i = 0; i < probe.data.size(); ++i)
-      probe.data[i] =
-          1 + std::sin(1.1 * static_cast<double>(i % static_cast<size_t>(head_dim)) + shift) * 0.7;
-    e.set(source.turned, std::move(probe));
-    std::vector<double> out = e.value(target).data;
-    e.claim(c.graph);
-    out.resize(static_cast<size_t>(head_dim));
-    return out;
-  };
-  const auto x = [&](int64_t i, double shift) {
-    return 1 + std::sin(1.1 * static_cast<double>(i) + shift) * 0.7;
-  };
-  const std::vector<double> still = turned(0, 0.3), moved = turned(7, 0.3), other = turned(7, 2.1);
-  int64_t dims_turned = 0;
-  for (int64_t i = 0; i < head_dim; ++i)
-    if (std::abs(moved[static_cast<size_t>(i)] - still[static_cast<size_t>(i)]) > 1e-9) dims_turned = i + 1;
-  if (dims_turned == 0) return std::nullopt;
   // What is multiplied to all of it (a scale of the scores) is no part of the rotation.
-  const double factor = source.norm_after_rope ? 1 : source.factor;
-  const auto fits = [&](int64_t dim, bool pairs) {
-    for (int64_t i = 0; i < dim / 2; ++i) {
-      const auto a = static_cast<size_t>(pairs ? 2 * i : i),
-                 b = static_cast<size_t>(pairs ? 2 * i + 1 : i + dim / 2);
-      const double xa = x(static_cast<int64_t>(a), 0.3), xb = x(static_cast<int64_t>(b), 0.3);
-      const double norm = xa * xa + xb * xb;
-      const double cs = (xa * moved[a] + xb * moved[b]) / norm, sn = (xa * moved[b] - xb * moved[a]) / norm;
-      const double ya = x(static_cast<int64_t>(a), 2.1), yb = x(static_cast<int64_t>(b), 2.1);
-      if (std::abs(ya * cs - yb * sn - other[a]) > 1e-4 || std::abs(yb * cs + ya * sn - other[b]) > 1e-4)
-        return false;
-    }
-    return true;
-  };
-  dims_turned += dims_turned % 2;
-  const bool halves = fits(dims_turned, false), pairs = !halves && fits(dims_turned, true);
-  if (!halves && !pairs)
-    throw c.graph.unexpected(operand,
-                             fmt::format("a rotation of the first {} elements of each head", dims_turned));
-  const int64_t half = dims_turned / 2;
-  const RotationRows rows = [&, half, pairs](int64_t position) -> std::optional<RotationRow> {
-    std::vector<double> y;
+  Turning turning{c, source.turned, target, head_dim, source.norm_after_rope ? 1 : source.factor};
+  turning.dims = dims_at(c, source.turned);
+  const std::vector<double> still = turning.at(0, kFirst), moved = turning.at(7, kFirst);
+  int64_t turned = 0;
+  for (int64_t i = 0; i < head_dim; ++i)
+    if (std::abs(moved[static_cast<size_t>(i)] - still[static_cast<size_t>(i)]) > 1e-9) turned = i + 1;
+  if (turned == 0) return std::nullopt;
+  turning.half = (turned + 1) / 2;
+  if (!turning.fits()) {
+    turning.pairs = true;
+    if (!turning.fits())
+      throw c.graph.unexpected(
+          operand, fmt::format("a rotation of the first {} elements of each head", 2 * turning.half));
+  }
+  const RotationRows rows = [&](int64_t position) -> std::optional<RotationRow> {
     try {
-      y = turned(position, 0.3);
+      return turning.row(turning.at(position, kFirst));
     } catch (const Error&) {
       return std::nullopt;  // beyond the end of a table
     }
-    RotationRow row;
-    for (int64_t i = 0; i < half; ++i) {
-      const auto a = static_cast<size_t>(pairs ? 2 * i : i),
-                 b = static_cast<size_t>(pairs ? 2 * i + 1 : i + half);
-      const double xa = x(static_cast<int64_t>(a), 0.3), xb = x(static_cast<int64_t>(b), 0.3);
-      const double norm = (xa * xa + xb * xb) * factor;
-      row.cos.push_back((xa * y[a] + xb * y[b]) / norm);
-      row.sin.push_back((xa * y[b] - xb * y[a]) / norm);
-    }
-    return row;
   };
-  return FoundRotation{rope_index(c, fit_rope(c, rows)), pairs};
+  return FoundRotation{rope_index(c, fit_rope(c, rows)), turning.pairs};
 }
 
 }  // namespace anemone::recover

@@ -8,7 +8,7 @@
 // | linear.cpp | y = W x + b: MatMul, Gemm, MatMulNBits, DequantizeLinear, MatMulInteger |
 // | norm.cpp | RMS and layer norms, as one operator or as many |
 // | embedding.cpp | rows of tables, their scale, learned positions |
-// | attention.cpp | heads, scale, soft-cap, reach, norms of q and k: GroupQueryAttention, MultiHeadAttention, Attention, Softmax |
+// | attention.cpp | heads, scale, soft-cap, reach, norms of q and k; attention_check.cpp: the proof |
 // | heads.cpp | which rows of a projection become which heads, and how they are rotated |
 // | rope_fit.cpp | base and scaling of a rotation, from its angles |
 // | mlp.cpp | gated and plain MLPs, by what they compute |
