@@ -124,9 +124,6 @@ class Projection : public FusedKernel {
   }
 
  private:
-  // As many vectors at a time as sum in the order of one alone.
-  static constexpr int64_t kSameOrder = 2;
-
   struct Unit {
     size_t weight;
     int64_t row, count;
@@ -158,12 +155,12 @@ class Projection : public FusedKernel {
     for (int64_t r = 0; r < unit.count && !w.in_place(); r += kFewRows) {
       const int64_t count = std::min(kFewRows, unit.count - r);
       for (int64_t i = 0; i < count; ++i) w.widen(room, r + i, 0, k_, wide + i * k_);
-      for (int64_t t = 0; t < columns; t += kSameOrder)
+      for (int64_t t = 0; t < columns; t += kMostVectors)
         matvec(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), count, k_, x + t * k_,
-               std::min(kSameOrder, columns - t), to + t * kRows + r, kRows);
+               std::min(kMostVectors, columns - t), to + t * kRows + r, kRows);
     }
-    for (int64_t t = 0; t < columns && w.in_place(); t += kSameOrder)
-      w.multiply(room, unit.count, x + t * k_, std::min(kSameOrder, columns - t), to + t * kRows, kRows);
+    for (int64_t t = 0; t < columns && w.in_place(); t += kMostVectors)
+      w.multiply(room, unit.count, x + t * k_, std::min(kMostVectors, columns - t), to + t * kRows, kRows);
   }
 
   // The first `live` columns of x for gemm_packed, kGemmDepth rows after kGemmDepth rows.

@@ -77,9 +77,16 @@ void depthwise(const DepthwisePlane& p, const float* x, const float* weight, flo
       if (count > 0) std::memcpy(to + p.before[1], row, static_cast<size_t>(count) * sizeof(float));
       continue;
     }
-    for (int64_t c = 0; c < p.width; ++c)
-      if (const int64_t at = c + p.before[1]; at / phases < line)
-        to[at % phases * line + at / phases] = row[c];
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      // The first column of the plane that falls into the phase, and where it goes.
+      const int64_t c = (phase - p.before[1] % phases + phases) % phases, at = (c + p.before[1]) / phases;
+      const int64_t count = std::min((p.width - c + phases - 1) / phases, line - at);
+      float* HWY_RESTRICT part = to + phase * line + at;
+      if (phases == 2)
+        for (int64_t i = 0; i < count; ++i) part[i] = row[c + 2 * i];
+      else
+        for (int64_t i = 0; i < count; ++i) part[i] = row[c + phases * i];
+    }
   }
   const int64_t count = p.kernel[0] * p.kernel[1];
   std::vector<const float*> taps(static_cast<size_t>(count));
