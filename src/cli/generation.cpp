@@ -87,7 +87,8 @@ void GenerationFlags::declare(Options& o) {
       .streams();
   o.integer("--speculate", "N", speculate,
             "draft up to N tokens from the text so far: the same text, in fewer calls");
-  backend.declare(o);
+  backend.usual = "fast";
+  backend.declare(o, ": the maths, rounded as on the device, or 8-bit activations");
 }
 
 void GenerationFlags::note_idle(const Common& common) const {
@@ -207,6 +208,8 @@ std::string figures_table(const Generation& g, const Session& session, const std
                      size_text(peak_memory()));
   out += fmt::format("backend      {}, {} arithmetic\n", session.bundle()->backend().name(),
                      arithmetic_of(session));
+  for (const std::string& remark : session.bundle()->backend().remarks())
+    out += fmt::format("             {}\n", remark);
   return out;
 }
 
@@ -228,6 +231,8 @@ nlohmann::ordered_json figures_json(const Generation& g, const Session& session)
                                 {"weight_bytes", m.weights},
                                 {"cache_bytes", m.cache},
                                 {"arena_bytes", m.arena}};
+  if (const auto remarks = session.bundle()->backend().remarks(); !remarks.empty())
+    out["backend_remarks"] = remarks;
   if (!g.stop.empty()) out["stop"] = g.stop;
   if (g.seed) out["seed"] = *g.seed;
   if (s.slides) out["slides"] = s.slides;

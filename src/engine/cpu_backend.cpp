@@ -46,6 +46,7 @@ class CpuBackend : public Backend {
     switch (options_.arithmetic) {
       case Arithmetic::fp32: return 0x1p-12;
       case Arithmetic::fp16: return 0x1p-5;
+      case Arithmetic::fast: return 0x1p-5;
     }
     throw Error("this arithmetic has no bar for close choices");
   }
