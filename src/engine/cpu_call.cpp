@@ -51,18 +51,6 @@ const Operation* classifier(const Value& value) {
   return value.producer && value.producer->type == "classify" ? value.producer : nullptr;
 }
 
-std::vector<std::string> class_names(const Operation& classify) {
-  std::vector<std::string> names;
-  const Constant* classes = classify.input("classes")->bindings[0].constant();
-  for (const Constant& item : std::get<Constant::Items>(classes->data)) {
-    if (item.is_strings())
-      names.push_back(std::get<Constant::Strings>(item.data).at(0));
-    else
-      names.push_back(fmt::format("{}", decode_ints(*stored_constant(item)).at(0)));
-  }
-  return names;
-}
-
 }  // namespace
 
 CpuCall::CpuCall(std::shared_ptr<CpuFunction> function, const InputShapes& shapes)
@@ -189,6 +177,13 @@ void CpuCall::bind_states(State* state) {
 }
 
 void CpuCall::run(State* state) {
+  const TimedSlice slice(function_->timeline(), Timeline::Level::call, "call",
+                         function_->signature().function);
+  prepare(state).execute();
+  settle();
+}
+
+Executor& CpuCall::prepare(State* state) {
   ran_ = false;
   work();
   fault_.reset();
@@ -197,7 +192,10 @@ void CpuCall::run(State* state) {
   for (size_t i = 0; i < slots_.size(); ++i)
     work_->executor.set_input(function_->inputs()[i].id, &slots_[i].type, bind_input(i));
   bind_states(state);
-  work_->executor.execute();
+  return work_->executor;
+}
+
+void CpuCall::settle() {
   fault_ = work_->executor.fault();
   settle_results();
   work_->measure();
