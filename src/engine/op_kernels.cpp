@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "engine/kernel_choice.h"
 #include "engine/packed_product.h"
+#include "engine/padded_image.h"
 #include "kernels/attention.h"
 #include "kernels/chains.h"
 #include "kernels/depthwise.h"
@@ -138,10 +140,16 @@ void run_convolution(const OpCall& c) {
   const int64_t positions = patches.columns(), image_size = c.type("x").size() / x[0];
   const float* bias = c.has("bias") ? c.floats("bias") : nullptr;
   const PackedProduct product(stored, w[0], k);
+  thread_local std::vector<float> padded;
   for (int64_t image = 0; image < x[0]; ++image) {
     const float* from_image = c.floats("x") + image * image_size;
     float* to = c.out_floats() + image * w[0] * positions;
+    std::optional<PaddedImage> planes;
+    if (x.size() == 4)
+      planes.emplace(window, sides.before, from_image, ImageSizes{x[1], x[2], x[3], out[2], out[3]}, c.pool(),
+                     padded);
     const auto pack = [&](int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) {
+      if (planes) return planes->pack(from, depth, first, count, packed);
       thread_local std::vector<float> room;
       room.resize(static_cast<size_t>(depth * count));
       patches.gather(from_image, from, from + depth, first, first + count, room.data());

@@ -90,7 +90,7 @@ HWY_INLINE void sum_lanes(const W& w, const uint8_t* HWY_RESTRICT row, int64_t m
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kSums = 4;
+  constexpr int kSums = 4;  // for every N: the order of a vector's sum is always the same
   V sums[N][kSums];
   for (int n = 0; n < N; ++n)
     for (int s = 0; s < kSums; ++s) sums[n][s] = hn::Zero(d);
