@@ -27,7 +27,7 @@ struct Found {
   std::string way_out;
 };
 
-constexpr const char* kReads = "anemone reads GGUF files and folders with safetensors";
+constexpr const char* kReads = "anemone reads GGUF files, folders with safetensors, and ONNX bundles";
 
 bool is_package(const fs::path& path) {
   std::error_code ignored;
@@ -181,6 +181,10 @@ std::string bundle_name(const std::string& model) {
   if (name.string().starts_with("hf:")) name = name.string().substr(3);
   if (const std::string text = name.string(); !fs::exists(model) || shown != model)
     if (const size_t at = text.find('@'); at != text.npos) name = text.substr(0, at);
+  if (name.extension() == ".onnx") {  // called "model" like all others: its folder has the name
+    const fs::path folder = fs::absolute(whole).lexically_normal().parent_path();
+    name = folder.filename() == "onnx" ? folder.parent_path().filename() : folder.filename();
+  }
   return name.extension() == ".gguf" || name.extension() == ".safetensors" ? name.stem().string()
                                                                            : name.string() + "-bundle";
 }

@@ -43,7 +43,7 @@ class PlanBuilder {
     plan_->values = info_.values();
     const std::set<int> ids = staying();
     if (options_.fuse) {
-      PlanEdit edit(*plan_, info_, block_, begin_, ids, options_.half);
+      PlanEdit edit(*plan_, info_, block_, begin_, ids, options_.half, options_.fast);
       fuse_steps(edit);
       edit.finish();
     }

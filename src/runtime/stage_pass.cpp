@@ -76,10 +76,10 @@ void StagePass::give(Call& call, const Port& port, const std::vector<Kept>* kept
       if (k.role == port.role) return call.lend(port.name, TensorView::of(k.array));
   const auto same =
       std::find_if(given_.begin(), given_.end(), [&](const Given& g) { return g.role == port.role; });
-  if (same != given_.end()) return call.lend(port.name, same->view);
+  if (same != given_.end()) return call.share(port.name, *same->owner, *same->input, same->view);
   const TensorView view = call.input(port.name);
   fill_input(view, port.role, pass_, bundle_.info(), bundle_.embedding());
-  given_.push_back({port.role, view});
+  given_.push_back({port.role, view, &call, &port.name});
 }
 
 TensorView StagePass::stream() const {

@@ -59,6 +59,8 @@ class StagePass {
   struct Given {
     Role role;
     TensorView view;
+    Call* owner;
+    const std::string* input;  // whose input this is
   };
 
   void give(Call& call, const Port& port, const std::vector<Kept>* kept);
