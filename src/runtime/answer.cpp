@@ -31,16 +31,14 @@ Answer::Answer(const GenerateOptions& options, const std::shared_ptr<const Token
       stop_text_(options.stops),
       ids_(prompt.begin(), prompt.end()),
       ends_(std::move(ends)) {
-  if (tokenizer) stream_.emplace(tokenizer, true);
+  if (tokenizer) stream_.emplace(tokenizer, !options.show_special);
   if (options.grammar) grammar_.emplace(options.grammar);
   if (options.ignore_eos && !grammar_) ends_.clear();
   if (!options.sampling.greedy()) out_.seed = seed;
 }
 
-Sampler::Past Answer::past() const { return {ids_, out_.ids, grammar_ ? &*grammar_ : nullptr}; }
-
 int32_t Answer::pick(std::span<const float> logits) {
-  const int32_t token = sampler_.pick(logits, past());
+  const int32_t token = sampler_.pick(logits, ids_, out_.ids, grammar());
   if (options_.chances >= 0) note_chances(logits, token);
   return token;
 }

@@ -30,7 +30,9 @@ class Answer {
   bool take(std::span<const float> logits) { return emit(pick(logits)); }
   int32_t pick(std::span<const float> logits);
   // The best token, for greedy choices that look ahead.
-  Sampler::Best best(std::span<const float> logits) const { return sampler_.best(logits, past()); }
+  Sampler::Best best(std::span<const float> logits) const {
+    return sampler_.best(logits, ids_, out_.ids, grammar());
+  }
   // Takes a token that was chosen elsewhere; false when that ends the answer.
   bool emit(int32_t token);
   // Ends it from outside; gives false.
@@ -45,7 +47,7 @@ class Answer {
   Generation finish();
 
  private:
-  Sampler::Past past() const;
+  GrammarMatcher* grammar() const { return grammar_ ? &*grammar_ : nullptr; }
   void note_chances(std::span<const float> logits, int32_t chosen);
   void give(const std::string& text);
 

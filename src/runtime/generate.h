@@ -38,7 +38,8 @@ struct GenerateOptions {
   SamplerOptions sampling;
   std::vector<std::string> stops;  // texts that end the answer; they and what follows are not given out
   bool ignore_eos = false;
-  int64_t stop_ngram = 0;  // ends when the last that many new tokens stand earlier in the answer; 0: off
+  bool show_special = false;  // the text has special tokens too, but none that ends the answer
+  int64_t stop_ngram = 0;     // ends when the last that many new tokens stand earlier in the answer; 0: off
 
   std::shared_ptr<TokenMasks>
       grammar;  // the answer is a text of this grammar, unless something cuts it short

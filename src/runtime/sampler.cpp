@@ -63,9 +63,10 @@ std::span<const float> Sampler::changed(std::span<const float> logits, const Pas
   return own;
 }
 
-Sampler::Best Sampler::best(std::span<const float> logits, const Past& past) const {
+Sampler::Best Sampler::best(std::span<const float> logits, std::span<const int32_t> history,
+                            std::span<const int32_t> answer, GrammarMatcher* grammar) const {
   std::vector<float> own;
-  logits = changed(logits, past, own);
+  logits = changed(logits, {history, answer, grammar}, own);
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   Best out{-1, 0, 0};
   float first = kNone, second = kNone;
@@ -85,10 +86,11 @@ Sampler::Best Sampler::best(std::span<const float> logits, const Past& past) con
   return out;
 }
 
-int32_t Sampler::pick(std::span<const float> logits, const Past& past) {
-  if (options_.greedy()) return best(logits, past).id;
+int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> history,
+                      std::span<const int32_t> answer, GrammarMatcher* grammar) {
+  if (options_.greedy()) return best(logits, history, answer, grammar).id;
   std::vector<float> own;
-  logits = changed(logits, past, own);
+  logits = changed(logits, {history, answer, grammar}, own);
   struct Candidate {
     float logit;
     int32_t id;

@@ -48,26 +48,20 @@ class Sampler {
     options.check();
   }
 
-  // What a choice looks back at.
-  struct Past {
-    std::span<const int32_t> history;   // all tokens so far, the prompt's too
-    std::span<const int32_t> answer;    // those of the answer alone
-    GrammarMatcher* grammar = nullptr;  // only what it allows
-  };
-
+  // `history`: all tokens so far, the prompt's too; `answer`: those of the answer alone; `grammar`: only what it allows.
   // Error where no logit is a number. Of equally good tokens the lower id is the better one.
-  int32_t pick(std::span<const float> logits, const Past& past);
-  Best best(std::span<const float> logits, const Past& past) const;
-  int32_t pick(std::span<const float> logits, std::span<const int32_t> history) {
-    return pick(logits, Past{history, {}});
-  }
-  Best best(std::span<const float> logits, std::span<const int32_t> history) const {
-    return best(logits, Past{history, {}});
-  }
+  int32_t pick(std::span<const float> logits, std::span<const int32_t> history,
+               std::span<const int32_t> answer = {}, GrammarMatcher* grammar = nullptr);
+  Best best(std::span<const float> logits, std::span<const int32_t> history,
+            std::span<const int32_t> answer = {}, GrammarMatcher* grammar = nullptr) const;
 
   const SamplerOptions& options() const { return options_; }
 
  private:
+  struct Past {
+    std::span<const int32_t> history, answer;
+    GrammarMatcher* grammar = nullptr;
+  };
   // The logits after biases, penalties and the grammar: `own`, or as they are where nothing changes.
   std::span<const float> changed(std::span<const float> logits, const Past& past,
                                  std::vector<float>& own) const;

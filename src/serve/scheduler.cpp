@@ -152,10 +152,14 @@ void Scheduler::start(Waiting waiting, int64_t key) {
       for (const auto& other : active_) running.push_back({other->session.get(), other->key});
       slot->session = cache_.take(slot->task.prompt, running, key);
     }
-    if (!slot->session) slot->session = std::make_unique<Session>(bundle_, SessionOptions{.positions = key, .chunk = 0, .function = {}});
+    if (!slot->session)
+      slot->session =
+          std::make_unique<Session>(bundle_, SessionOptions{.positions = key, .chunk = 0, .function = {}});
     slot->reused = slot->session->position();
     slot->answer =
         std::make_unique<Answer>(slot->task.options, tokenizer_, ends_, slot->task.prompt, slot->task.seed);
+    slot->task.sink->prompt_progress(slot->reused, static_cast<int64_t>(slot->task.prompt.size()),
+                                     slot->reused);
     active_.push_back(std::move(slot));
   } catch (const std::exception& problem) {
     slot->task.sink->failed(problem);
@@ -181,84 +185,82 @@ void Scheduler::read_prompt() {
     Slot& slot = *active_[(turn_ + i) % active_.size()];
     if (slot.decoding) continue;
     turn_ = (turn_ + i + 1) % active_.size();
+    const std::span<const int32_t> prompt(slot.task.prompt);
+    const auto done = static_cast<size_t>(slot.session->position());
+    const size_t piece = std::min(static_cast<size_t>(bundle_->most_tokens()), prompt.size() - done);
     const auto begin = Clock::now();
-    try {
-      const std::span<const int32_t> prompt(slot.task.prompt);
-      const auto done = static_cast<size_t>(slot.session->position());
-      const size_t piece = std::min(static_cast<size_t>(bundle_->most_tokens()), prompt.size() - done);
-      const std::span<const int32_t> fed = prompt.subspan(done, piece);
-      const bool last = done + piece == prompt.size();
-      if (bundle_->info().argmax) {
-        const auto token = static_cast<int32_t>(slot.session->forward_best(fed));
-        if (last && (slot.decoding = true) && !slot.answer->emit(token)) return finish(slot);
-      } else {
-        const std::span<const float> logits = slot.session->forward_view(fed, true);
-        if (last) {
-          slot.decoding = true;
-          slot.first = Clock::now();
-        }
-        slot.task.sink->prompt_progress(slot.session->position(), static_cast<int64_t>(prompt.size()),
-                                        slot.reused);
-        if (last) take_logits(slot, logits);
-      }
-    } catch (const std::exception& problem) {
-      fail(slot, problem);
-    }
+    std::vector<Turn> turns = {{.slot = &slot, .ids = prompt.subspan(done, piece)}};
+    forward(turns);
     const std::lock_guard lock(mutex_);
     counts_.prompt_seconds += Seconds(Clock::now() - begin).count();
     return;
   }
 }
 
-void Scheduler::take_logits(Slot& slot, std::span<const float> logits) {
-  const bool goes_on = slot.answer->take(logits);
-  if (goes_on && slot.session->position() == slot.session->capacity()) {
-    slot.answer->end(StopReason::context);
-    return finish(slot);
+// One token for each answer under way.
+void Scheduler::decode() {
+  std::vector<Turn> turns;
+  for (const auto& slot : active_)
+    if (slot->decoding) turns.push_back({.slot = slot.get(), .ids = {&slot->answer->last(), 1}});
+  if (turns.empty()) return;
+  const auto begin = Clock::now();
+  forward(turns);
+  const std::lock_guard lock(mutex_);
+  counts_.decode_seconds += Seconds(Clock::now() - begin).count();
+  ++counts_.rounds;
+  counts_.decoded_in_rounds += turns.size();
+}
+
+// The tokens of every turn go through the model, and each slot takes what comes out.
+void Scheduler::forward(std::vector<Turn>& turns) {
+  for (Turn& turn : turns) {
+    try {
+      if (bundle_->info().argmax)
+        turn.best = static_cast<int32_t>(turn.slot->session->forward_best(turn.ids));
+      else
+        turn.logits = turn.slot->session->forward_view(turn.ids, true);
+      take(turn);
+    } catch (const std::exception& problem) {
+      fail(*turn.slot, problem);
+    }
   }
-  if (!goes_on) return finish(slot);
+}
+
+void Scheduler::take(const Turn& turn) {
+  Slot& slot = *turn.slot;
+  const auto prompt = static_cast<int64_t>(slot.task.prompt.size()), position = slot.session->position();
+  if (!slot.decoding) {
+    slot.decoding = position >= prompt;
+    slot.first = Clock::now();
+    slot.task.sink->prompt_progress(position, prompt, slot.reused);
+    if (!slot.decoding) return;
+  }
+  const bool goes_on = bundle_->info().argmax ? slot.answer->emit(turn.best) : slot.answer->take(turn.logits);
+  if (goes_on && position == slot.session->capacity()) slot.answer->end(StopReason::context);
+  if (!goes_on || position == slot.session->capacity()) return finish(slot);
+  GenerateStats& stats = slot.answer->stats();
+  note_times(slot, stats);
   slot.task.sink->token(slot.answer->so_far(), slot.fresh);
   slot.fresh.clear();
 }
 
-// One token for each answer under way.
-void Scheduler::decode() {
-  std::vector<Slot*> set;
-  for (const auto& slot : active_)
-    if (slot->decoding) set.push_back(slot.get());
-  if (set.empty()) return;
-  const auto begin = Clock::now();
-  for (Slot* slot : set) {
-    try {
-      const std::span<const int32_t> fed(&slot->answer->last(), 1);
-      if (bundle_->info().argmax) {
-        const bool goes_on = slot->answer->emit(static_cast<int32_t>(slot->session->forward_best(fed)));
-        if (!goes_on || slot->session->position() == slot->session->capacity()) finish(*slot);
-      } else {
-        take_logits(*slot, slot->session->forward_view(fed, true));
-      }
-    } catch (const std::exception& problem) {
-      fail(*slot, problem);
-    }
-  }
-  const std::lock_guard lock(mutex_);
-  counts_.decode_seconds += Seconds(Clock::now() - begin).count();
-  ++counts_.rounds;
+void Scheduler::note_times(const Slot& slot, GenerateStats& stats) const {
+  stats.prompt_tokens = static_cast<int64_t>(slot.task.prompt.size());
+  stats.reused_tokens = slot.reused;
+  stats.new_tokens = slot.answer->made();
+  if (!slot.decoding) return;
+  stats.first_seconds = Seconds(slot.first - slot.start).count();
+  stats.decode_seconds = Seconds(Clock::now() - slot.first).count();
 }
 
 void Scheduler::finish(Slot& slot) {
+  note_times(slot, slot.answer->stats());
   Generation out = slot.answer->finish();
-  const Clock::time_point now = Clock::now();
-  out.stats.prompt_tokens = static_cast<int64_t>(slot.task.prompt.size());
-  out.stats.reused_tokens = slot.reused;
-  if (slot.decoding) {
-    out.stats.first_seconds = Seconds(slot.first - slot.start).count();
-    out.stats.decode_seconds = Seconds(now - slot.first).count();
-  }
   {
     const std::lock_guard lock(mutex_);
     counts_.cancelled += out.why == StopReason::cancelled;
-    counts_.prompt_tokens += static_cast<uint64_t>(slot.session->position() - slot.reused);
+    const auto prompt = static_cast<int64_t>(slot.task.prompt.size());
+    counts_.prompt_tokens += static_cast<uint64_t>(std::min(slot.session->position(), prompt) - slot.reused);
     counts_.reused_tokens += static_cast<uint64_t>(slot.reused);
     counts_.new_tokens += static_cast<uint64_t>(out.stats.new_tokens);
   }

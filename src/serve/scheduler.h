@@ -61,6 +61,7 @@ struct SlotState {
 struct SchedulerCounts {
   uint64_t tasks = 0, cancelled = 0, failed = 0, prompt_tokens = 0, reused_tokens = 0, new_tokens = 0,
            rounds = 0;
+  uint64_t decoded_in_rounds = 0;  // tokens, one for each answer of a round
   double prompt_seconds = 0, decode_seconds = 0;
   uint64_t waiting = 0, busy = 0, cache_bytes = 0, cached_sessions = 0;
 };
@@ -98,6 +99,14 @@ class Scheduler {
     Clock::time_point start, first;
   };
 
+  // Tokens of a slot on their way through the model.
+  struct Turn {
+    Slot* slot = nullptr;
+    std::span<const int32_t> ids;
+    std::span<const float> logits = {};
+    int32_t best = 0;  // of a bundle that gives no logits
+  };
+
   void loop();
   bool admit();
   bool better_to_wait(const AnswerTask& task, int64_t key) const;
@@ -105,8 +114,9 @@ class Scheduler {
   void drop_unwanted();
   void read_prompt();
   void decode();
-  // The tokens of every slot go through the model; each then has its logits.
-  void take_logits(Slot& slot, std::span<const float> logits);
+  void forward(std::vector<Turn>& turns);
+  void take(const Turn& turn);
+  void note_times(const Slot& slot, GenerateStats& stats) const;
   void finish(Slot& slot);
   void fail(Slot& slot, const std::exception& problem);
   void publish();
