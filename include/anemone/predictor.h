@@ -23,6 +23,8 @@
 
 namespace anemone {
 
+class Timeline;
+
 // How floating values are held. fp32: every one in fp32, whatever it declares: what the maths says. fp16: a
 // value that declares fp16 is rounded once per operation, as the Neural Engine's results are.
 enum class Arithmetic { fp32, fp16 };
@@ -30,6 +32,8 @@ enum class Arithmetic { fp32, fp16 };
 struct PredictOptions {
   Arithmetic arithmetic = Arithmetic::fp32;
   int threads = 0;  // 0: one per core
+  std::shared_ptr<Timeline> timeline =
+      nullptr;  // what ran when goes there (predict/timeline.h); empty: not measured
 };
 
 // In fp16 arithmetic: the first operation whose result left the range of fp16 (or became NaN) though its inputs

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -24,6 +25,12 @@ void pause_cpu() {
 #endif
 }
 
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 // How long a worker looks for the next loop before it sleeps: about 20 µs, the gap between two kernels of a
 // plan.
 constexpr int kSpins = 2000;
@@ -44,6 +51,7 @@ struct ThreadPool::Shared {
   int64_t count = 0, chunk = 1;
   std::atomic<int64_t> next{0};
   std::exception_ptr failure;
+  std::function<void(int64_t, int64_t)> watcher;
 
   // A late worker finds the gate closed: nobody waits for a worker that has not started.
   std::atomic<uint64_t> gate{0};
@@ -85,7 +93,13 @@ struct ThreadPool::Shared {
       if (!(now & kOpen) || now / kNumber == seen) continue;
       if (!gate.compare_exchange_strong(now, now + 1, std::memory_order_acquire)) continue;
       seen = now / kNumber;
-      take_parts();
+      if (watcher) {
+        const int64_t begin = now_ns();
+        take_parts();
+        watcher(begin, now_ns());
+      } else {
+        take_parts();
+      }
       gate.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -124,6 +138,10 @@ ThreadPool::~ThreadPool() {
   }
   shared_->wake.notify_all();
   for (std::thread& worker : shared_->workers) worker.join();
+}
+
+void ThreadPool::watch(std::function<void(int64_t, int64_t)> watcher) {
+  shared_->watcher = std::move(watcher);
 }
 
 void ThreadPool::parallel_for(int64_t count, int64_t grain,

@@ -19,6 +19,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return threads_; }
+  // Called by each worker behind its share of a loop, with the times of its begin and end (of steady_clock, in ns).
+  // To be set while no loop runs.
+  void watch(std::function<void(int64_t begin_ns, int64_t end_ns)> watcher);
 
   // Calls body(begin, end) for ranges that cover [0, count), each a multiple of `grain` long but the last.
   // One call at a time uses the workers: a nested or concurrent one runs on its own thread alone.

@@ -48,7 +48,7 @@ MakeBackend BackendFlags::make() const { return cpu_backend; }
 std::shared_ptr<const Backend> BackendFlags::open(const Common& common) const { return open(common.threads); }
 
 std::shared_ptr<const Backend> BackendFlags::open(int threads) const {
-  return make()({.arithmetic = arithmetic(), .threads = threads});
+  return make()({.arithmetic = arithmetic(), .threads = threads, .timeline = timeline});
 }
 
 void BackendFlags::expect_bundle(const std::string& source) const {

@@ -16,6 +16,7 @@ namespace anemone::cli {
 
 struct BackendFlags {
   std::string arith = "fp32";
+  std::shared_ptr<Timeline> timeline;  // where backends note what ran when; empty: nowhere
 
   // `note`: what is said behind the names of the arithmetics in --help.
   void declare(Options& o, const std::string& note = "");

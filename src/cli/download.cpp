@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/staged.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/format.h"
 #include "cli/source.h"

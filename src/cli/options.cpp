@@ -23,8 +23,8 @@ Item& Item::also(std::string names) {
   return *this;
 }
 
-Item& Item::or_alone(std::string value) {
-  implied = std::move(value);
+Item& Item::or_alone(std::string text) {
+  implied = std::move(text);
   return *this;
 }
 

@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/package_argument.h"
+#include "cli/profile.h"
 #include "cli/source.h"
 #include "predict/predictor.h"
 #include "predict/taps.h"
@@ -28,6 +29,7 @@ namespace {
 struct Args {
   std::string package, inputs, function, outputs, state;
   BackendFlags backend;
+  ProfileFlags profile;
   std::vector<std::string> input, tap;
   int64_t repeat = 1;
   bool time = false;
@@ -150,7 +152,7 @@ void print_outputs(const Prediction& result) {
     if (!result.outputs.contains(name)) fmt::print("{}  \"{}\"\n", name, labels.at(0));
 }
 
-void print_json(const Prediction& result, double ms) {
+void print_json(const Prediction& result, double ms, const ProfileFlags& profile) {
   nlohmann::ordered_json out;
   for (const auto& [name, array] : result.outputs) {
     const Summary s = summarize(values_of(array));
@@ -166,11 +168,13 @@ void print_json(const Prediction& result, double ms) {
   if (result.fault)
     out["fault"] = {{"op", result.fault->op}, {"kind", result.fault->nan ? "nan" : "overflow"}};
   out["milliseconds"] = ms;
+  if (profile.table) out["profile"] = profile.json();
   fmt::print("{}\n", json_text(out, 2));
 }
 
-int predict(const Args& args, const Common& common) {
+int predict(Args& args, const Common& common) {
   if (args.repeat < 1) throw errorf("--repeat must be at least 1").found(fmt::format("{}", args.repeat));
+  args.profile.start(args.backend);
   const auto package = package_argument(args.package);
   const auto predictor = open_tapped(*args.backend.open(common), package, args.function, args.tap);
   const auto inputs = read_inputs(args);
@@ -194,13 +198,14 @@ int predict(const Args& args, const Common& common) {
 
   write_files(result, args.outputs, state.get(), args.state);
   if (common.json)
-    print_json(result, median);
+    print_json(result, median, args.profile);
   else if (args.outputs.empty())
     print_outputs(result);
   if (args.time && !common.json)
     fmt::print("{} call{}: first {:.3f} ms, best {:.3f} ms, median {:.3f} ms\n", times.size(),
                times.size() == 1 ? "" : "s", times[0], sorted[0], median);
   print_fault(result.fault, common);
+  args.profile.finish(common);
   return 0;
 }
 
@@ -227,6 +232,7 @@ extern const Command kPredict{
       o.texts("--tap", "VALUE", args->tap, "also return a value from inside the program; may be repeated");
       o.integer("--repeat", "N", args->repeat, "call it N times");
       o.flag("--time", args->time, "print how long the calls took");
+      args->profile.declare(o);
       return [args](const Common& common) { return predict(*args, common); };
     }};
 

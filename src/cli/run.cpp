@@ -12,6 +12,7 @@
 #include "cli/format.h"
 #include "cli/generation.h"
 #include "cli/input.h"
+#include "cli/profile.h"
 #include "cli/source.h"
 #include "grammar/gbnf.h"
 #include "grammar/json_schema.h"
@@ -27,6 +28,7 @@ struct Args {
   int64_t warmup = 0;
   bool raw = false, lines = false;
   GenerationFlags flags;
+  ProfileFlags profile;
 };
 
 // The argument, each file, each line of them, or standard input; an argument and a file together are one text, and so
@@ -103,9 +105,11 @@ void warm_up(const Args& args, const OpenModel& model, const std::vector<int32_t
   options.ignore_eos = true;
   Session session = session_for(model, ids, args.flags);
   Generator(model.tokenizer, options).run(session, ids);
+  args.profile.forget();
 }
 
-int run_text(const Args& args, const Common& common) {
+int run_text(Args& args, const Common& common) {
+  args.profile.start(args.flags.backend);
   const OpenModel model = open_model(args.bundle, args.flags, common);
   const PromptFormat format(model.tokenizer, model.chat_template);
   if (!args.system.empty() && (args.raw || !format.has_turns()))
@@ -129,12 +133,15 @@ int run_text(const Args& args, const Common& common) {
     const Generation g = generator.run(session, ids, options.sampling.seed + i);
     if (common.json) {
       // Several answers are a line each.
-      fmt::print("{}\n", json_text(figures_json(g, session), prompts.size() > 1 ? -1 : 2));
+      nlohmann::ordered_json figures = figures_json(g, session);
+      if (args.profile.table && i + 1 == prompts.size()) figures["profile"] = args.profile.json();
+      fmt::print("{}\n", json_text(figures, prompts.size() > 1 ? -1 : 2));
     } else {
       show_text("\n");
       print_figures(g, session, args.flags, common);
     }
   }
+  args.profile.finish(common);
   return 0;
 }
 
@@ -168,6 +175,7 @@ extern const Command kRun{
       args->flags.declare(o);
       o.integer("--warmup", "N", args->warmup,
                 "first generate N tokens that are not shown, for steady figures");
+      args->profile.declare(o);
       return [args](const Common& common) { return run_text(*args, common); };
     }};
 

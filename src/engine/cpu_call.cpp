@@ -189,6 +189,13 @@ void CpuCall::bind_states(State* state) {
 }
 
 void CpuCall::run(State* state) {
+  const TimedSlice slice(function_->timeline(), Timeline::Level::call, "call",
+                         function_->signature().function);
+  prepare(state).execute();
+  settle();
+}
+
+Executor& CpuCall::prepare(State* state) {
   ran_ = false;
   work();
   fault_.reset();
@@ -197,7 +204,10 @@ void CpuCall::run(State* state) {
   for (size_t i = 0; i < slots_.size(); ++i)
     work_->executor.set_input(function_->inputs()[i].id, &slots_[i].type, bind_input(i));
   bind_states(state);
-  work_->executor.execute();
+  return work_->executor;
+}
+
+void CpuCall::settle() {
   fault_ = work_->executor.fault();
   settle_results();
   work_->measure();

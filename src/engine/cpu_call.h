@@ -23,6 +23,9 @@ class CpuCall : public Call {
   TensorView input(const std::string& name) override;
   void lend(const std::string& name, const TensorView& view) override;
   void run(State* state) override;
+  // run() in two parts, for calls that run together: the executor is ready to go; what it gave is looked at.
+  Executor& prepare(State* state);
+  void settle();
   std::vector<std::string> outputs() const override;
   TensorView output(const std::string& name) const override;
   std::vector<std::string> labels(const std::string& name) const override;

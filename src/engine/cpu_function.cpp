@@ -46,7 +46,8 @@ CpuFunction::CpuFunction(std::shared_ptr<const Package> package, const std::stri
       arithmetic_(options.arithmetic),
       taps_(std::move(taps)),
       info_(*package_->program.find_function(signature_.function)),
-      pool_(std::move(pool)) {
+      pool_(std::move(pool)),
+      timeline_(options.timeline) {
   add_inputs();
   add_results();
 }
@@ -96,7 +97,7 @@ double CpuFunction::default_value(const TensorInfo& input) const {
 Workspace& CpuFunction::borrow() {
   std::lock_guard lock(mutex_);
   if (idle_.empty()) {
-    auto work = std::make_unique<Workspace>(info_, cache_, *pool_, arithmetic_, taps_);
+    auto work = std::make_unique<Workspace>(info_, cache_, *pool_, arithmetic_, taps_, timeline_.get());
     work->inputs.resize(inputs_.size());
     work->results.resize(results_.size());
     idle_.reserve(workspaces_.size() + 1);  // so that giving back cannot fail

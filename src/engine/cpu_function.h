@@ -20,8 +20,8 @@ namespace anemone {
 // What one call at a time works with.
 struct Workspace {
   Workspace(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, Arithmetic arithmetic,
-            const std::vector<std::string>& taps)
-      : executor(info, cache, pool, arithmetic, taps) {}
+            const std::vector<std::string>& taps, Timeline* timeline)
+      : executor(info, cache, pool, arithmetic, taps, timeline) {}
 
   // The buffer with at least so many bytes; what was in it may be lost.
   void* memory(Buffer& buffer, uint64_t bytes_needed);
@@ -54,6 +54,7 @@ class CpuFunction {
   const FunctionInfo& info() const { return info_; }
   bool half() const { return arithmetic_ == Arithmetic::fp16; }
   ThreadPool& pool() const { return *pool_; }
+  Timeline* timeline() const { return timeline_.get(); }
 
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::vector<Result>& results() const { return results_; }
@@ -76,6 +77,7 @@ class CpuFunction {
   std::vector<std::string> taps_;
   FunctionInfo info_;
   std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<Timeline> timeline_;
   std::vector<Input> inputs_;
   std::vector<Result> results_;
   PlanCache cache_;

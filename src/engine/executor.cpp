@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/fused.h"
@@ -25,6 +26,18 @@ std::string key_of(const Block& block, size_t begin, std::span<const int> ids, c
       key.append(static_cast<const char*>(cell.data), static_cast<size_t>(cell.type->size()) * 4);
   }
   return key;
+}
+
+// For profiles: the operation, or what a fused step is.
+std::string_view kind_of(const Step& step) {
+  struct Kind {
+    std::string_view operator()(const RunOp& work) const { return work.binding.op->name; }
+    std::string_view operator()(const LoadWeight&) const { return "load weight"; }
+    std::string_view operator()(const ReadState&) const { return "read state"; }
+    std::string_view operator()(const WriteState&) const { return "write state"; }
+    std::string_view operator()(const RunFused& work) const { return work.kernel->name(); }
+  };
+  return std::visit(Kind{}, step.work);
 }
 
 bool finite(const float* data, int64_t count) {
@@ -67,10 +80,11 @@ std::shared_ptr<const Plan> PlanCache::find_or_make(const FunctionInfo& info, co
 }
 
 Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool, Arithmetic arithmetic,
-                   const std::vector<std::string>& taps)
+                   const std::vector<std::string>& taps, Timeline* timeline)
     : info_(info),
       cache_(cache),
       pool_(pool),
+      timeline_(timeline),
       plan_options_{.taps = {taps.begin(), taps.end()}, .half = arithmetic == Arithmetic::fp16},
       half_(arithmetic == Arithmetic::fp16),
       cells_(static_cast<size_t>(info.values())) {}
@@ -86,7 +100,14 @@ uint64_t Executor::arena_bytes() const {
 }
 
 void Executor::execute() {
+  reset();
+  execute(info_.function().body);
+}
+
+void Executor::reset() {
   fault_.reset();
+  waiting_steps_ = 0;
+  beside_ = false;
   // Nothing of an earlier call may be seen: its inputs are gone.
   std::vector<bool> given(cells_.size(), false);
   for (const auto& input : info_.function().inputs) given[static_cast<size_t>(info_.id(input.get()))] = true;
@@ -94,7 +115,53 @@ void Executor::execute() {
     if (!given[i]) cells_[i] = {};
   in_use_.clear();
   drop_idle_arenas();
-  execute(info_.function().body);
+}
+
+void Executor::start() {
+  reset();
+  beside_ = true;
+  const Block& body = info_.function().body;
+  const Plan& plan = enter(body, 0);
+  if (plan.next < body.ops.size()) {
+    run_plan(plan);
+    run_operation(*body.ops[plan.next]);
+    return execute(body, plan.next + 1);
+  }
+  cursor_ = {&plan};
+  waiting_steps_ = plan.steps.size();
+  run_to_shareable();
+}
+
+FusedCall Executor::waiting_call() const {
+  return FusedCall(*waiting(), cells_, pool_, half_, half_ && !fault_);
+}
+
+bool Executor::run_waiting() {
+  if (timeline_) timeline_->begin_step(kind_of(*waiting()));
+  const TimedSlice slice(timeline_, Timeline::Level::step, kind_of(*waiting()), waiting()->operation->name());
+  try {
+    return std::get<RunFused>(waiting()->work).kernel->run(waiting_call());
+  } catch (Error& e) {
+    e.within(op_place(*waiting()->operation));
+    throw;
+  }
+}
+
+void Executor::pass(bool done) {
+  const Step& step = *waiting();
+  if (!done) run_apart(*std::get<RunFused>(step.work).plain);
+  ++cursor_.step;
+  run_to_shareable();
+}
+
+// The waiting step has its operands when this returns.
+void Executor::run_to_shareable() {
+  const auto shareable = [](const Step& step) {
+    const auto* fused = std::get_if<RunFused>(&step.work);
+    return fused && fused->kernel->shareable();
+  };
+  while (cursor_.step < waiting_steps_ && !shareable(cursor_.plan->steps[cursor_.step])) run_next(cursor_);
+  take_aliases(cursor_);
 }
 
 // Shapes without end do not fill the memory.
@@ -116,62 +183,94 @@ void Executor::execute_nested(const Block& block) {
   in_use_.resize(outer);
 }
 
-void Executor::execute(const Block& block) {
-  size_t next = 0;
+// The plan from operation `next` on, its memory at hand.
+const Plan& Executor::enter(const Block& block, size_t next) {
+  const std::shared_ptr<const Plan> plan = cache_.find_or_make(info_, block, next, cells_, plan_options_);
+  auto& [held, arena] = arenas_[plan.get()];
+  held = plan;
+  in_use_.push_back(plan.get());
+  if (arena.size() < static_cast<uint64_t>(plan->arena_bytes))
+    arena = Buffer(static_cast<uint64_t>(plan->arena_bytes));
+  if (cells_.size() < static_cast<size_t>(plan->values)) cells_.resize(static_cast<size_t>(plan->values));
+  for (const Plan::Place& p : plan->places)
+    cells_[static_cast<size_t>(p.id)] = {&p.type, arena.data() + p.offset};
+  for (const Plan::Folded& f : plan->folded)
+    cells_[static_cast<size_t>(f.id)] = {&f.type, const_cast<uint32_t*>(f.data.data()), true};
+  return *plan;
+}
+
+void Executor::execute(const Block& block, size_t next) {
   while (next < block.ops.size()) {
-    const std::shared_ptr<const Plan> plan = cache_.find_or_make(info_, block, next, cells_, plan_options_);
-    auto& [held, arena] = arenas_[plan.get()];
-    held = plan;
-    in_use_.push_back(plan.get());
-    if (arena.size() < static_cast<uint64_t>(plan->arena_bytes))
-      arena = Buffer(static_cast<uint64_t>(plan->arena_bytes));
-    if (cells_.size() < static_cast<size_t>(plan->values)) cells_.resize(static_cast<size_t>(plan->values));
-    for (const Plan::Place& p : plan->places)
-      cells_[static_cast<size_t>(p.id)] = {&p.type, arena.data() + p.offset};
-    for (const Plan::Folded& f : plan->folded)
-      cells_[static_cast<size_t>(f.id)] = {&f.type, const_cast<uint32_t*>(f.data.data()), true};
-    run_plan(*plan);
-    next = plan->next;
-    if (next == block.ops.size()) break;
-    const Operation& op = *block.ops[next++];
-    try {
-      if (op.type == "cond")
-        run_cond(op);
-      else if (op.type == "while_loop")
-        run_while(op);
-      else
-        run_dynamic(op);
-    } catch (Error& e) {
-      if (op.blocks.empty()) e.within(op_place(op));
-      throw;
+    const Plan& plan = enter(block, next);
+    run_plan(plan);
+    next = plan.next;
+    if (next < block.ops.size()) run_operation(*block.ops[next++]);
+  }
+}
+
+// One that no plan holds.
+void Executor::run_operation(const Operation& op) {
+  try {
+    if (op.type == "cond")
+      run_cond(op);
+    else if (op.type == "while_loop")
+      run_while(op);
+    else {
+      const TimedSlice slice(timeline_, Timeline::Level::step, op.type, op.name());
+      run_dynamic(op);
     }
+  } catch (Error& e) {
+    if (op.blocks.empty()) e.within(op_place(op));
+    throw;
   }
 }
 
 void Executor::run_plan(const Plan& plan) {
-  auto alias = plan.aliases.begin();
-  const auto take_aliases = [&](size_t step) {
-    for (; alias != plan.aliases.end() && alias->first <= step; ++alias) {
-      Cell& cell = cells_[static_cast<size_t>(alias->second.id)];
-      cell = cells_[static_cast<size_t>(alias->second.of)];
-      cell.type = &alias->second.type;
-      if (cell.data) cell.data = static_cast<uint32_t*>(cell.data) + alias->second.offset;
-    }
-  };
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    take_aliases(i);
-    try {
-      run_step(plan.steps[i]);
-    } catch (Error& e) {
-      e.within(op_place(*plan.steps[i].operation));
-      throw;
-    }
+  Cursor at{&plan};
+  while (at.step < plan.steps.size()) run_next(at);
+  take_aliases(at);
+}
+
+// Those that hold from this step on.
+void Executor::take_aliases(Cursor& at) {
+  const auto& aliases = at.plan->aliases;
+  for (; at.alias < aliases.size() && aliases[at.alias].first <= at.step; ++at.alias) {
+    const Plan::Alias& alias = aliases[at.alias].second;
+    Cell& cell = cells_[static_cast<size_t>(alias.id)];
+    cell = cells_[static_cast<size_t>(alias.of)];
+    cell.type = &alias.type;
+    if (cell.data) cell.data = static_cast<uint32_t*>(cell.data) + alias.offset;
   }
-  take_aliases(plan.steps.size());
+}
+
+void Executor::run_next(Cursor& at) {
+  const Step& step = at.plan->steps[at.step];
+  take_aliases(at);
+  try {
+    timeline_ ? run_timed(step) : run_step(step);
+  } catch (Error& e) {
+    e.within(op_place(*step.operation));
+    throw;
+  }
+  ++at.step;
 }
 
 void Executor::run_step(const Step& step) {
   std::visit([&](const auto& work) { run(step, work); }, step.work);
+}
+
+void Executor::run_timed(const Step& step) {
+  const std::string_view kind = kind_of(step);
+  Timeline* const timeline = std::exchange(timeline_, nullptr);
+  if (!beside_) timeline->begin_step(kind);
+  const TimedSlice slice(timeline, Timeline::Level::step, kind, step.operation->name());
+  try {
+    run_step(step);
+  } catch (...) {
+    timeline_ = timeline;
+    throw;
+  }
+  timeline_ = timeline;
 }
 
 const void* Executor::at(const Source& source) const {

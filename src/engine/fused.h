@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "base/thread_pool.h"
 #include "engine/plan.h"
@@ -38,11 +39,30 @@ class FusedCall {
   bool half_, watch_;
 };
 
+class FusedKernel;
+
+// One of several calls that run together.
+struct FusedTurn {
+  const FusedKernel* kernel;
+  FusedCall call;
+  bool done = false;  // as FusedKernel::run() says
+};
+
 class FusedKernel {
  public:
   virtual ~FusedKernel() = default;
+  virtual std::string_view name() const { return "fused"; }  // for profiles: "attention"
   // False: not a case for this kernel. Nothing has been changed that the plain way reads.
   virtual bool run(const FusedCall& call) const = 0;
+
+  // Calls of this kernel gain by running together with others, because they read the same weights.
+  virtual bool shareable() const { return false; }
+  // With those of that kernel, too: it may be another function's.
+  virtual bool shares(const FusedKernel& other) const { return this == &other; }
+  // Calls of kernels that share with this one, each with the results that run() gives it, bit by bit.
+  virtual void run_together(std::span<FusedTurn> turns) const {
+    for (FusedTurn& turn : turns) turn.done = turn.kernel->run(turn.call);
+  }
 };
 
 }  // namespace anemone

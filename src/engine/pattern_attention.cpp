@@ -37,6 +37,7 @@ class MaskExtent : public FusedKernel {
  public:
   MaskExtent(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
 
+  std::string_view name() const override { return "mask extent"; }
   bool run(const FusedCall& c) const override {
     const float* mask = c.floats(0);
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -102,6 +103,7 @@ class Attention : public FusedKernel {
  public:
   explicit Attention(const AttentionShape& shape) : s_(shape) {}
 
+  std::string_view name() const override { return "attention"; }
   bool run(const FusedCall& c) const override {
     const Extent extent = *static_cast<const Extent*>(c.data(4));
     Range range{0, s_.columns};

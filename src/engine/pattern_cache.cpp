@@ -22,6 +22,7 @@ class ChangedRows : public FusedKernel {
  public:
   ChangedRows(int64_t rows, int64_t tokens) : rows_(rows), tokens_(tokens) {}
 
+  std::string_view name() const override { return "changed rows"; }
   bool run(const FusedCall& c) const override {
     const float* write = c.floats(0);
     const float* keep = c.floats(1);
@@ -60,6 +61,7 @@ class WriteRows : public FusedKernel {
   WriteRows(int64_t first, int64_t heads, int64_t rows, int64_t tokens, int64_t width)
       : first_(first), heads_(heads), rows_(rows), tokens_(tokens), width_(width) {}
 
+  std::string_view name() const override { return "cache write"; }
   bool run(const FusedCall& c) const override {
     const auto* list = static_cast<const int32_t*>(c.data(0));
     const float* fresh = c.floats(1);
@@ -97,6 +99,7 @@ class UpdateSlice : public FusedKernel {
   UpdateSlice(OpBinding binding, std::vector<Type> types)
       : binding_(std::move(binding)), types_(std::move(types)) {}
 
+  std::string_view name() const override { return "cache write"; }
   bool run(const FusedCall& c) const override {
     std::vector<const void*> data;
     for (size_t i = 0; i < binding_.operands.size(); ++i) data.push_back(c.data(i));

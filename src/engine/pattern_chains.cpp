@@ -18,6 +18,7 @@ class Norm : public FusedKernel {
   Norm(int64_t outer, int64_t n, int64_t inner, const RmsRule& rule, bool gain)
       : outer_(outer), n_(n), inner_(inner), rule_(rule), gain_(gain) {}
 
+  std::string_view name() const override { return "norm"; }
   bool run(const FusedCall& c) const override {
     const int64_t blocks = (inner_ + kColumns - 1) / kColumns, unit = n_ * std::min(inner_, kColumns);
     c.pool().parallel_for(
@@ -43,6 +44,7 @@ class Rotation : public FusedKernel {
   Rotation(int64_t rows, int64_t table_rows, int64_t dim, int64_t pairs)
       : rows_(rows), table_rows_(table_rows), dim_(dim), pairs_(pairs) {}
 
+  std::string_view name() const override { return "rotation"; }
   bool run(const FusedCall& c) const override {
     c.pool().parallel_for(rows_, std::max<int64_t>(1, kGrain / dim_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -65,6 +67,7 @@ class Gate : public FusedKernel {
  public:
   Gate(int64_t count, bool up) : count_(count), up_(up) {}
 
+  std::string_view name() const override { return "gate"; }
   bool run(const FusedCall& c) const override {
     c.pool().parallel_for(count_, kGrain, [&](int64_t begin, int64_t end) {
       gate(c.floats(0) + begin, up_ ? c.floats(1) + begin : nullptr, end - begin, c.out() + begin);

@@ -53,6 +53,7 @@ class Projection : public FusedKernel {
         units_.push_back({w, r, std::min(rows, end - r)});
   }
 
+  std::string_view name() const override { return "projection"; }
   bool run(const FusedCall& c) const override {
     const float* x = c.floats(0);
     const bool few = positions_ <= kMostPositions;
@@ -84,7 +85,48 @@ class Projection : public FusedKernel {
     return fine;
   }
 
+  // One vector a call: sums of several then run in the same order.
+  bool shareable() const override { return positions_ == 1; }
+
+  bool shares(const FusedKernel& other) const override {
+    if (this == &other) return true;
+    const auto* p = dynamic_cast<const Projection*>(&other);
+    return p && p->shareable() &&
+           std::equal(weights_.begin(), weights_.end(), p->weights_.begin(), p->weights_.end(),
+                      [](const Weight& a, const Weight& b) { return a.rows.same(b.rows); });
+  }
+
+  void run_together(std::span<FusedTurn> turns) const override {
+    const auto columns = static_cast<int64_t>(turns.size());
+    std::vector<float> x(static_cast<size_t>(k_ * columns));
+    for (int64_t t = 0; t < columns; ++t)
+      std::copy_n(turns[static_cast<size_t>(t)].call.floats(0), k_, x.data() + t * k_);
+    std::vector<std::atomic<bool>> fine(turns.size());
+    for (auto& f : fine) f = true;
+    turns[0].call.pool().parallel_for(
+        static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
+          WeightRows::Room room;
+          std::vector<float> wide(static_cast<size_t>(in_place_ ? 0 : kFewRows * k_));
+          std::vector<float> tile(static_cast<size_t>(kRows * columns));
+          for (int64_t u = begin; u < end; ++u) {
+            const Unit& unit = units_[static_cast<size_t>(u)];
+            weights_[unit.weight].rows.prepare(unit.row, unit.count, room);
+            multiply_columns(unit, x.data(), columns, room, wide.data(), tile.data());
+            for (size_t t = 0; t < turns.size(); ++t) {
+              const FusedTurn& turn = turns[t];
+              std::copy_n(tile.data() + static_cast<int64_t>(t) * kRows, unit.count,
+                          turn.call.out(unit.weight) + unit.row);
+              if (!static_cast<const Projection*>(turn.kernel)->finish(turn.call, unit)) fine[t] = false;
+            }
+          }
+        });
+    for (size_t t = 0; t < turns.size(); ++t) turns[t].done = fine[t];
+  }
+
  private:
+  // As many vectors at a time as sum in the order of one alone.
+  static constexpr int64_t kSameOrder = 2;
+
   struct Unit {
     size_t weight;
     int64_t row, count;
@@ -107,6 +149,21 @@ class Projection : public FusedKernel {
       w.multiply(room, unit.count, x + t * k_, std::min(kMostVectors, positions_ - t), to + t * kRows, kRows);
     for (int64_t i = 0; i < unit.count && positions_ > 1; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
+  }
+
+  // The rows of a unit times `columns` vectors: kRows results for each.
+  void multiply_columns(const Unit& unit, const float* x, int64_t columns, const WeightRows::Room& room,
+                        float* wide, float* to) const {
+    const WeightRows& w = weights_[unit.weight].rows;
+    for (int64_t r = 0; r < unit.count && !w.in_place(); r += kFewRows) {
+      const int64_t count = std::min(kFewRows, unit.count - r);
+      for (int64_t i = 0; i < count; ++i) w.widen(room, r + i, 0, k_, wide + i * k_);
+      for (int64_t t = 0; t < columns; t += kSameOrder)
+        matvec(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), count, k_, x + t * k_,
+               std::min(kSameOrder, columns - t), to + t * kRows + r, kRows);
+    }
+    for (int64_t t = 0; t < columns && w.in_place(); t += kSameOrder)
+      w.multiply(room, unit.count, x + t * k_, std::min(kSameOrder, columns - t), to + t * kRows, kRows);
   }
 
   // The first `live` columns of x for gemm_packed, kGemmDepth rows after kGemmDepth rows.

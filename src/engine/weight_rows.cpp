@@ -1,6 +1,7 @@
 #include "engine/weight_rows.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -41,6 +42,25 @@ std::optional<WeightKind> WeightRows::find_kind() const {
     case DType::uint1: return table ? packed(WeightKind::table1) : std::nullopt;
     default: return std::nullopt;
   }
+}
+
+bool WeightRows::same(const WeightRows& other) const {
+  if (stored_ == other.stored_) return rows_ == other.rows_ && k_ == other.k_;
+  const StoredTensor::Layout &a = layout_, &b = other.layout_;
+  if (!kind_ || kind_ != other.kind_ || rows_ != other.rows_ || k_ != other.k_ || a.data != b.data ||
+      a.dtype != b.dtype || a.tables != b.tables || a.rows_per_scale != b.rows_per_scale ||
+      a.columns_per_scale != b.columns_per_scale || a.rows_per_lut != b.rows_per_lut ||
+      a.rows_per_index != b.rows_per_index)
+    return false;
+  const auto equal = [](const float* x, const float* y, int64_t count) {
+    return x == y || (x && y && std::memcmp(x, y, static_cast<size_t>(count) * sizeof(float)) == 0);
+  };
+  const int64_t blocks = a.columns_per_scale > 0 ? k_ / a.columns_per_scale : 1;
+  const int64_t scales = (rows_ + a.rows_per_scale - 1) / a.rows_per_scale * blocks;
+  const int64_t index_rows = (rows_ + a.rows_per_index - 1) / a.rows_per_index;
+  const int64_t tables = (index_rows + a.rows_per_lut - 1) / a.rows_per_lut * a.rows_per_index;
+  return equal(a.scale, b.scale, scales) && equal(a.offset, b.offset, scales) &&
+         equal(a.lut, b.lut, tables << weight_bits(*kind_));
 }
 
 void WeightRows::prepare(int64_t first, int64_t count, Room& room) const {

@@ -36,6 +36,9 @@ class WeightRows {
     return scaled() && layout_.rows_per_scale == 1 ? layout_.scale : nullptr;
   }
 
+  // multiply() and widen() give the same for both, though they may be two functions' weights.
+  bool same(const WeightRows& other) const;
+
   void prepare(int64_t first, int64_t count, Room& room) const;
   // in_place(): the rows that were prepared times `vectors` of k floats.
   void multiply(const Room& room, int64_t count, const float* x, int64_t vectors, float* out,

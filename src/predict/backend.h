@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,12 @@
 #include "anemone/predictor.h"
 
 namespace anemone {
+
+// A call that is ready to run, and the state that it runs with.
+struct CallTurn {
+  Call* call = nullptr;
+  State* state = nullptr;
+};
 
 class Backend {
  public:
@@ -22,12 +29,20 @@ class Backend {
   // How far apart two logits must be, as a part of the largest, for the choice between them to be the same whether a
   // call takes one token or several: the two add their sums in another order.
   virtual double close_call() const = 0;
+  // What was given to it to note the times of steps; null: none.
+  virtual Timeline* timeline() const { return nullptr; }
   // Whether open() takes taps. Of one that does not, predict/taps.h makes the values outputs of a copy.
   virtual bool can_tap() const = 0;
   // `function` empty: the package's default one. `taps`: values inside it that its calls give beside the
   // outputs. A predictor may outlive its backend. Several threads may open at once.
   virtual std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                           const std::vector<std::string>& taps = {}) const = 0;
+  // Runs calls of what it opened, each with the results that run() gives it alone, bit by bit. No two of them share a
+  // state or lend each other what they give. A backend that can reads weights that they share once; this one runs them
+  // one after the other.
+  virtual void run_together(std::span<const CallTurn> turns) const {
+    for (const CallTurn& turn : turns) turn.call->run(turn.state);
+  }
 };
 
 // Makes one for a choice of arithmetic and threads. Whoever opens a backend of his own is given one of these.

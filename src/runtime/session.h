@@ -97,19 +97,29 @@ class Session {
     int64_t position = 0;
     std::vector<std::vector<Kept>> stages;
   };
-  using Done = std::function<void(StagePass& pass, const Chunk& chunk, bool last)>;
-  using TakeHead = std::function<void(const StageFunction& function, const Call& call)>;
+  // What is wanted of the tokens of a call.
+  enum class Want : uint8_t { nothing, logits, last_logits, best };
+  // Tokens on their way through the stages, chunk by chunk.
+  struct Flight;
+  friend class Batch;
 
   Chunk choose(int64_t left) const;
   void check(std::span<const int32_t> ids) const;
-  // Feeds tokens chunk by chunk, moving to a longer tier where this one is full; `done` hears of each.
-  void advance(std::span<const int32_t> ids, const Done& done);
-  void run_layers(StagePass& pass, const Chunk& chunk);
-  // Calls `take` for each call that gives what the head computes. With last_only, heads that can are given the last
-  // column alone; head_column says where it is in what they give.
-  void run_head(StagePass& pass, const Chunk& chunk, bool last_only, const TakeHead& take);
+  // For so many rows of logits; Error for a bundle that gives none.
+  void make_room(size_t rows);
   bool head_takes_one() const;
   int64_t head_column(const Chunk& chunk) const;
+  // Feeds tokens chunk by chunk, moving to a longer tier where this one is full.
+  void advance(std::span<const int32_t> ids, Want want);
+  // All of them side by side, each to its end. Nothing runs unless every flight can.
+  static void advance(std::span<Flight> flights);
+  static void run_chunks(std::span<Flight* const> flights);
+  static std::string flights_text(std::span<Flight* const> flights);
+  static void run_layers(std::span<Flight* const> flights);
+  static void run_heads(std::span<Flight* const> flights);
+  void begin_chunk(Flight& flight);
+  void end_chunk(Flight& flight);
+  void take_head(Flight& flight, const StageFunction& function, const Call& call);
 
   // session_past.cpp
   const StageFunction& layer_function(size_t stage) const;  // any of the tier in use
@@ -131,6 +141,8 @@ class Session {
   std::vector<std::vector<Kept>> kept_;         // by stage, where the host keeps caches
   StageCalls calls_;
   std::vector<float> logits_;  // what forward_view() gives
+  int64_t best_ = -1;          // what forward_best() gives, with the score of it
+  float best_score_ = 0;
   uint64_t copied_bytes_ = 0;
   std::vector<Snapshot> snapshots_;  // ascending; only with recurrent states
   int64_t pinned_ = -1;              // whose snapshot is kept

@@ -254,7 +254,7 @@ void Session::rewind(int64_t position) {
     forget_recurrent();
   else
     restore(snapshots_.back());
-  if (!again.empty()) advance(again, [](StagePass&, const Chunk&, bool) {});
+  if (!again.empty()) advance(again, Want::nothing);
 }
 
 int64_t Session::common_prefix(std::span<const int32_t> ids) const {
@@ -267,7 +267,7 @@ void Session::slide(int64_t first, int64_t recent) {
     throw errorf("cannot keep {} and {} tokens of {}", first, recent, position_);
   const std::vector<int32_t> tail(ids_.end() - recent, ids_.end());
   rewind(first);
-  advance(tail, [](StagePass&, const Chunk&, bool) {});
+  advance(tail, Want::nothing);
 }
 
 MemoryUse Session::memory() const {

@@ -14,12 +14,21 @@ StagePass::~StagePass() {
 
 Call& StagePass::stage(size_t stage, const StageFunction& function, State* state,
                        const std::vector<Kept>* kept) {
+  begin(stage, function, kept).run(state);
+  return end(stage, function);
+}
+
+Call& StagePass::begin(size_t stage, const StageFunction& function, const std::vector<Kept>* kept) {
   Call& call = calls_.get(bundle_, stage, function, pass_.width);
   ran_[stage] = &call;
-  const uint64_t before = call.copied_bytes();
+  copied_before_ = call.copied_bytes();
   for (const Port& port : function.interface.inputs) give(call, port, kept);
-  call.run(state);
-  copied_bytes_ += call.copied_bytes() - before;
+  return call;
+}
+
+Call& StagePass::end(size_t stage, const StageFunction& function) {
+  Call& call = *ran_[stage];
+  copied_bytes_ += call.copied_bytes() - copied_before_;
   for (const Port& port : function.interface.outputs)
     check_output(call.output(port.name).shape, port, bundle_.info(), pass_.width);
   if (call.fault() && !fault_) fault_ = call.fault();

@@ -36,6 +36,9 @@ class StagePass {
   // Runs a function of a stage on the stream as it stands. `kept`: for inputs that the host keeps.
   Call& stage(size_t stage, const StageFunction& function, State* state = nullptr,
               const std::vector<Kept>* kept = nullptr);
+  // The same in two parts, for passes that go side by side: the call, ready to run; and what follows its run.
+  Call& begin(size_t stage, const StageFunction& function, const std::vector<Kept>* kept = nullptr);
+  Call& end(size_t stage, const StageFunction& function);
   // The call that ran for a stage; null before.
   Call* ran(size_t stage) const { return ran_[stage]; }
   // [1, hidden, T, 1], behind the last stage that gave one; Error before.
@@ -67,6 +70,7 @@ class StagePass {
   const Port* carried_port_ = nullptr;
   std::optional<TensorView> column_;  // instead, behind take_column()
   std::optional<NumericFault> fault_;
+  uint64_t copied_before_ = 0;  // by the call that begin() gave
   uint64_t copied_bytes_ = 0;
 };
 

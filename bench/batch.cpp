@@ -1,0 +1,67 @@
+// Decoding many texts at once: sessions side by side, one pass over the weights a step, beside one session alone.
+//     bench_batch BUNDLE [threads] [tokens of a step's text] [fill]
+// Prints tokens per second of all sessions together and how many times one session that is. `fill`: positions that each
+// session has behind it before the clock starts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "engine/cpu_backend.h"
+#include "runtime/batch.h"
+#include "timing.h"
+
+using namespace anemone;
+using namespace anemone::bench;
+
+namespace {
+
+struct Text {
+  std::unique_ptr<Session> session;
+  std::vector<int32_t> next;
+};
+
+// Seconds for a step of all texts: the best of three runs of `steps`.
+double step_s(const std::shared_ptr<const Bundle>& bundle, int64_t count, int64_t steps, int64_t fill) {
+  double best_s = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Text> texts;
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<int32_t> prompt;
+      for (int64_t t = 0; t < fill; ++t)
+        prompt.push_back(static_cast<int32_t>(100 + (37 * t + 11 * i) % 1000));
+      texts.push_back({std::make_unique<Session>(bundle), {}});
+      texts.back().next = {static_cast<int32_t>(texts.back().session->forward_best(prompt))};
+    }
+    const auto step = [&] {
+      std::vector<Batch::Turn> turns;
+      for (Text& text : texts) turns.push_back({text.session.get(), text.next, {}, -1});
+      Batch::forward_best(turns);
+      for (int64_t i = 0; i < count; ++i)
+        texts[static_cast<size_t>(i)].next = {static_cast<int32_t>(turns[static_cast<size_t>(i)].best)};
+    };
+    step();
+    const double start = seconds();
+    for (int64_t i = 0; i < steps; ++i) step();
+    best_s = std::min(best_s, (seconds() - start) / static_cast<double>(steps));
+  }
+  return best_s;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return fmt::print("usage: bench_batch BUNDLE [threads] [steps] [fill]\n"), 2;
+  const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
+  const int64_t steps = argc > 3 ? std::atoll(argv[3]) : 24, fill = argc > 4 ? std::atoll(argv[4]) : 32;
+  const auto bundle = Bundle::open(argv[1], cpu_backend({.threads = threads}));
+  double alone = 0;
+  fmt::print("{:>8} {:>10} {:>10} {:>10}\n", "sessions", "ms a step", "tok/s", "times one");
+  for (const int64_t count : {1, 2, 3, 4, 6, 8, 12, 16}) {
+    const double s = step_s(bundle, count, steps, fill), rate = static_cast<double>(count) / s;
+    if (count == 1) alone = rate;
+    fmt::print("{:8} {:10.2f} {:10.1f} {:10.2f}\n", count, 1e3 * s, rate, rate / alone);
+  }
+}
