@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/staged.h"
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/input.h"
@@ -27,11 +29,7 @@ struct Args {
   BackendFlags backend;
 };
 
-serve::App* running = nullptr;
-
-void on_signal(int) {
-  if (running) running->stop();
-}
+std::atomic<serve::App*> running = nullptr;
 
 int64_t within(const char* flag, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most)
@@ -114,14 +112,16 @@ int serve_models(const Args& args, const Common& common) {
          fmt::format("{} can be reached from other machines, and there is no --api-key-file", args.host));
   serve::App app(std::move(options));
   running = &app;
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
   std::signal(SIGPIPE, SIG_IGN);
+  call_instead_of_signal_exit([] {
+    if (serve::App* one = running) one->stop();
+  });
   const std::string host = args.host.find(':') == std::string::npos ? args.host : "[" + args.host + "]";
   app.run([&](int port) {
     fmt::print("listening on http://{}:{}\n", host, port);
     std::fflush(stdout);
   });
+  call_instead_of_signal_exit(nullptr);
   running = nullptr;
   return 0;
 }

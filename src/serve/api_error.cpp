@@ -36,6 +36,9 @@ ApiError as_api_error(const std::exception& problem) {
     if (!error->expected().empty()) text += fmt::format("; expected {}", error->expected());
     return ApiError(400, text);
   }
+  // A field that is read without a look at its type first.
+  if (dynamic_cast<const Json::exception*>(&problem))
+    return ApiError(400, "a field of the request has the wrong type");
   return ApiError(500, "something went wrong inside the server");
 }
 

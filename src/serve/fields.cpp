@@ -24,6 +24,8 @@ Json parse_body(const std::string& text) {
     return Json::parse(text, bounded);
   } catch (const Json::parse_error& e) {
     throw ApiError(400, fmt::format("the body is not valid JSON: byte {}", e.byte));
+  } catch (const Json::exception&) {
+    throw ApiError(400, "the body has a number that is out of range");
   }
 }
 

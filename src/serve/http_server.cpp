@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kMostAhead = 1 << 16;  // bytes of next requests that are read while one is answered
 constexpr double kDrainSeconds = 2;
+constexpr double kSpareSeconds = 5;  // a client that has been idle so long makes room for a new one
 
 void set_flags(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -130,7 +131,10 @@ void HttpServer::accept_all() {
 #endif
     const std::string peer = address_text(address);
     const size_t most_here = options_.most_per_client ? options_.most_per_client : options_.most_connections;
-    if (connections_.size() >= options_.most_connections || per_client_[peer] >= most_here) {
+    if (connections_.size() >= options_.most_connections) make_room();
+    const auto known = per_client_.find(peer);
+    const size_t from_here = known == per_client_.end() ? 0 : known->second;
+    if (connections_.size() >= options_.most_connections || from_here >= most_here) {
       ++turned_away_;
       constexpr std::string_view kFull =
           "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: "
@@ -143,6 +147,18 @@ void HttpServer::accept_all() {
     connections_.push_back(std::make_shared<HttpConnection>(fd, peer, options_.limits, options_.most_unread,
                                                             [this] { wake(); }));
   }
+}
+
+// The client that has said nothing for longest goes, if that is long enough.
+void HttpServer::make_room() {
+  std::shared_ptr<HttpConnection> idlest;
+  for (const auto& c : connections_) {
+    const bool idle = !c->busy() && !c->draining() && c->parser().idle() && !c->waiting_to_send();
+    if (idle && (!idlest || c->since < idlest->since)) idlest = c;
+  }
+  if (!idlest || std::chrono::duration<double>(Clock::now() - idlest->since).count() < kSpareSeconds) return;
+  idlest->leave();
+  close_overdue();
 }
 
 void HttpServer::read_from(const std::shared_ptr<HttpConnection>& connection) {

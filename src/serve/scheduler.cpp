@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/batch.h"
 
 namespace anemone::serve {
 namespace {
@@ -211,17 +212,24 @@ void Scheduler::decode() {
   counts_.decoded_in_rounds += turns.size();
 }
 
-// The tokens of every turn go through the model, and each slot takes what comes out.
+// The tokens of every turn go through the model in one pass over the weights, and each slot takes what comes out.
 void Scheduler::forward(std::vector<Turn>& turns) {
-  for (Turn& turn : turns) {
+  const bool best = bundle_->info().argmax;
+  std::vector<Batch::Turn> batch;
+  for (const Turn& turn : turns) batch.push_back({.session = turn.slot->session.get(), .ids = turn.ids});
+  try {
+    best ? Batch::forward_best(batch) : Batch::forward(batch);
+  } catch (const std::exception& problem) {
+    for (const Turn& turn : turns) fail(*turn.slot, problem);
+    return;
+  }
+  for (size_t i = 0; i < turns.size(); ++i) {
+    turns[i].logits = batch[i].logits;
+    turns[i].best = static_cast<int32_t>(batch[i].best);
     try {
-      if (bundle_->info().argmax)
-        turn.best = static_cast<int32_t>(turn.slot->session->forward_best(turn.ids));
-      else
-        turn.logits = turn.slot->session->forward_view(turn.ids, true);
-      take(turn);
+      take(turns[i]);
     } catch (const std::exception& problem) {
-      fail(*turn.slot, problem);
+      fail(*turns[i].slot, problem);
     }
   }
 }

@@ -104,7 +104,7 @@ def tools(client):
     check("no call where none is wanted", answer.choices[0].message.tool_calls is None, answer)
 
 
-def chances(client):
+def chances(server, client):
     answer = client.chat.completions.create(model="any", messages=[{"role": "user", "content": PROMPTS[0]}], temperature=0,
                                             max_tokens=6, logprobs=True, top_logprobs=4)
     content = answer.choices[0].logprobs.content
@@ -112,7 +112,7 @@ def chances(client):
     check("probabilities", all(t.logprob <= 0 and len(t.top_logprobs) == 4 and t.top_logprobs[0].token == t.token for t in content))
     first = client.completions.create(model="any", prompt=PROMPTS[0], temperature=0, max_tokens=1, logprobs=3)
     best = list(first.choices[0].logprobs.top_logprobs[0])
-    ids = client.post("/tokenize", body={"content": first.choices[0].text}, cast_to=object)["tokens"]
+    ids = server.post("/tokenize", {"content": first.choices[0].text})[1]["tokens"]
     other = client.completions.create(model="any", prompt=PROMPTS[0], temperature=0, max_tokens=1,
                                       logit_bias={str(i): -100 for i in ids})
     check("a bias forbids a token", other.choices[0].text != first.choices[0].text, (best, other))
@@ -292,7 +292,7 @@ def main():
             chat_and_stream(client)
             structured(client)
             tools(client)
-            chances(client)
+            chances(server, client)
             responses(client)
             errors(server, client)
             same_as_alone(server, bundle, client)

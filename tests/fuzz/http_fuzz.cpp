@@ -40,6 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // What is too large is found earlier or later, so only the requests before it must agree.
   const auto pieces = read_all(bytes, 1 + size % 7);
   for (size_t i = 0; i < std::min(whole.size(), pieces.size()); ++i)
-    if (whole[i] != pieces[i] && !whole[i].starts_with("refused") && !pieces[i].starts_with("refused")) std::abort();
+    if (whole[i] != pieces[i] && !whole[i].starts_with("refused") && !pieces[i].starts_with("refused"))
+      std::abort();
   return 0;
 }

@@ -25,7 +25,7 @@ function stages(info) {
     const row = make("tr"), where = make("td");
     const layers = s.last_layer > s.first_layer ? `${s.first_layer} to ${s.last_layer - 1}` : "head";
     row.append(make("td", "name", s.package), make("td", "", layers), make("td", "", size(s.bytes)),
-      make("td", "", s.functions.map((f) => `${f.name} (${f.tokens} tokens, context ${f.context})`).join(", ")), where);
+      make("td", "", s.functions.map((f) => `${f.name}: ${f.tokens} tokens` + (f.context ? `, context ${f.context.toLocaleString()}` : "")).join("\n")), where);
     const { ane = 0, cpu = 0, gpu = 0, unknown = 0 } = s.placement ?? {}, all = ane + cpu + gpu + unknown;
     if (all) {
       const stack = make("div", "stack low");
