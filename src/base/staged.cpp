@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/signals.h"
 
 namespace anemone {
 namespace {

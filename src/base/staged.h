@@ -55,10 +55,6 @@ void remove_staged_outputs_on_signals();
 // like a terminal's modes.
 void call_before_signal_exit(void (*function)());
 
-// The function that is called instead the first time that SIGINT or SIGTERM comes (null: none): a server that ends by
-// itself. It runs in the thread that waits for signals.
-void call_instead_of_signal_exit(void (*function)());
-
 // From here on SIGINT no longer ends the process: it reaches the calling thread, with whatever handler is set
 // (a chat, where it stops an answer).
 void leave_interrupts_to_this_thread();

@@ -35,10 +35,10 @@ namespace {
 
 struct Args {
   std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
-                                                                       layers, residual_scale, skip;
+                                                                       layers, residual_scale, skip, experts;
   bool whole = false, argmax = false, no_int8 = false, overwrite = false;
   double shard_mb = 250;
-  int64_t head_rows = kNotSaid;
+  int64_t head_rows = kNotSaid, expert_group = kNotSaid;
   CompressFlags compress;
 };
 
@@ -156,6 +156,9 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   o.precision = stored_form(args).precision;
   o.whole = args.whole;
   o.skip = args.skip;
+  for (const ExpertWay way : {ExpertWay::all, ExpertWay::host, ExpertWay::groups})
+    if (args.experts == way_name(way)) o.experts = way;
+  if (args.expert_group != kNotSaid) o.expert_group = args.expert_group;
   o.argmax = args.argmax;
   o.embedding_int8 = args.embedding == "int8";
   o.embedding_in_head = args.embedding == "head";
@@ -218,10 +221,12 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   const BundleInfo& info = report.info;
   fmt::print("{} ({}, {}, {} hidden, vocabulary {})\n\n", info.name.empty() ? info.source : info.name,
              info.family, counted(info.layers, "layer"), info.hidden, info.vocab);
-  fmt::print("  {:<24} {:<20} {:>10}\n", "file", "holds", "weights");
+  size_t wide = 20;
+  for (const auto& row : report.rows) wide = std::max(wide, row.holds.size());
+  fmt::print("  {:<24} {:<{}} {:>10}\n", "file", "holds", wide, "weights");
   for (const auto& row : report.rows)
-    fmt::print("  {:<24} {:<20} {:>10}\n", row.file, row.holds, size_text(row.bytes));
-  fmt::print("  {:<24} {:<20} {:>10}\n\n", "all files", "", size_text(report.bytes));
+    fmt::print("  {:<24} {:<{}} {:>10}\n", row.file, row.holds, wide, size_text(row.bytes));
+  fmt::print("  {:<24} {:<{}} {:>10}\n\n", "all files", "", wide, size_text(report.bytes));
   const std::string cache = info.kv.empty() ? "" : fmt::format(", kv {} by {}", info.kv, info.kv_write);
   fmt::print("{} written in {:.2f} s: {}{}, for {}\n", args.output, seconds, info.precision, cache,
              info.target);
@@ -366,6 +371,12 @@ extern const Command kConvert{
              "scales the residual stream, for models that leave the range of fp16; a few words are run to "
              "see whether "
              "that is needed, auto runs more of them, 1 leaves it as it is");
+      o.text("--experts", "WAY", args->experts,
+             "of a model with experts: all (each is computed, a mask picks), host (the host chooses, and "
+             "calls those "
+             "alone), groups (it calls groups of them), auto (what plan predicts to be fastest; default)")
+          .one_of({"auto", "all", "host", "groups"});
+      o.integer("--expert-group", "N", args->expert_group, "experts of one call, with --experts groups");
       o.text("--skip", "HOW", args->skip,
              "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
           .one_of({"pass", "zero"});

@@ -20,7 +20,7 @@ double share(double ms, double of) { return of > 0 ? 100 * ms / of : 0; }
 
 std::string line(const std::string& kind, const std::string& name, int64_t count, double ms, double all) {
   return fmt::format("  {:<20} {:<32} {:>8} {:>10.2f} {:>6.1f}%\n", one_line(kind, 20), one_line(name, 32),
-                     count, ms, share(ms, all));
+                     count ? fmt::format("{}", count) : "", ms, share(ms, all));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "base/staged.h"
+#include "base/signals.h"
 #include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/input.h"

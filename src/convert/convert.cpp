@@ -225,6 +225,7 @@ class Converter {
     b.argmax = options_.argmax;
     b.residual_scale = residual_scale_;
     b.skip = options_.skip;
+    if (has_experts(model_)) b.experts = way_name(request_.experts);
     b.embedding_scale = model_.embedding.scale * residual_scale_;
     b.bos = model_.bos;
     b.eos = model_.eos;
@@ -281,7 +282,13 @@ class Converter {
     artifact.license = checkpoint_.license();
     artifact.notes["anemone.tool"] = options_.tool;
     artifact.notes["anemone.source"] = checkpoint_.path().filename().string();
-    Stage stage = stage_of(plan, request_, artifact, writer.file_name(artifact.name));
+    Stage stage =
+        stage_of(plan, model_, request_, artifact, writer.file_name(artifact.name), residual_scale_);
+    if (const WeightRef* bias = choice_bias(plan, model_)) {
+      std::vector<float> values(static_cast<size_t>(bias->rows()));
+      read_rows(checkpoint_.tensor(bias->tensor), *bias, 0, bias->rows(), values);
+      stage.rule->choice_bias.assign(values.begin(), values.end());
+    }
     current_ = stage.package;
     const FunctionInterface first = std::move(artifact.interfaces.at(stage.functions.front().name));
     const WriteReport written =

@@ -144,6 +144,10 @@ struct ModelSizes {
   int64_t heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
 };
 ModelSizes sizes_of(const Model& model);
+// Where the experts of a layer are among its steps; the number of steps where it has none.
+size_t experts_step(const Layer& layer);
+// Those experts; nullptr where it has none.
+const Experts* find_experts(const Layer& layer);
 // Every attention of the model: change(attention, layer).
 template <class Change>
 void each_attention(Model& model, const Change& change) {

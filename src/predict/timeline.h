@@ -1,5 +1,5 @@
-// Timeline: what ran when, on which thread: the steps of functions, the calls that they belong to, the tokens that those
-// belong to. A backend that is given one (PredictOptions::timeline) writes to it; without one nothing is measured.
+// Timeline: what ran when, on which thread: the steps of functions, the calls that they belong to, the tokens that
+// those belong to. A backend that is given one (PredictOptions::timeline) writes to it; otherwise nothing is measured.
 //     auto timeline = std::make_shared<Timeline>();
 //     auto backend = cpu_backend({.timeline = timeline});   …run…
 //     timeline->totals();                                   // per kind of step and name, the longest first

@@ -24,7 +24,7 @@ void check(std::span<const Batch::Turn> turns, size_t i) {
 }  // namespace
 
 void Batch::run(std::span<Turn> turns, bool best) {
-  std::vector<Session::Flight> flights;
+  std::vector<Flight> flights;
   for (size_t i = 0; i < turns.size(); ++i) {
     try {
       check(turns, i);

@@ -24,9 +24,9 @@ class Batch {
   };
 
   // As Session::forward_view(ids, true) and Session::forward_best(ids) for each turn. Error, before anything is run,
-  // for a turn without session or tokens, for a session that is there twice or of another bundle than the first, and for
-  // what the session itself refuses: it names the turn. No session of the batch may be in use elsewhere meanwhile. An
-  // error or Cancelled on the way leaves each session with the chunks that were done.
+  // for a turn without session or tokens, for a session that is there twice or of another bundle than the first, and
+  // for what the session itself refuses: it names the turn. No session of the batch may be in use elsewhere
+  // meanwhile. An error or Cancelled on the way leaves each session with the chunks that were done.
   static void forward(std::span<Turn> turns);
   static void forward_best(std::span<Turn> turns);
 

@@ -1,6 +1,6 @@
-// Session::Flight: tokens of one session on their way through the stages, chunk by chunk. Sessions and batches send
+// Flight: tokens of one session on their way through the stages, chunk by chunk. Sessions and batches send
 // them off; nobody else needs them.
-//     Session::Flight flight(session, ids, Session::Want::last_logits);
+//     Flight flight(session, ids, Session::Want::last_logits);
 //     Session::advance({&flight, 1});
 #pragma once
 
@@ -11,7 +11,9 @@
 
 namespace anemone {
 
-struct Session::Flight {
+struct Flight {
+  using Want = Session::Want;
+
   Flight(Session& of, std::span<const int32_t> ids, Want wanted)
       : session(&of), left(ids), want(wanted), total(static_cast<int64_t>(ids.size())) {}
 
@@ -25,7 +27,7 @@ struct Session::Flight {
   int64_t total;
   int64_t rows = 0;  // of logits that are there
   // Of the chunk that is on its way.
-  Chunk chunk;
+  Session::Chunk chunk;
   std::unique_ptr<StagePass> pass;
 };
 

@@ -43,6 +43,8 @@ struct MemoryUse {
   uint64_t arena = 0;    // working memory, shared by sessions that take turns
 };
 
+struct Flight;  // tokens on their way through the stages, chunk by chunk
+
 class Session {
  public:
   // Told how many of a call's tokens are done, before each chunk; false stops the call.
@@ -99,9 +101,8 @@ class Session {
   };
   // What is wanted of the tokens of a call.
   enum class Want : uint8_t { nothing, logits, last_logits, best };
-  // Tokens on their way through the stages, chunk by chunk.
-  struct Flight;
   friend class Batch;
+  friend struct Flight;
 
   Chunk choose(int64_t left) const;
   void check(std::span<const int32_t> ids) const;

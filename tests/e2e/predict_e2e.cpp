@@ -179,3 +179,33 @@ TEST_CASE("a state of another shape is refused by name") {
                                  folder / "state.npz"}),
                 {"state.npz", "k_cache", "[1, 1, 16, 64]", "[1, 1, 32, 64]"});
 }
+
+TEST_CASE("predict says where its time goes, and writes it for Perfetto") {
+  const TempFolder folder;
+  const std::string trace = folder / "t.json";
+  const std::vector<std::string> call = {"predict",   recall_package(), "--inputs", recall_steps().at(0),
+                                         "--profile", "--trace",        trace,      "--repeat",
+                                         "2"};
+  const Outcome table = anemone_command(call);
+  CHECK(table.status == 0);
+  for (const char* part : {"kind of step", "all calls", "longest steps", "share", "t.json written"})
+    CHECK_MESSAGE(table.err.find(part) != std::string::npos, table.err);
+  const auto events = nlohmann::json::parse(slurp(trace)).at("traceEvents");
+  CHECK(std::count_if(events.begin(), events.end(),
+                      [](const auto& e) { return e.value("cat", "") == "call"; }) == 2);
+  std::vector<std::string> json = call;
+  json.push_back("--json");
+  const Outcome listed = anemone_command(json);
+  const auto profile = nlohmann::json::parse(listed.out).at("profile");
+  REQUIRE(!profile.empty());
+  for (const auto& step : profile) {
+    CHECK(step.at("count").get<int>() % 2 == 0);
+    CHECK(step.at("share").get<double>() <= 1);
+  }
+  const Outcome plain = anemone_command({"predict", recall_package(), "--inputs", recall_steps().at(0)});
+  CHECK(table.out == plain.out);
+  CHECK(plain.err == "");
+  check_refused(anemone_command(
+                    {"predict", recall_package(), "--inputs", recall_steps().at(0), "--trace", folder / ""}),
+                {"folder"});
+}

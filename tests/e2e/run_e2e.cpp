@@ -398,3 +398,20 @@ TEST_CASE("a Hunyuan model is asked as Hy-MT was trained") {
     std::filesystem::remove_all(made);
   }
 }
+
+TEST_CASE("run says where its time goes, without its warm-up") {
+  const TempFolder folder;
+  const std::string trace = folder / "t.json";
+  const Outcome table = run({kPrompt, "--max-new", "3", "--profile", "--trace", trace, "--warmup", "2"});
+  CHECK(table.status == 0);
+  CHECK(table.out == run({kPrompt, "--max-new", "3"}).out);
+  for (const char* part :
+       {"projection ", "attention ", "cache write ", "norm ", "between steps ", "all calls "})
+    CHECK_MESSAGE(table.err.find(part) != std::string::npos, table.err);
+  size_t tokens = 0;
+  for (const Json& e : Json::parse(slurp(trace)).at("traceEvents")) tokens += e.value("cat", "") == "tokens";
+  CHECK(tokens == 5);  // 10 tokens in chunks of 4, then 2
+  const Outcome json = run({kPrompt, "--max-new", "3", "--profile", "--json"});
+  CHECK(!Json::parse(json.out).at("profile").empty());
+  CHECK(json.err == "");
+}

@@ -4,7 +4,7 @@ cmake_minimum_required(VERSION 3.25)
 get_filename_component(SRC ${SRC} ABSOLUTE)
 get_filename_component(INCLUDE ${INCLUDE} ABSOLUTE)
 set(layers base hub kernels mil package predict engine checkpoint families target placement lower text grammar bundle
-           runtime reference compress page plan convert check verify serve cli)
+           runtime reference compress page plan convert redact check verify measure coreml capi serve cli)
 # Narrower than the order: these are of use without the rest.
 set(only_hub base hub)
 set(only_checkpoint base kernels checkpoint)
@@ -14,6 +14,9 @@ set(only_grammar base text grammar)
 set(rooms_text jinja tokenizer)
 # Libraries that stay behind one wall each.
 set(homes_CLI cli)
+set(homes_CoreML coreml)
+set(homes_CoreVideo coreml)
+set(homes_Foundation coreml)
 set(homes_curl hub)
 set(homes_hwy kernels)
 set(homes_protozero package checkpoint text)
