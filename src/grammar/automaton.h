@@ -1,5 +1,5 @@
-// GrammarAutomaton: follows a text byte by byte through a grammar. Its states are made when first reached and kept, so a
-// byte mostly costs one look into a table.
+// GrammarAutomaton: follows a text byte by byte through a grammar. Its states are made when first reached and kept, so
+// a byte mostly costs one look into a table.
 //     GrammarAutomaton automaton(grammar);
 //     int32_t s = automaton.start();
 //     for (uint8_t b : bytes) s = automaton.next(s, b);         // kDead: no text of the grammar begins so

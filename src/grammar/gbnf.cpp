@@ -206,13 +206,13 @@ class GbnfParser {
     return builder_.literal(bytes);
   }
 
-  CharRanges bracket() {
+  CodeRanges bracket() {
     take("[");
     const bool inverted = take("^");
-    CharRanges out;
+    CodeRanges out;
     while (!take("]")) {
       if (at_end()) fail("']' is missing");
-      CharRange range;
+      CodeRange range;
       range.first = range.last = character();
       if (peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;

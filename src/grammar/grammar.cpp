@@ -134,10 +134,10 @@ class LeftRecursion {
 
 }  // namespace
 
-CharRanges tidy_ranges(CharRanges ranges) {
+CodeRanges tidy_ranges(CodeRanges ranges) {
   std::sort(ranges.begin(), ranges.end());
-  CharRanges merged;
-  for (CharRange r : ranges) {
+  CodeRanges merged;
+  for (CodeRange r : ranges) {
     r.last = std::min(r.last, kLastChar);
     if (r.first > r.last) continue;
     if (!merged.empty() && r.first <= merged.back().last + 1)
@@ -145,18 +145,18 @@ CharRanges tidy_ranges(CharRanges ranges) {
     else
       merged.push_back(r);
   }
-  CharRanges out;
-  for (const CharRange r : merged) {
+  CodeRanges out;
+  for (const CodeRange r : merged) {
     if (r.first < 0xd800) out.push_back({r.first, std::min(r.last, char32_t{0xd7ff})});
     if (r.last > 0xdfff) out.push_back({std::max(r.first, char32_t{0xe000}), r.last});
   }
   return out;
 }
 
-CharRanges inverted_ranges(const CharRanges& ranges) {
-  CharRanges out;
+CodeRanges inverted_ranges(const CodeRanges& ranges) {
+  CodeRanges out;
   char32_t next = 0;
-  for (const CharRange r : tidy_ranges(ranges)) {
+  for (const CodeRange r : tidy_ranges(ranges)) {
     if (r.first > next) out.push_back({next, r.first - 1});
     next = r.last + 1;
   }
@@ -197,12 +197,12 @@ Symbols GrammarBuilder::literal(std::string_view bytes) {
   return out;
 }
 
-Symbol GrammarBuilder::chars(const CharRanges& given) {
-  const CharRanges ranges = tidy_ranges(given);
+Symbol GrammarBuilder::chars(const CodeRanges& given) {
+  const CodeRanges ranges = tidy_ranges(given);
   if (ranges.empty()) throw errorf("a set of characters of the grammar is empty");
   if (const auto known = chars_.find(ranges); known != chars_.end()) return known->second;
   std::vector<std::vector<ByteRange>> sequences;
-  for (const CharRange r : ranges) add_sequences(r.first, r.last, sequences);
+  for (const CodeRange r : ranges) add_sequences(r.first, r.last, sequences);
   ByteSet single;
   std::vector<Symbols> choices;
   for (const auto& sequence : sequences) {

@@ -40,15 +40,15 @@ struct Grammar {
 };
 
 // Code points, both ends included.
-struct CharRange {
+struct CodeRange {
   char32_t first = 0, last = 0;
-  auto operator<=>(const CharRange&) const = default;
+  auto operator<=>(const CodeRange&) const = default;
 };
-using CharRanges = std::vector<CharRange>;
+using CodeRanges = std::vector<CodeRange>;
 
 // Sorted, without overlaps, and without the surrogates, which no text has.
-CharRanges tidy_ranges(CharRanges ranges);
-CharRanges inverted_ranges(const CharRanges& ranges);
+CodeRanges tidy_ranges(CodeRanges ranges);
+CodeRanges inverted_ranges(const CodeRanges& ranges);
 
 class GrammarBuilder {
  public:
@@ -62,7 +62,7 @@ class GrammarBuilder {
 
   Symbols literal(std::string_view bytes);
   // One character of these, as UTF-8. Error for none.
-  Symbol chars(const CharRanges& ranges);
+  Symbol chars(const CodeRanges& ranges);
   Symbol choice(std::vector<Symbols> choices);
   Symbol optional(Symbols what) { return choice({std::move(what), {}}); }
   // `most` below 0: no end.
@@ -78,7 +78,7 @@ class GrammarBuilder {
   Grammar grammar_;
   std::vector<bool> defined_;
   std::map<std::string, int32_t> set_index_;
-  std::map<CharRanges, Symbol> chars_;
+  std::map<CodeRanges, Symbol> chars_;
   size_t symbols_ = 0;
 };
 

@@ -12,10 +12,10 @@ namespace {
 
 constexpr uint64_t kMostInteger = 999'999'999'999'999;  // 15 digits: exact in a double
 constexpr int64_t kMostFraction = 15;
-constexpr CharRange kDigit{'0', '9'};
+constexpr CodeRange kDigit{'0', '9'};
 
-const CharRanges& hex_digits() {
-  static const CharRanges all = {{'0', '9'}, {'a', 'f'}, {'A', 'F'}};
+const CodeRanges& hex_digits() {
+  static const CodeRanges all = {{'0', '9'}, {'a', 'f'}, {'A', 'F'}};
   return all;
 }
 
@@ -32,20 +32,20 @@ char short_escape(char32_t c) {
   }
 }
 
-bool contains(const CharRanges& ranges, char32_t c) {
-  return std::any_of(ranges.begin(), ranges.end(), [&](CharRange r) { return r.first <= c && c <= r.last; });
+bool contains(const CodeRanges& ranges, char32_t c) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](CodeRange r) { return r.first <= c && c <= r.last; });
 }
 
 // The characters of `a` that are in `b` too.
-CharRanges common(const CharRanges& a, const CharRanges& b) {
-  CharRanges out;
-  for (const CharRange x : a)
-    for (const CharRange y : b) out.push_back({std::max(x.first, y.first), std::min(x.last, y.last)});
+CodeRanges common(const CodeRanges& a, const CodeRanges& b) {
+  CodeRanges out;
+  for (const CodeRange x : a)
+    for (const CodeRange y : b) out.push_back({std::max(x.first, y.first), std::min(x.last, y.last)});
   return tidy_ranges(out);
 }
 
-const CharRanges& plain_characters() {
-  static const CharRanges all = inverted_ranges({{0, 0x1f}, {'"', '"'}, {'\\', '\\'}});
+const CodeRanges& plain_characters() {
+  static const CodeRanges all = inverted_ranges({{0, 0x1f}, {'"', '"'}, {'\\', '\\'}});
   return all;
 }
 
@@ -60,10 +60,10 @@ Symbol JsonText::space() {
   return *space_;
 }
 
-Symbol JsonText::character(const CharRanges& of) {
-  const CharRanges ranges = tidy_ranges(of);
+Symbol JsonText::character(const CodeRanges& of) {
+  const CodeRanges ranges = tidy_ranges(of);
   std::vector<Symbols> choices;
-  if (const CharRanges plain = common(ranges, plain_characters()); !plain.empty())
+  if (const CodeRanges plain = common(ranges, plain_characters()); !plain.empty())
     choices.push_back({builder_.chars(plain)});
   for (char32_t c = 0; c <= '\\'; ++c) {
     if (!contains(ranges, c)) continue;
@@ -122,7 +122,7 @@ Symbol JsonText::string_but(const std::vector<std::string_view>& not_these) {
     for (const auto& word : words)
       word.empty() ? void(is_word = true) : next[word[0]].push_back(word.substr(1));
     std::vector<Symbols> choices;
-    CharRanges taken;
+    CodeRanges taken;
     for (const auto& [c, tails] : next) {
       taken.push_back({c, c});
       if (contains(plain_characters(), c)) choices.push_back({builder_.chars({{c, c}}), self(self, tails)});
@@ -214,7 +214,8 @@ Symbols JsonText::fraction(bool not_zero) {
   return out;
 }
 
-// Numbers from `least` (0 or more) to `most` of one sign: with a whole part strictly between, and the bounds themselves.
+// Numbers from `least` (0 or more) to `most` of one sign: with a whole part strictly between, and the bounds
+// themselves.
 void JsonText::add_decimals(std::optional<NumberBound> least, std::optional<NumberBound> most,
                             const Symbols& sign, std::vector<Symbols>& out) {
   const NumberBound low = least.value_or(NumberBound{}),

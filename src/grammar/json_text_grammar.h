@@ -26,7 +26,7 @@ class JsonText {
   // Nothing, a space, or a line break and up to 20 of indentation: models cannot fill a page with it.
   Symbol space();
   // A character inside of a string, of these, written as JSON writes it.
-  Symbol character(const CharRanges& of);
+  Symbol character(const CodeRanges& of);
   Symbol any_character();
   // `most` below 0: any length. Lengths are characters.
   Symbol string(int64_t least = 0, int64_t most = -1);

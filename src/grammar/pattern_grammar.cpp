@@ -123,8 +123,8 @@ class PatternParser {
   }
 
   // One character, or what an escape stands for.
-  CharRanges one(bool in_bracket) {
-    const auto single = [](char32_t c) { return CharRanges{{c, c}}; };
+  CodeRanges one(bool in_bracket) {
+    const auto single = [](char32_t c) { return CodeRanges{{c, c}}; };
     if (at_ >= text_.size()) fail("it ends too early");
     if (!take("\\")) {
       const char* p = text_.data() + at_;
@@ -134,7 +134,7 @@ class PatternParser {
     }
     if (at_ >= text_.size()) fail("it ends too early");
     const char c = text_[at_++];
-    const CharRanges digit = {{'0', '9'}}, word = {{'0', '9'}, {'a', 'z'}, {'A', 'Z'}, {'_', '_'}},
+    const CodeRanges digit = {{'0', '9'}}, word = {{'0', '9'}, {'a', 'z'}, {'A', 'Z'}, {'_', '_'}},
                      space = {{'\t', '\r'},     {' ', ' '},       {0xa0, 0xa0},     {0x1680, 0x1680},
                               {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
                               {0x3000, 0x3000}, {0xfeff, 0xfeff}};
@@ -161,17 +161,17 @@ class PatternParser {
     return single(static_cast<unsigned char>(c));
   }
 
-  CharRanges bracket() {
+  CodeRanges bracket() {
     take("[");
     const bool inverted = take("^");
-    CharRanges out;
+    CodeRanges out;
     while (!take("]")) {
       if (at_ >= text_.size()) fail("']' is missing");
-      CharRanges first = one(true);
+      CodeRanges first = one(true);
       const bool single = first.size() == 1 && first[0].first == first[0].last;
       if (single && peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;
-        const CharRanges last = one(true);
+        const CodeRanges last = one(true);
         if (last.size() != 1 || last[0].first != last[0].last || last[0].first < first[0].first)
           fail("a range of characters ends before it begins");
         first[0].last = last[0].last;

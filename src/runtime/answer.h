@@ -1,5 +1,5 @@
-// Answer: an answer in the making. It picks tokens from logits, turns them into text and says when it is over; where the
-// logits come from is not its business. Generator and the server both use it.
+// Answer: an answer in the making. It picks tokens from logits, turns them into text and says when it is over; where
+// the logits come from is not its business. Generator and the server both use it.
 //     Answer answer(options, tokenizer, end_tokens(*bundle, tokenizer.get()), prompt, seed);
 //     while (answer.take(session.forward_view(fed, true))) fed = {&answer.last(), 1};
 //     Generation g = answer.finish();

@@ -2,8 +2,8 @@
 //     Sampler sampler({.temperature = 0.8, .top_p = 0.95, .seed = 1});
 //     int32_t id = sampler.pick(logits, history);
 // The steps are those of transformers, in its order: repetition penalty, temperature, top-k, top-p, min-p. Before them
-// come OpenAI's: biases, presence and frequency penalty; then the grammar. The same seed and logits give the same tokens
-// on every machine.
+// come OpenAI's: biases, presence and frequency penalty; then the grammar. The same seed and logits give the same
+// tokens on every machine.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ class Sampler {
     options.check();
   }
 
-  // `history`: all tokens so far, the prompt's too; `answer`: those of the answer alone; `grammar`: only what it allows.
-  // Error where no logit is a number. Of equally good tokens the lower id is the better one.
+  // `history`: all tokens so far, the prompt's too; `answer`: those of the answer alone; `grammar`: only what it
+  // allows. Error where no logit is a number. Of equally good tokens the lower id is the better one.
   int32_t pick(std::span<const float> logits, std::span<const int32_t> history,
                std::span<const int32_t> answer = {}, GrammarMatcher* grammar = nullptr);
   Best best(std::span<const float> logits, std::span<const int32_t> history,

@@ -1,4 +1,5 @@
-// AnswerParts: takes the text of an answer apart as it comes: what is said, what is only thought, which tools are called.
+// AnswerParts: takes the text of an answer apart as it comes: what is said, what is only thought, which tools are
+// called.
 //     AnswerParts parts({.form = ToolForm::hermes, .tools = true});
 //     for (Part& part : parts.feed(piece)) …
 //     for (Part& part : parts.finish()) …

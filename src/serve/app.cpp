@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/json_text.h"
+#include "redact/shipped.h"
 #include "serve/page.h"
 
 namespace anemone::serve {
@@ -39,6 +40,7 @@ const std::map<std::string, std::pair<std::string, App::Route>>& App::routes() {
     both("/chat/completions/input_tokens", "POST", &App::count_input);
     both("/responses", "POST", &App::responses);
     both("/embeddings", "POST", &App::embeddings);
+    both("/redact", "POST", &App::redact_texts);
     out["/v1/completions"] = {"POST", &App::completions};
     out["/completions"] = out["/completion"] = {"POST", &App::plain_completion};
     out["/tokenize"] = {"POST", &App::tokenize};

@@ -17,6 +17,11 @@
 #include "serve/served_model.h"
 #include "serve/work_queue.h"
 
+namespace anemone::redact {
+class RedactModel;
+class ShippedModel;
+}  // namespace anemone::redact
+
 namespace anemone::serve {
 
 struct AppOptions {
@@ -85,6 +90,9 @@ class App {
   // routes_bundle.cpp
   void bundle(const Call& call);
   void bundle_graph(const Call& call);
+  // routes_redact.cpp
+  void redact_texts(const Call& call);
+  std::shared_ptr<const anemone::redact::RedactModel> redact_model(const Json& body, std::string& name);
 
   static const std::map<std::string, std::pair<std::string, Route>>& routes();  // path → method, what it does
 
@@ -94,6 +102,9 @@ class App {
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   mutable std::mutex mutex_;
   std::map<int, uint64_t> answers_;  // by status
+  std::mutex redact_mutex_;
+  std::unique_ptr<anemone::redact::ShippedModel> shipped_;
+  std::shared_ptr<const anemone::redact::RedactModel> redact_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<WorkQueue> work_;
 };

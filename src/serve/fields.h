@@ -1,5 +1,5 @@
-// Fields: reads the fields of a request by name and type. A field that is null is absent; a wrong one is an ApiError that
-// names it.
+// Fields: reads the fields of a request by name and type. A field that is null is absent; a wrong one is an ApiError
+// that names it.
 //     Fields fields(body);
 //     double t = fields.number("temperature", 0, 100).value_or(0.8);
 #pragma once

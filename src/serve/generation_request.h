@@ -1,5 +1,5 @@
-// GenerationRequest: what a request for text asks for, beside the prompt: the fields of OpenAI's API and of llama.cpp's,
-// honored or refused by name.
+// GenerationRequest: what a request for text asks for, beside the prompt: the fields of OpenAI's API and of
+// llama.cpp's, honored or refused by name.
 //     GenerationRequest r = read_generation(body, model, defaults);
 #pragma once
 

@@ -38,7 +38,8 @@ class HttpConnection {
   void set_busy() { busy_ = true; }
   // The last answer is out, and no other may follow.
   bool should_close();
-  // Says goodbye: no more is sent, and what still comes is thrown away for a moment, so that the client sees the answer.
+  // Says goodbye: no more is sent, and what still comes is thrown away for a moment, so that the client sees the
+  // answer.
   void half_close();
   bool draining() const { return draining_; }
   void leave() { gone_ = true; }

@@ -1,5 +1,5 @@
-// HttpServer: answers HTTP on a socket. One thread waits for all connections; answers may be written from any thread, and
-// a client that reads slowly holds up nobody.
+// HttpServer: answers HTTP on a socket. One thread waits for all connections; answers may be written from any thread,
+// and a client that reads slowly holds up nobody.
 //     HttpServer server({.port = 8080}, [](std::shared_ptr<HttpExchange> x) { x->reply(200, "text/plain", "hello"); });
 //     server.run();                               // until stop(), which a signal handler may call
 // Its own poll loop and not a thread per connection: thousands of idle clients cost a file descriptor each.

@@ -5,7 +5,7 @@
 namespace anemone {
 
 extern const std::string_view kPageStyle, kServePage, kServeIcon, kServeStyle, kServeMain, kServeChat,
-    kServeMarkdown, kServeStore, kServeApi, kServeBundle, kServeLive;
+    kServeMarkdown, kServeStore, kServeApi, kServeBundle, kServeLive, kServeRedact;
 
 }  // namespace anemone
 
@@ -14,7 +14,7 @@ namespace anemone::serve {
 const PageFile* find_page_file(std::string_view path) {
   constexpr std::string_view kScript = "text/javascript; charset=utf-8", kCss = "text/css; charset=utf-8",
                              kSvg = "image/svg+xml";
-  static const std::array<PageFile, 12> files = {{{"/", "text/html; charset=utf-8", kServePage},
+  static const std::array<PageFile, 13> files = {{{"/", "text/html; charset=utf-8", kServePage},
                                                   {"/favicon.ico", kSvg, kServeIcon},
                                                   {"/page/icon.svg", kSvg, kServeIcon},
                                                   {"/page/style.css", kCss, kPageStyle},
@@ -25,7 +25,8 @@ const PageFile* find_page_file(std::string_view path) {
                                                   {"/page/store.js", kScript, kServeStore},
                                                   {"/page/api.js", kScript, kServeApi},
                                                   {"/page/bundle.js", kScript, kServeBundle},
-                                                  {"/page/live.js", kScript, kServeLive}}};
+                                                  {"/page/live.js", kScript, kServeLive},
+                                                  {"/page/redact.js", kScript, kServeRedact}}};
   for (const PageFile& file : files)
     if (file.path == path) return &file;
   return nullptr;

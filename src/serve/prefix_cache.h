@@ -24,8 +24,8 @@ class PrefixCache {
 
   explicit PrefixCache(uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // The session that shares most with the prompt: one of the cache, or a copy of it or of a running one where the rest is
-  // worth keeping. Null when nothing useful is there. It has seen less than the whole prompt.
+  // The session that shares most with the prompt: one of the cache, or a copy of it or of a running one where the rest
+  // is worth keeping. Null when nothing useful is there. It has seen less than the whole prompt.
   std::unique_ptr<Session> take(std::span<const int32_t> prompt, const std::vector<Running>& running,
                                 int64_t key);
   void keep(std::unique_ptr<Session> session, int64_t key);

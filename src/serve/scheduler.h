@@ -1,5 +1,5 @@
-// Scheduler: many answers on one bundle, side by side: every round one piece of one prompt, and one token for each answer
-// that is under way. It has one thread; sinks hear from that thread.
+// Scheduler: many answers on one bundle, side by side: every round one piece of one prompt, and one token for each
+// answer that is under way. It has one thread; sinks hear from that thread.
 //     Scheduler scheduler(bundle, tokenizer, {.slots = 4});
 //     scheduler.submit({.prompt = ids, .options = options, .sink = sink});
 #pragma once

@@ -1,5 +1,5 @@
-// ServedModel: a bundle that is loaded and ready for requests. ModelShelf: the bundles of a server, by name; loaded when
-// first asked for, dropped when nobody has asked for a while.
+// ServedModel: a bundle that is loaded and ready for requests. ModelShelf: the bundles of a server, by name; loaded
+// when first asked for, dropped when nobody has asked for a while.
 //     ModelShelf shelf({{"smollm2", "path/to/bundle"}}, options);
 //     std::shared_ptr<ServedModel> model = shelf.get("smollm2");
 #pragma once

@@ -12,7 +12,8 @@ command -v node >/dev/null && command -v npm >/dev/null || skip "node and npm ar
 cache=$root/.cache/npm-openai
 if [ ! -d "$cache/node_modules/openai" ]; then
   mkdir -p "$cache"
-  (cd "$cache" && npm install --silent --no-fund --no-audit --no-save openai@6 >npm.log 2>&1) || skip "npm cannot fetch openai"
+  (cd "$cache" && npm install --silent --no-fund --no-audit --no-save openai@6 >npm.log 2>&1) ||
+    skip "npm cannot fetch openai"
 fi
 node -e "process.exit(+(process.versions.node.split('.')[0] < 20))" || skip "node is older than 20"
 python=$root/.cache/venv/bin/python

@@ -190,6 +190,14 @@ def same_as_alone(server, bundle, client):
     check("and says the same", again.choices[0].text == first.choices[0].text)
 
 
+def redact(server):
+    status, body = server.post("/v1/redact", {"input": ["Mail ann.lee@example.com now", "nothing here"]})
+    check("redacted", status == 200 and body["data"][0]["text"] == "Mail [EMAIL] now", body)
+    check("where", body["data"][0]["findings"][0]["start"] == 5 and body["data"][0]["findings"][0]["end"] == 24, body)
+    check("untouched", body["data"][1]["text"] == "nothing here", body)
+    check("a wrong style", server.post("/v1/redact", {"input": "x", "replace": "paint"})[0] == 400)
+
+
 def slow_and_idle(server, client):
     idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(60)]
     body = json.dumps({"prompt": PROMPTS[0], "max_tokens": 100, "ignore_eos": True, "stream": True}).encode()
@@ -297,6 +305,7 @@ def main():
             errors(server, client)
             same_as_alone(server, bundle, client)
             slow_and_idle(server, client)
+            redact(server)
         keys_and_limits(bundle, folder)
         embeddings(folder)
     print(f"{checks} checks, all right")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The page of `anemone serve` in a real Chromium; exit status 77, "skipped", where that, node or playwright-core is absent.
+# The page of `anemone serve` in a real Chromium; exit status 77, "skipped", where that or node is absent.
 #     page.sh path/to/anemone
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +14,8 @@ command -v node >/dev/null && command -v npm >/dev/null || skip "node and npm ar
 cache=$root/.cache/npm-playwright
 if [ ! -d "$cache/node_modules/playwright-core" ]; then
   mkdir -p "$cache"
-  (cd "$cache" && npm install --silent --no-fund --no-audit --no-save playwright-core@1 >npm.log 2>&1) || skip "npm cannot fetch playwright-core"
+  (cd "$cache" && npm install --silent --no-fund --no-audit --no-save playwright-core@1 >npm.log 2>&1) ||
+    skip "npm cannot fetch playwright-core"
 fi
 folder=$(mktemp -d)
 trap 'kill $pid 2>/dev/null; rm -rf "$folder"' EXIT
@@ -26,4 +27,5 @@ for _ in $(seq 600); do
   sleep 0.1
 done
 cp "$here/page.mjs" "$cache/page.mjs"
-BROWSER=$browser AXE=${ANEMONE_AXE:-$root/.cache/axe/axe.min.js} node "$cache/page.mjs" "$(sed -n 's/listening on //p' "$folder/out")"
+export BROWSER=$browser AXE=${ANEMONE_AXE:-$root/.cache/axe/axe.min.js}
+node "$cache/page.mjs" "$(sed -n 's/listening on //p' "$folder/out")"

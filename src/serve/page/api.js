@@ -18,6 +18,12 @@ export async function get(path) {
   return answer.headers.get("content-type").includes("json") ? answer.json() : answer.text();
 }
 
+export async function post(path, body) {
+  const answer = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(await problem(answer));
+  return answer.json();
+}
+
 // Calls `take` with each event of a stream.
 export async function stream(path, body, signal, take) {
   const answer = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), signal });

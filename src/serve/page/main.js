@@ -3,10 +3,11 @@ import { get } from "./api.js";
 import * as bundle from "./bundle.js";
 import * as chat from "./chat.js";
 import { Live } from "./live.js";
+import { connect as connectRedact } from "./redact.js";
 import { chats, defaults, exported, newChat, saveChats, saveSettings, settings } from "./store.js";
 
 const $ = (id) => document.getElementById(id);
-const tabs = ["chat", "bundle", "live"];
+const tabs = ["chat", "bundle", "redact", "live"];
 let live = null, shown = "";
 
 function toast(text) {
@@ -163,6 +164,7 @@ addEventListener("pagehide", saveChats);
 connectTabs();
 connectSettings();
 connectSide();
+connectRedact();
 chat.connect(toast);
 chat.open(chats[0] ?? newChat());
 await loadModels();
