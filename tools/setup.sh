@@ -7,8 +7,8 @@
 apt_build="g++ cmake ninja-build ccache pkg-config zlib1g-dev libfmt-dev libprotozero-dev \
 nlohmann-json3-dev libsimdjson-dev libxxhash-dev libutf8proc-dev libpcre2-dev libhwy-dev libedit-dev \
 libcurl4-openssl-dev doctest-dev"
-apt_check="xz-utils"
-apt_sanitize="clang"
+apt_check="xz-utils clang libblocksruntime-dev"  # the last two: Core ML's backend against a double
+apt_sanitize="clang libblocksruntime-dev"
 apt_arm64="g++-aarch64-linux-gnu qemu-user-static"
 # A python that can make a virtual environment may come from elsewhere.
 python3 -c "import venv, ensurepip" 2>/dev/null || apt_check="$apt_check python3 python3-venv"

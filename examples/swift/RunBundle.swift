@@ -37,7 +37,7 @@ struct BundleInfo: Decodable {
     let context: Int?
     let inputs, outputs: [Port]
   }
-  struct Stage: Decodable { let package: String; let functions: [Function] }
+  struct Stage: Decodable { let package: String; let kind: String?; let functions: [Function] }
 
   let model: Model
   let embedding: Embedding
@@ -144,6 +144,10 @@ final class Runner {
     context = info.stages.flatMap { $0.functions }.compactMap { $0.context }.max() ?? 0
     useLongRope = positions > (info.ropes.compactMap { $0.originalContext }.first ?? Int.max)
     for stage in info.stages {
+      // The host would have to choose experts: docs/bundle.md.
+      if let kind = stage.kind, kind != "run" {
+        throw Failure("this program has no stages of the kind \(kind); convert with --experts all")
+      }
       let loaded = try await load(stage, from: folder)
       stages.append(loaded)
     }

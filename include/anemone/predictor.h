@@ -71,7 +71,8 @@ class Call {
   virtual ~Call() = default;
   // Memory of the input for the caller to fill, in the type and strides of the backend (the CPU engine: fp32
   // or int32, dense; a scalar is [1]). Zeros when it is first asked for, and after a lend(); what is in it stays
-  // from run to run, though an input that declares fp16 may come back rounded to half.
+  // from run to run, though an input that declares fp16 may come back rounded to half. Ask again before it is filled
+  // anew: a device may have had it in between.
   virtual TensorView input(const std::string& name) = 0;
   // Takes an input from elsewhere, mostly another call's output, in every run until the next input() or lend()
   // of that name. It is read where it lies if its type and strides fit the backend, else run() converts it;
@@ -81,6 +82,12 @@ class Call {
   // than a view of the elements: a buffer that the device reads and writes.
   virtual void chain(const std::string& name, Call& from, const std::string& output) {
     lend(name, from.output(output));
+  }
+  // Takes an input that is the same as one which another call filled: `view` is what its input() gave. As with
+  // chain(), a backend can use the other call's memory instead of reading the elements.
+  virtual void share(const std::string& name, Call& owner, const std::string& input, const TensorView& view) {
+    static_cast<void>(owner), static_cast<void>(input);
+    lend(name, view);
   }
   // Error, as predict() gives it, when an input without default was neither asked for nor lent.
   virtual void run(State* state = nullptr) = 0;

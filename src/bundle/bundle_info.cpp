@@ -21,7 +21,14 @@ using Json = BundleJson;
 
 constexpr std::pair<BundleKind, std::string_view> kKinds[] = {
     {BundleKind::generate, "generate"}, {BundleKind::embed, "embed"}, {BundleKind::classify, "classify"}};
-constexpr std::pair<StageKind, std::string_view> kStageKinds[] = {{StageKind::run, "run"}};
+constexpr std::pair<StageKind, std::string_view> kStageKinds[] = {{StageKind::run, "run"},
+                                                                  {StageKind::route, "route"},
+                                                                  {StageKind::experts, "experts"},
+                                                                  {StageKind::sum, "sum"}};
+constexpr std::pair<Experts::Share, std::string_view> kShares[] = {{Experts::Share::of_all, "of_all"},
+                                                                   {Experts::Share::of_chosen, "of_chosen"}};
+constexpr std::pair<Experts::Skip, std::string_view> kSkips[] = {
+    {Experts::Skip::none, "none"}, {Experts::Skip::pass, "pass"}, {Experts::Skip::zero, "zero"}};
 constexpr std::pair<Reach::Kind, std::string_view> kReaches[] = {{Reach::Kind::causal, "causal"},
                                                                  {Reach::Kind::window, "window"},
                                                                  {Reach::Kind::full, "full"},
@@ -86,13 +93,18 @@ bool may_lack_index(Role::Kind kind) {
   return kind == Role::Kind::recurrent || kind == Role::Kind::new_recurrent || kind == Role::Kind::advance;
 }
 
+// What the range of a role counts.
+const char* range_key(Role::Kind kind) {
+  return kind == Role::Kind::router ? "choices" : kind == Role::Kind::shares ? "experts" : "rows";
+}
+
 Json to_json(const Port& port) {
   Json out = {{"name", port.name}, {"role", role_name(port.role.kind)}};
   const Role& role = port.role;
   const char* key = index_key(role.kind);
   if (key && (role.index || !may_lack_index(role.kind))) out[key] = role.index;
   if (!role.layers.empty()) out["layers"] = role.layers;
-  if (role.last > role.first) out["rows"] = {role.first, role.last};
+  if (role.last > role.first) out[range_key(role.kind)] = {role.first, role.last};
   return out;
 }
 
@@ -101,7 +113,7 @@ Port port_from(const Fields& j) {
   Role& role = port.role;
   if (const char* key = index_key(role.kind); key && j.has(key)) role.index = j[key];
   if (j.has("layers")) role.layers = j["layers"].get<std::vector<int64_t>>();
-  if (j.has("rows")) std::tie(role.first, role.last) = j["rows"].two();
+  if (const char* key = range_key(role.kind); j.has(key)) std::tie(role.first, role.last) = j[key].two();
   return port;
 }
 
@@ -117,10 +129,34 @@ std::vector<Port> ports_from(const Fields& j) {
   return out;
 }
 
+Json to_json(const ExpertRule& r) {
+  Json out = {{"experts", r.experts}, {"used", r.used}, {"shares", name_in(kShares, r.share)}};
+  if (r.skip != Experts::Skip::none) {
+    out["skip"] = name_in(kSkips, r.skip);
+    out["skip_scale"] = r.skip_scale;
+  }
+  if (!r.choice_bias.empty()) out["choice_bias"] = r.choice_bias;
+  return out;
+}
+
+ExpertRule rule_from(const Fields& j) {
+  ExpertRule r;
+  r.experts = j["experts"];
+  r.used = j["used"];
+  r.share = value_in(kShares, j["shares"], "kind of shares");
+  if (j.has("skip")) {
+    r.skip = value_in(kSkips, j["skip"], "skip");
+    r.skip_scale = j["skip_scale"];
+  }
+  if (j.has("choice_bias")) r.choice_bias = j["choice_bias"].get<std::vector<double>>();
+  return r;
+}
+
 Json to_json(const Stage& s) {
   Json out = {{"package", s.package}};
   if (s.kind != StageKind::run) out["kind"] = name_in(kStageKinds, s.kind);
-  if (s.has_layers()) out["layers"] = {s.first_layer, s.last_layer};
+  if (s.last_layer > s.first_layer) out["layers"] = {s.first_layer, s.last_layer};
+  if (s.rule) out["rule"] = to_json(*s.rule);
   out["functions"] = Json::array();
   for (const StageFunction& f : s.functions) {
     Json entry = {{"name", f.name}, {"tokens", {f.least_tokens, f.most_tokens}}};
@@ -155,6 +191,7 @@ Stage stage_from(const Fields& j) {
   s.package = j["package"].get<std::string>();
   if (j.has("kind")) s.kind = stage_kind(j["kind"], s.package);
   if (j.has("layers")) std::tie(s.first_layer, s.last_layer) = j["layers"].two();
+  if (j.has("rule")) s.rule = rule_from(j["rule"]);
   for (const Fields& f : j["functions"].items()) {
     StageFunction function;
     function.name = f["name"].get<std::string>();
@@ -257,12 +294,14 @@ Json common_json(const BundleInfo& b) {
                  {"architecture", b.architecture},
                  {"author", b.author},
                  {"license", b.license}};
+  if (!b.inferred.empty()) j["source"]["inferred"] = b.inferred;
   j["model"] = {{"family", b.family}, {"hidden", b.hidden},        {"layers", b.layers},
                 {"heads", b.heads},   {"kv_heads", b.kv_heads},    {"head_dim", b.head_dim},
                 {"vocab", b.vocab},   {"context", b.model_context}};
   j["choices"] = {{"precision", b.precision}, {"kv", b.kv},         {"kv_write", b.kv_write},
                   {"target", b.target},       {"argmax", b.argmax}, {"residual_scale", b.residual_scale}};
   if (!b.skip.empty()) j["choices"]["skip"] = b.skip;
+  if (!b.experts.empty()) j["choices"]["experts"] = b.experts;
   return j;
 }
 
@@ -279,6 +318,14 @@ bool Stage::has_head() const {
          {Role::Kind::logits, Role::Kind::best, Role::Kind::pooled, Role::Kind::classes})
       if (f.find_output(role)) return true;
   return false;
+}
+
+bool Stage::behind_experts() const {
+  return kind != StageKind::experts && !functions.empty() && functions.front().find_input(Role::Kind::mixed);
+}
+
+bool BundleInfo::routes() const {
+  return std::ranges::any_of(stages, [](const Stage& s) { return s.kind == StageKind::route; });
 }
 
 std::vector<int64_t> BundleInfo::tiers() const {
@@ -314,6 +361,7 @@ void read_common(const Json& json, BundleInfo& b) {
   b.architecture = source["architecture"].get<std::string>();
   b.author = source["author"].get<std::string>();
   b.license = source["license"].get<std::string>();
+  if (source.has("inferred")) b.inferred = source["inferred"].get<std::vector<std::string>>();
   const Fields model = j["model"];
   b.family = model["family"].get<std::string>();
   b.hidden = model["hidden"];
@@ -331,6 +379,7 @@ void read_common(const Json& json, BundleInfo& b) {
   b.argmax = choices["argmax"];
   b.residual_scale = choices["residual_scale"];
   b.skip = choices.value("skip", std::string());
+  b.experts = choices.value("experts", std::string());
   const Fields tokens = j["tokens"];
   if (tokens.has("bos")) b.bos = tokens["bos"].get<int64_t>();
   if (tokens.has("pad")) b.pad = tokens["pad"].get<int64_t>();

@@ -50,6 +50,21 @@ struct StageFunction {
 // What a host does with a stage.
 enum class StageKind {
   run,  // fills the function's inputs, calls it, and hands its stream to the next stage
+  route,  // the same; then it chooses experts for each token, by the rule, from the logits that the function gives
+  experts,  // calls only the functions whose experts some token chose, with these tokens, and adds up what they give
+  sum,  // like run; the function begins with that sum. A stage of the kind route may begin with one too
+};
+
+// How a host chooses experts, and by how much each counts: as families/blocks/experts.h says it.
+struct ExpertRule {
+  int64_t experts = 0;  // a skip is one choice more, the last
+  int64_t used = 0;     // choices of a token
+  Experts::Share share = Experts::Share::of_all;
+  Experts::Skip skip = Experts::Skip::none;
+  double skip_scale = 1;            // of what a skip passes on
+  std::vector<double> choice_bias;  // one number a choice, or none
+
+  int64_t choices() const { return experts + (skip == Experts::Skip::none ? 0 : 1); }
 };
 
 // Packages are called in the order of their stages.
@@ -57,10 +72,15 @@ struct Stage {
   StageKind kind = StageKind::run;
   std::string package;  // folder name inside the bundle
   std::vector<StageFunction> functions;
-  int64_t first_layer = 0, last_layer = 0;  // layers [first, last)
-  std::vector<Tap> taps;                    // values inside that goldens know; the same in all functions
+  // Layers [first, last). One that is cut at its experts belongs to the stage that ends at its router, to the experts,
+  // and to the stage that begins with their sum.
+  int64_t first_layer = 0, last_layer = 0;
+  std::optional<ExpertRule> rule;  // of a route
+  std::vector<Tap> taps;           // values inside that goldens know; the same in all functions
 
-  bool has_layers() const { return last_layer > first_layer; }
+  bool has_layers() const { return kind != StageKind::experts && last_layer > first_layer; }
+  // It begins with the sum of what experts add.
+  bool behind_experts() const;
   // It has outputs other than the stream.
   bool has_head() const;
 };
@@ -93,12 +113,15 @@ struct BundleInfo {
   BundleKind kind = BundleKind::generate;
   std::string tool;  // "anemone 0.1.0"
   std::string family, name, architecture, source, author, license;
+  std::vector<std::string>
+      inferred;  // what was found in a graph and where, where no name says it; for people
   int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
   int64_t model_context = 0;  // what the model was made for
   std::string precision, kv, kv_write, target;
   bool argmax = false;
   double residual_scale = 1;
-  std::string skip;  // what a router that skips its experts adds, where that was chosen
+  std::string skip;     // what a router that skips its experts adds, where that was chosen
+  std::string experts;  // of a model with experts: how they are computed, "all", "host" or "groups"
 
   EmbeddingTable tokens;                       // or the parts
   std::vector<EmbeddingPart> embedding_parts;  // of dtype tokens.dtype
@@ -123,6 +146,8 @@ struct BundleInfo {
   std::vector<int64_t> tiers() const;
   // The folders of its stages, in their order, each once.
   std::vector<std::string> packages() const;
+  // True if the host chooses experts.
+  bool routes() const;
   // True if some layer has a recurrent state.
   bool recurrent() const;
 

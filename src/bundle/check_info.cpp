@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "bundle/check_experts.h"
 
 namespace anemone {
 namespace {
@@ -38,13 +39,16 @@ enum class Side { input, state, output };
 bool belongs(Kind kind, Side side) {
   switch (kind) {
     case Kind::stream:
-    case Kind::carried: return side != Side::state;
+    case Kind::carried:
+    case Kind::normed:
+    case Kind::mixed: return side != Side::state;
     case Kind::cos:
     case Kind::sin:
     case Kind::mask:
     case Kind::write:
     case Kind::position:
     case Kind::advance:
+    case Kind::shares:
     case Kind::pool: return side == Side::input;
     case Kind::keys:
     case Kind::values:
@@ -56,6 +60,7 @@ bool belongs(Kind kind, Side side) {
     case Kind::best:
     case Kind::best_high:
     case Kind::best_low:
+    case Kind::router:
     case Kind::pooled:
     case Kind::classes: return side == Side::output;
   }
@@ -76,7 +81,8 @@ class FunctionCheck {
     check_side(f_.interface.inputs, Side::input);
     check_side(f_.interface.states, Side::state);
     check_side(f_.interface.outputs, Side::output);
-    need_input(Kind::stream, "the stream goes through every stage");
+    if (stage_.kind == StageKind::experts) return;  // check_experts()
+    need_input(Kind::stream, "the stream goes through every stage but those of experts");
     check_memory();
     check_result();
   }
@@ -186,25 +192,27 @@ class FunctionCheck {
   const StageFunction& f_;
 };
 
-// Layers follow each other from stage to stage.
+// Layers follow each other from stage to stage. One that is cut at its experts goes on behind them.
 void check_layers(const BundleInfo& info) {
-  int64_t count = 0, next = -1;
+  int64_t begin = 0, next = -1;
   const Stage* head = nullptr;
   for (const Stage& stage : info.stages) {
     if (stage.has_head() && !head) head = &stage;
-    if (stage.first_layer == 0 && stage.last_layer == 0) continue;
+    if ((stage.first_layer == 0 && stage.last_layer == 0) || stage.kind == StageKind::experts) continue;
     if (head && head != &stage)
       throw errorf("the stage '{}' has layers, and stands behind '{}', which gives the result", stage.package,
                    head->package)
           .expected("the stages in the order in which they are computed");
     if (stage.first_layer < 0 || stage.last_layer <= stage.first_layer || stage.last_layer > kMostLayers ||
-        (next >= 0 && stage.first_layer != next))
+        (next >= 0 && stage.first_layer != next - (stage.behind_experts() ? 1 : 0)))
       throw errorf("'{}' has layers {} to {}", stage.package, stage.first_layer, stage.last_layer)
           .expected(next < 0 ? "a first and a later layer" : fmt::format("layers from {} on", next));
+    if (next < 0) begin = stage.first_layer;
     next = stage.last_layer;
-    count += stage.last_layer - stage.first_layer;
   }
-  if (count != info.layers) throw errorf("the stages have {} layers, and the model {}", count, info.layers);
+  if (next - begin != info.layers)
+    throw errorf("the stages have {} layers, and the model {}", std::max<int64_t>(next, 0) - begin,
+                 info.layers);
 }
 
 // Of a head of logits, every row once and in order.
@@ -297,6 +305,7 @@ void check_info(const BundleInfo& info) {
   expect_between("first position", info.first_position, 0, kMostPositions);
   check_ropes(info);
   check_layers(info);
+  check_experts(info);
   for (const Stage& stage : info.stages) {
     if (stage.functions.empty()) throw errorf("'{}' has no functions", stage.package);
     std::set<std::string> names;

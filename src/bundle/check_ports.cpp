@@ -18,7 +18,11 @@ std::vector<int64_t> expected_shape(const Role& role, const BundleInfo& info, in
                                     int64_t context) {
   const auto layers = static_cast<int64_t>(role.layers.size());
   switch (role.kind) {
-    case Kind::stream: return {1, info.hidden, width, 1};
+    case Kind::stream:
+    case Kind::normed:
+    case Kind::mixed: return {1, info.hidden, width, 1};
+    case Kind::router:
+    case Kind::shares: return {1, role.last - role.first, width, 1};
     case Kind::carried: return {1, kAny, width, 1};
     case Kind::cos:
     case Kind::sin: return {1, 1, width, static_cast<int64_t>(info.ropes.at(role.index).frequencies.size())};
@@ -58,6 +62,8 @@ std::string text(const std::vector<int64_t>& shape) {
 std::string field_of(const Role& role) {
   switch (role.kind) {
     case Kind::stream:
+    case Kind::normed:
+    case Kind::mixed:
     case Kind::pooled: return "model.hidden";
     case Kind::cos:
     case Kind::sin: return fmt::format("ropes[{}].frequencies", role.index);

@@ -70,8 +70,7 @@ uint64_t folder_bytes(const fs::path& folder) {
   return out;
 }
 
-// XXH3 of a file as bundle.json has it.
-static std::string file_hash(const fs::path& path) {
+std::string file_hash(const fs::path& path) {
   const auto mapped = MappedFile::open(path);
   const uint64_t bytes = mapped->size();
   XXH3_state_t* state = XXH3_createState();

@@ -44,6 +44,9 @@ uint64_t folder_bytes(const std::filesystem::path& folder);
 std::vector<std::string> damaged_files(const std::filesystem::path& bundle, const BundleInfo& info,
                                        bool hashes, ThreadPool& pool);
 
+// XXH3 of a file, 16 hex digits, as bundle.json has it.
+std::string file_hash(const std::filesystem::path& path);
+
 // Every file below the folder with its size and XXH3, sorted by path.
 std::vector<BundleFile> hash_files(const std::filesystem::path& folder, ThreadPool& pool);
 

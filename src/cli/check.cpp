@@ -9,9 +9,12 @@
 #include "check/check.h"
 #include "check/report.h"
 #include "check/wrap.h"
+#include "cli/backend.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/source.h"
+#include "cli/version.h"
+#include "coreml/device_report.h"
 #include "page/page.h"
 
 namespace anemone::cli {
@@ -21,6 +24,8 @@ struct Args {
   std::string path, target, html, golden, explain, explain_op;
   int64_t os = kNotSaid;
   bool strict = false;
+  bool device = false;
+  std::string save, compare, units = "ane";
 };
 
 // "S01 to S13, …": the ids by their letters.
@@ -69,6 +74,38 @@ int explain(const std::string& id, const Common& common) {
   return 0;
 }
 
+// What Core ML said on this machine, or on another one; nothing where nobody asked.
+std::optional<DeviceReport> device_of(const Args& args, const Common& common) {
+  if (args.device && !args.compare.empty()) throw errorf("--device or --compare, one at a time");
+  if (!args.save.empty() && !args.device) throw errorf("--save goes with --device");
+  if (!args.compare.empty()) return DeviceReport::parse(read_text(args.compare), args.compare);
+  if (!args.device) return std::nullopt;
+  DeviceReport out = examine_device(args.path, core_ml_options(parse_compute_units(args.units), common));
+  out.tool = std::string("anemone ") + kVersion;
+  if (!args.save.empty()) {
+    write_page(args.save, out.json());
+    if (!common.quiet) fmt::print(stderr, "{} written\n", args.save);
+  }
+  return out;
+}
+
+// The report with what the device says, for programs.
+std::string with_device(const std::string& json, const CheckReport& report, const DeviceReport& device) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::parse(json);
+  const DeviceAgreement seen = agreement(report, device);
+  out["device"] = {{"chip", device.device.chip},
+                   {"system", device.device.system},
+                   {"build", device.device.build},
+                   {"compute_units", compute_units_name(device.units)},
+                   {"known", seen.known},
+                   {"agreed", seen.agreed},
+                   {"agreement", seen.share()},
+                   {"convs", seen.convs},
+                   {"convs_on_ane", seen.convs_on_ane},
+                   {"missing_functions", seen.missing}};
+  return json_text(out, 2) + "\n";
+}
+
 int run_check(const Args& args, const Common& common) {
   if (!args.explain.empty()) return explain(args.explain, common);
   if (args.path.empty())
@@ -82,6 +119,8 @@ int run_check(const Args& args, const Common& common) {
     golden = parse_npz(open_input(args.golden)->bytes(), args.golden);
     options.golden = &golden;
   }
+  const std::optional<DeviceReport> device = device_of(args, common);
+  if (device) options.truth = &*device;
   const CheckReport report = check(args.path, options);
   if (!args.explain_op.empty()) {
     const std::string text = explain_op(report, args.explain_op);
@@ -93,12 +132,16 @@ int run_check(const Args& args, const Common& common) {
     if (!common.quiet) fmt::print(stderr, "{} written: open it in a browser\n", args.html);
   }
   if (common.json)
-    fmt::print("{}", report_json(report, args.strict));
+    fmt::print("{}", device ? with_device(report_json(report, args.strict), report, *device)
+                            : report_json(report, args.strict));
   else
     fmt::print("{}", common.out.painted(common.quiet ? verdict_text(report, args.strict)
                                                      : report_text(report, {.verbose = common.verbose,
                                                                             .strict = args.strict})));
-  return report.failed(args.strict) ? 1 : 0;
+  if (!device) return report.failed(args.strict) ? 1 : 0;
+  const DeviceAgreement seen = agreement(report, *device);
+  if (!common.json && !common.quiet) fmt::print("\n{}", agreement_text(report, *device, common.verbose));
+  return seen.convs_on_ane < seen.convs ? 1 : 0;
 }
 
 constexpr std::string_view kExamples =
@@ -125,6 +168,13 @@ extern const Command kCheck{
              "print a rule with its evidence and sources; all lists the rules");
       o.text("--explain-op", "NAME", args->explain_op,
              "why an operation is placed where it is, and what would move it");
+      o.group("What the device says");
+      o.flag("--device", args->device,
+             "ask Core ML on this Mac where every operation goes, and run each function");
+      o.text("--compute-units", "UNITS", args->units, "with --device: ane (default), gpu, all or cpu")
+          .one_of(compute_units_names());
+      o.text("--save", "FILE", args->save, "with --device: write what was seen as JSON").writes();
+      o.text("--compare", "FILE", args->compare, "compare the prediction with such a file").streams();
       return [args](const Common& common) { return run_check(*args, common); };
     }};
 

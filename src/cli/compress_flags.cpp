@@ -311,7 +311,7 @@ void CompressFlags::check_text_flags(const Recipe& r) const {
 
 CompressBundleOptions CompressFlags::options_of(const std::string& input, const Common& common) const {
   CompressBundleOptions out;
-  out.backend = BackendFlags{}.make();
+  out.backend = BackendFlags{.backend = "cpu"}.make(common);  // whose values inside cost nothing
   out.compress.recipe = recipe_of();
   check_text_flags(out.compress.recipe);
   out.compress.threads = common.threads;

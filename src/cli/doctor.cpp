@@ -6,12 +6,15 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "check/doctor.h"
 #include "check/rule.h"
 #include "check/wrap.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/source.h"
+#include "coreml/compiled_cache.h"
+#include "coreml/coreml_backend.h"
 
 namespace anemone::cli {
 namespace {
@@ -22,6 +25,7 @@ struct Args {
   std::vector<std::string> text;
   std::string bundle, file;
   bool no_hash = false;
+  bool cache = false, clean = false, everything = false;
 };
 
 int decode(const std::string& text, const Common& common) {
@@ -83,6 +87,35 @@ int look(const Args& args, const Common& common) {
   return good ? 0 : 1;
 }
 
+// The compiled packages of Core ML: where they are, how large, and of which build of the system.
+int look_at_cache(const Args& args, const Common& common) {
+  const std::string build = core_ml_device().build;
+  const CompiledCache cache(CompiledCache::default_folder(), build);
+  const uint64_t freed = args.clean ? cache.clean(args.everything) : 0;
+  const std::vector<CompiledEntry> entries = cache.entries();
+  uint64_t bytes = 0;
+  for (const CompiledEntry& e : entries) bytes += e.bytes;
+  if (common.json) {
+    Json out = {
+        {"folder", cache.folder().string()}, {"bytes", bytes}, {"freed", freed}, {"packages", Json::array()}};
+    for (const CompiledEntry& e : entries)
+      out["packages"].push_back({{"path", e.path.string()},
+                                 {"package", e.package},
+                                 {"build", e.build},
+                                 {"bytes", e.bytes},
+                                 {"current", e.build == build}});
+    fmt::print("{}\n", json_text(out, 2));
+    return 0;
+  }
+  if (args.clean) fmt::print("{} removed\n", size_text(freed));
+  for (const CompiledEntry& e : entries)
+    fmt::print("  {:>9}  {}  {}{}\n", size_text(e.bytes), e.path.filename().string(), e.package,
+               e.build == build ? "" : fmt::format(" (system build {}, not in use)", e.build));
+  fmt::print("{}: {}, {}\n", cache.folder().string(),
+             counted(static_cast<int64_t>(entries.size()), "compiled package"), size_text(bytes));
+  return 0;
+}
+
 // The message: arguments, a file, and what is piped in; several of them are one text. Empty: there is none.
 std::string message_of(const Args& args, const Common& common) {
   std::string words;
@@ -116,7 +149,13 @@ extern const Command kDoctor{
       o.text("--file", "FILE", args->file, "read the message from a file").also("-f").streams();
       o.text("--bundle", "PATH", args->bundle, "a bundle or package to look at").takes(kBundle | kPackage);
       o.flag("--no-hash", args->no_hash, "do not compare its files with the hashes in bundle.json");
+      o.flag("--cache", args->cache, "show the packages that Core ML compiled, and their sizes");
+      o.flag("--clean", args->clean, "with --cache: remove those of other builds of the system");
+      o.flag("--all", args->everything, "with --clean: remove all of them");
       return [args](const Common& common) {
+        if ((args->clean && !args->cache) || (args->everything && !args->clean))
+          throw errorf("--clean goes with --cache, and --all with --clean");
+        if (args->cache) return look_at_cache(*args, common);
         const std::string text = message_of(*args, common);
         const bool asked = !args->text.empty() || !args->file.empty();
         if (asked && !args->bundle.empty()) throw errorf("a message or --bundle, one at a time");

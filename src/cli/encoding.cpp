@@ -139,7 +139,9 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   options.truncate = flags.truncate;
   options.keep_last = input.keep_last;
   // Small calls hardly gain from a second core, so texts run beside each other, each on one core.
-  const auto backend = flags.backend.open(workers > 1 ? 1 : common.threads);
+  BackendFlags flags_for_texts = flags.backend;
+  flags_for_texts.in_flight = workers > 1 ? 3 : 1;
+  const auto backend = flags_for_texts.open(common, workers > 1 ? 1 : common.threads);
   const Encoder encoder(Bundle::open(bundle, backend), options);
   std::vector<EncoderText> texts;
   for (size_t i = 0; i < input.ids.size(); ++i)

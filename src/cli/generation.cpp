@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -47,6 +49,13 @@ const char* arithmetic_of(const Session& session) {
   return arithmetic_name(session.bundle()->backend().arithmetic());
 }
 
+// The process ends with the last use of a model; taking plans and programs of many layers down piece by piece would
+// take a tenth of a short answer's time.
+void keep_until_exit(std::shared_ptr<const void> kept) {
+  static std::vector<std::shared_ptr<const void>>& all = *new std::vector<std::shared_ptr<const void>>;
+  all.push_back(std::move(kept));
+}
+
 // "75% of 12 drafted tokens taken".
 std::string drafts_text(const GenerateStats& s) {
   if (s.drafted == 0) return "nothing drafted";
@@ -78,7 +87,7 @@ void GenerationFlags::declare(Options& o) {
       .streams();
   o.integer("--speculate", "N", speculate,
             "draft up to N tokens from the text so far: the same text, in fewer calls");
-  backend.arith = "fast";
+  backend.usual = "fast";
   backend.declare(o, ": the maths, rounded as on the device, or 8-bit activations");
 }
 
@@ -115,9 +124,16 @@ GenerateOptions GenerationFlags::options() const {
 
 OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common) {
   OpenModel out;
+  // Beside the packages. What is wrong with the bundle is said first.
+  std::future<std::shared_ptr<const Tokenizer>> tokenizer = std::async(std::launch::async, [&path] {
+    const std::string file = BundleInfo::read(path).tokenizer;
+    return file.empty() ? nullptr : Tokenizer::load(std::filesystem::path(path) / file);
+  });
   out.bundle = Bundle::open(path, flags.backend.open(common));
   expect_kind(out.bundle->info(), path, {BundleKind::generate});
-  out.tokenizer = load_tokenizer(*out.bundle);
+  out.tokenizer = tokenizer.get();
+  if (!out.tokenizer) out.tokenizer = load_tokenizer(*out.bundle);  // says what is missing
+  keep_until_exit(out.bundle);
   if (!flags.template_file.empty()) out.chat_template = read_text(flags.template_file);
   return out;
 }
@@ -192,6 +208,8 @@ std::string figures_table(const Generation& g, const Session& session, const std
                      size_text(peak_memory()));
   out += fmt::format("backend      {}, {} arithmetic\n", session.bundle()->backend().name(),
                      arithmetic_of(session));
+  for (const std::string& remark : session.bundle()->backend().remarks())
+    out += fmt::format("             {}\n", remark);
   return out;
 }
 
@@ -213,6 +231,8 @@ nlohmann::ordered_json figures_json(const Generation& g, const Session& session)
                                 {"weight_bytes", m.weights},
                                 {"cache_bytes", m.cache},
                                 {"arena_bytes", m.arena}};
+  if (const auto remarks = session.bundle()->backend().remarks(); !remarks.empty())
+    out["backend_remarks"] = remarks;
   if (!g.stop.empty()) out["stop"] = g.stop;
   if (g.seed) out["seed"] = *g.seed;
   if (s.slides) out["slides"] = s.slides;

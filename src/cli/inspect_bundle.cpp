@@ -49,9 +49,24 @@ std::string ports_text(const std::vector<Port>& ports) {
   return out;
 }
 
+std::string layers_text(const Stage& stage) {
+  const bool behind = stage.behind_experts();
+  const int64_t whole = stage.first_layer + (behind ? 1 : 0);
+  std::string out = behind ? fmt::format("layer {} behind its experts", stage.first_layer) : "";
+  if (whole == stage.last_layer) return out;
+  out += fmt::format("{}layers {}-{}", out.empty() ? "" : ", ", whole, stage.last_layer - 1);
+  return out + (stage.kind == StageKind::route ? " to the router" : "");
+}
+
 std::string holds(const Stage& stage) {
-  std::string out =
-      stage.has_layers() ? fmt::format("layers {}-{}", stage.first_layer, stage.last_layer - 1) : "";
+  std::string out = stage.has_layers() ? layers_text(stage) : "";
+  if (stage.kind == StageKind::experts) {
+    const Port* first = stage.functions.front().find_input(Role::Kind::shares);
+    const Port* last = stage.functions.back().find_input(Role::Kind::shares);
+    if (first && last)
+      out =
+          fmt::format("experts {}-{} of layer {}", first->role.first, last->role.last - 1, stage.first_layer);
+  }
   if (stage.has_head()) out += out.empty() ? "head" : ", head";
   return out;
 }
@@ -67,9 +82,13 @@ void print_stage(const Stage& stage, const BundleInfo& info) {
   fmt::print("\n{}  {}, {}\n", stage.package, holds(stage), size_text(bytes_of(info, stage.package)));
   std::string before;
   for (const StageFunction& f : stage.functions) {
-    fmt::print("  function {}: {}\n", f.name, size_of(f));
-    // Functions of one stage differ in their sizes alone, as a rule.
+    // Functions of one stage differ in their sizes alone, as a rule, and those of experts in these.
     const FunctionInterface& i = f.interface;
+    if (stage.kind == StageKind::experts && &f != &stage.functions.front()) {
+      fmt::print("  function {}: {}, {}\n", f.name, size_of(f), ports_text({i.inputs.back()}));
+      continue;
+    }
+    fmt::print("  function {}: {}\n", f.name, size_of(f));
     const std::string ports = ports_text(i.inputs) + ports_text(i.states) + ports_text(i.outputs);
     if (ports == before) continue;
     before = ports;

@@ -14,6 +14,7 @@
 #include "cli/ids.h"
 #include "cli/source.h"
 #include "families/family.h"
+#include "predict/arithmetic.h"
 #include "verify/perplexity.h"
 
 namespace anemone::cli {
@@ -58,11 +59,12 @@ int run_perplexity(const Args& args, const Common& common) {
   std::vector<int32_t> ids = args.ids.empty() ? text_ids(args.source, args.text) : read_ids(args.ids);
   if (args.most && ids.size() > static_cast<size_t>(args.most)) ids.resize(static_cast<size_t>(args.most));
   const Perplexity p = measure(args, ids, common);
+  const std::string arithmetic = is_bundle(args.source) ? arithmetic_name(args.backend.arithmetic()) : "fp32";
   if (common.json) {
     const nlohmann::ordered_json out = {
         {"perplexity", p.value()}, {"nats_per_token", p.nats}, {"standard_error", p.error},
         {"tokens", p.tokens},      {"scored", p.scored},       {"windows", p.windows},
-        {"context", p.context},    {"stride", p.stride},       {"arithmetic", args.backend.arith}};
+        {"context", p.context},    {"stride", p.stride},       {"arithmetic", arithmetic}};
     fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
@@ -70,7 +72,7 @@ int run_perplexity(const Args& args, const Common& common) {
   fmt::print("perplexity {:.4f}  ({:.5f} ± {:.5f} nats per token)\n", p.value(), p.nats, p.error);
   if (!common.quiet)
     fmt::print("{} of {} scored in {} of {}, stride {}; {}\n", p.scored, counted(p.tokens, "token"),
-               counted(p.windows, "window"), p.context, p.stride, args.backend.arith);
+               counted(p.windows, "window"), p.context, p.stride, arithmetic);
   return 0;
 }
 

@@ -19,8 +19,8 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string model, chip = "m4", precision, kv_write = "mask", html;
-  int64_t context = kNotSaid, head_rows = 16384;
+  std::string model, chip = "m4", precision, kv_write = "mask", html, experts;
+  int64_t context = kNotSaid, head_rows = 16384, expert_group = kNotSaid;
   double shard_mb = 250;
   bool matrix = false;
 };
@@ -46,6 +46,11 @@ ModelPlanOptions options_of(const Args& args) {
   if (args.head_rows < 1 || args.head_rows > 65536)
     throw errorf("--head-rows must be 1 to 65536").found(fmt::format("{}", args.head_rows));
   o.limits.head_rows = args.head_rows;
+  for (const ExpertWay way : {ExpertWay::all, ExpertWay::host, ExpertWay::groups})
+    if (args.experts == way_name(way)) o.experts = way;
+  if (args.expert_group != kNotSaid && args.expert_group < 1)
+    throw errorf("--expert-group must be above zero").found(fmt::format("{}", args.expert_group));
+  if (args.expert_group != kNotSaid) o.expert_group = args.expert_group;
   return o;
 }
 
@@ -78,8 +83,7 @@ void print_sizes(const Planner& planner, ModelPlanOptions o, const std::vector<S
     const ModelPlan p = planner.plan(o);
     fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>7}  {}\n", precision_name(precision),
                size_text(p.layer_weights), size_text(p.head_weights), size_text(p.package_bytes),
-               size_text(p.bundle_bytes), size_text(p.memory_bytes),
-               fmt::format("{}+{}", p.shards.layers.size(), p.shards.heads.size()), range_text(p));
+               size_text(p.bundle_bytes), size_text(p.memory_bytes), p.calls_text(), range_text(p));
   }
   fmt::print("\n");
 }
@@ -107,8 +111,35 @@ void print_parts(const ModelPlan& p, const Model& m) {
   fmt::print("  cache    {:>8} ms   {} {} at {:.1f} GB/s (fitted)\n", ms_text(p.cost.kv_ms),
              size_text(p.kv_bytes), slice ? "read once" : "read and rewritten through the mask",
              c.activation_gbps);
-  fmt::print("  calls    {:>8} ms   {} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
+  fmt::print("  calls    {:>8} ms   {:.0f} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
              ms_text(p.cost.calls_ms), p.calls(), call_floor_us(chip), m.hidden, c.us_per_channel);
+}
+
+// The three ways to compute experts, with their sums.
+void print_experts(const ModelPlan& p, const Model& m) {
+  if (p.ways.empty()) return;
+  const Experts* e = nullptr;
+  int64_t layers = 0;
+  for (const Layer& layer : m.layers)
+    if (const Experts* found = find_experts(layer)) e = found, ++layers;
+  const Chip& chip = *p.options.target.chip;
+  const double call_us =
+      call_floor_us(chip) + calibration().constants.us_per_channel * static_cast<double>(m.hidden);
+  fmt::print("Experts: {} in each of {}, a token uses {}{}; three ways (--experts)\n", e->count(),
+             counted(layers, "layer"), e->used, e->skip == Experts::Skip::none ? "" : " or skips them");
+  fmt::print("  {:<10} {:>22} {:>28} {:>9} {:>9}\n", "way", "calls: layers+experts+head",
+             "read: layers+experts+head", "ms", "tok/s");
+  for (const WayCost& w : p.ways) {
+    const std::string name =
+        w.way == ExpertWay::groups ? fmt::format("groups {}", w.group) : std::string(way_name(w.way));
+    fmt::print(
+        "  {:<10} {:>26} {:>28} {:>9.1f} {:>9.1f}{}\n", name,
+        fmt::format("{:.0f}+{:.1f}+{:.0f} = {:.0f}", w.layer_calls, w.expert_calls, w.head_calls, w.calls()),
+        fmt::format("{}+{}+{}", size_text(w.layer_bytes), size_text(w.expert_bytes), size_text(w.head_bytes)),
+        w.cost.total_ms(), 1000 / w.cost.total_ms(), w.way == p.way.way ? "  taken here" : "");
+  }
+  fmt::print("  ms = read / {:.3g} GB/s + {:.2f} ms of cache + calls x {:.2f} ms\n\n",
+             chip.weight_read.mid() * read_efficiency(p.options.precision), p.cost.kv_ms, call_us / 1000);
 }
 
 void print_contexts(const Planner& planner, ModelPlanOptions o) {
@@ -134,7 +165,7 @@ void print_shards(const Planner& planner, ModelPlanOptions o) {
   std::set<uint64_t> limits = {o.limits.bytes};
   for (const uint64_t mb : {250, 500, 1000, 2000})
     if (mb * 1'000'000 <= most_shard_bytes(o.target.device)) limits.insert(mb * 1'000'000);
-  size_t before = 0;
+  double before = 0;
   for (const uint64_t limit : limits) {
     o.limits.bytes = limit;
     const ModelPlan p = planner.plan(o);
@@ -143,7 +174,8 @@ void print_shards(const Planner& planner, ModelPlanOptions o) {
     uint64_t largest = 0;
     for (const auto* list : {&p.shards.layers, &p.shards.heads})
       for (const Shard& s : *list) largest = std::max(largest, s.bytes);
-    fmt::print("  --shard-mb {:<5} {:>3} {:<6} largest {:>8}, {} tok/s{}\n", limit / 1'000'000, p.calls(),
+    for (const ExpertCut& cut : p.cuts) largest = std::max(largest, cut.bytes);
+    fmt::print("  --shard-mb {:<5} {:>3.0f} {:<6} largest {:>8}, {} tok/s{}\n", limit / 1'000'000, p.calls(),
                p.calls() == 1 ? "call," : "calls,", size_text(largest), range_text(p),
                largest > kSafeShardBytes ? "  (some devices refuse packages above 250 MB)" : "");
   }
@@ -243,7 +275,7 @@ void print_text_model(const PlanSource& source, const Planner& planner, ModelPla
   for (const StorageForm& precision : precisions) {
     o.precision = precision;
     const ModelPlan p = planner.plan(o);
-    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7}\n", precision_name(precision),
+    fmt::print("  {:<10} {:>9} {:>9} {:>9} {:>9}  {:>7.0f}\n", precision_name(precision),
                size_text(p.layer_weights), size_text(p.package_bytes), size_text(p.bundle_bytes),
                size_text(p.memory_bytes), p.calls());
   }
@@ -283,6 +315,10 @@ int run_plan(const Args& args, const Common& common) {
   }
   const PlanSource source = open_plan_source(args.model);
   if (!source.model.generates()) expect_sizes_alone(args, source.model);
+  if ((o.experts || o.expert_group) && std::ranges::none_of(source.model.layers, [](const Layer& layer) {
+        return find_experts(layer) != nullptr;
+      }))
+    throw errorf("the model has no experts").at(args.model).hint("leave out --experts and --expert-group");
   const Planner planner(source.model, source.tokenizer_bytes);
   // As convert chooses it.
   if (args.context == kNotSaid && source.model.context > 0)
@@ -308,6 +344,7 @@ int run_plan(const Args& args, const Common& common) {
   } else {
     print_sizes(planner, o, precisions);
     print_parts(plan, planner.model());
+    print_experts(plan, planner.model());
     print_contexts(planner, o);
     print_shards(planner, o);
     print_fit(plan);
@@ -342,6 +379,12 @@ extern const Command kPlan{
       o.text("--html", "FILE", args->html, "also write a page with sliders, for any browser").writes();
       o.group("Form of the packages");
       o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice").one_of({"mask", "slice"});
+      o.text(
+           "--experts", "WAY", args->experts,
+           "of a model with experts: all, host or groups, as convert makes them; auto (default): the fastest")
+          .one_of({"auto", "all", "host", "groups"});
+      o.integer("--expert-group", "N", args->expert_group,
+                "experts of one call of the way groups (the fastest)");
       o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");
       return [args](const Common& common) { return run_plan(*args, common); };

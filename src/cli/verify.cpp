@@ -41,7 +41,7 @@ VerifyOptions options_of(const Args& args, const Common& common) {
   o.deep = args.deep;
   o.hashes = !args.no_hash;
   o.arithmetics = args.backend.arithmetics();
-  o.backend = args.backend.make();
+  o.backend = args.backend.make(common);
   o.threads = common.threads;
   if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
     o.progress = [](const std::string& what) {

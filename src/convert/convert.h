@@ -16,6 +16,7 @@
 #include "compress/compress.h"
 #include "convert/weights.h"
 #include "lower/functions.h"
+#include "plan/expert_cut.h"
 
 namespace anemone {
 
@@ -32,7 +33,8 @@ struct ConvertOptions {
   std::optional<Recipe> recipe;
   // What compress_bundle() will do to the bundle later: shards are cut for that. Empty: for what is written.
   std::optional<Recipe> shards_for;
-  bool whole = false;  // layers and head in one package
+  bool keep_blocks = false;  // 4- and 8-bit blocks of an ONNX bundle stay as they are
+  bool whole = false;        // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;
   bool embedding_in_head = false;  // no table of its own: a tied head's rows serve
@@ -42,6 +44,8 @@ struct ConvertOptions {
   std::optional<double> residual_scale = 1;  // empty: measured on ordinary text
   bool glance = false;             // on a few words of it, and what cannot be measured is a note and no Error
   std::string target = "macos15";  // a chip, a device, a system: see target.h
+  std::optional<ExpertWay> experts;     // empty: what the plan predicts to be fastest on the target
+  std::optional<int64_t> expert_group;  // of the way `groups`; empty: about as many as a token uses
   std::string skip;  // what a router that skips its experts adds: "pass" or "zero"; empty: as the family does
   int threads = 0;
   bool overwrite = false;

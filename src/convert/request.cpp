@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/expert_plan.h"
 #include "plan/shards.h"
 
 namespace anemone {
@@ -30,6 +31,7 @@ class Request {
       choose_generation();
     else
       choose_text();
+    choose_experts();
     check_twice();
     for (const TokenCount& t : r_.tokens) check_count(t);
     if (const double s = o_.residual_scale.value_or(1); !(s >= 0x1p-16 && s <= 0x1p16))
@@ -45,6 +47,60 @@ class Request {
       throw errorf("the model has no layers {} to {}", r_.first_layer,
                    static_cast<int64_t>(r_.last_layer) - 1)
           .expected(fmt::format("0 to {}", model_.layers.size() - 1));
+  }
+
+  // Where experts go: into the functions of their layers, or into their own.
+  void choose_experts() {
+    int64_t fewest = 0, used = 0;
+    for (size_t i = r_.first_layer; i < r_.last_layer; ++i)
+      if (const Experts* e = find_experts(model_.layers[i])) {
+        fewest = fewest ? std::min(fewest, e->count()) : e->count();
+        used = std::max(used, e->used);
+      }
+    if (!fewest) {
+      if (o_.experts || o_.expert_group)
+        throw errorf("the layers have no experts")
+            .hint(o_.experts ? "leave out --experts" : "leave out --expert-group");
+      return;
+    }
+    r_.experts = o_.experts.value_or(ExpertWay::all);
+    int64_t group = std::min(fewest, std::max<int64_t>(2, used));
+    if (!o_.experts || (r_.experts == ExpertWay::groups && !o_.expert_group)) choose_way(group);
+    if (o_.expert_group && r_.experts != ExpertWay::groups)
+      throw errorf("--expert-group needs --experts groups");
+    if (r_.experts == ExpertWay::all) return;
+    if (o_.whole)
+      throw errorf("--whole is one package, and --experts {} makes several", way_name(r_.experts))
+          .hint("leave out --whole, or use --experts all");
+    r_.expert_group = 1;
+    if (r_.experts == ExpertWay::host) return;
+    r_.expert_group = o_.expert_group.value_or(group);
+    if (r_.expert_group < 1 || r_.expert_group > fewest)
+      throw errorf("a group has 1 to {} experts", fewest).found(fmt::format("{}", r_.expert_group));
+  }
+
+  // The fastest way by the plan's sums, where nobody says another one. Of models that see a text whole no runs are
+  // published, and their many tokens use nearly all experts.
+  void choose_way(int64_t& group) {
+    if (!model_.generates() || o_.whole) return;
+    ModelPlanOptions plan;
+    plan.precision = storage_form(o_.precision);
+    if (const Recipe* recipe = o_.recipe ? &*o_.recipe : o_.shards_for ? &*o_.shards_for : nullptr)
+      for (const RecipeRule& rule : recipe->rules)
+        if (!rule.form.keep) plan.precision = rule.form;
+    plan.target = r_.target.hardware;
+    plan.limits.bytes = o_.shard_bytes;
+    plan.limits.head_rows = o_.head_rows.value_or(kHeadRows);
+    const std::vector<WayCost> costs =
+        expert_costs(model_, plan, {.hidden = static_cast<double>(model_.hidden)});
+    group = costs.back().group;
+    if (o_.experts) return;
+    const WayCost& best = o_.expert_group ? costs.back() : fastest(costs);
+    r_.experts = best.way;
+    if (o_.advised)
+      r_.chosen.push_back(
+          fmt::format("experts {}: {:.0f} ms of weights and calls per token on the {}, by the plan",
+                      way_name(best.way), best.cost.total_ms(), plan.target.chip->name));
   }
 
   // A text that grows: a cache of each length, a function for each number of tokens.

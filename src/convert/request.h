@@ -24,6 +24,8 @@ struct ConvertRequest {
   std::vector<lower::TokenCount> tokens;
   lower::KvKind kv = lower::KvKind::state;
   ConvertTarget target;
+  ExpertWay experts = ExpertWay::all;
+  int64_t expert_group = 1;         // experts of one function, where they have functions of their own
   std::vector<std::string> chosen;  // what was chosen for the user, with the reason
   std::vector<std::string> notes;   // what the user should know, a sentence each
 

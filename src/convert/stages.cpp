@@ -15,8 +15,10 @@ lower::LayersSpec layers_spec(const StagePlan& plan, const ConvertRequest& reque
   lower::LayersSpec spec;
   spec.first = plan.first_layer;
   spec.last = plan.last_layer;
-  spec.first_stage = plan.first_layer == request.first_layer;
-  spec.last_stage = plan.last_layer == request.last_layer;
+  spec.behind_experts = plan.behind_experts;
+  spec.at_router = plan.kind == StageKind::route;
+  spec.first_stage = plan.first_layer == request.first_layer && !spec.behind_experts;
+  spec.last_stage = plan.last_layer == request.last_layer && !spec.at_router;
   spec.context = context;
   spec.tokens = tokens;
   spec.kv = request.kv;
@@ -40,6 +42,45 @@ std::string layers_text(const StagePlan& p) {
   return fmt::format("layers {}-{}", p.first_layer, p.last_layer - 1);
 }
 
+std::string cut_text(const ExpertCut& cut) {
+  if (cut.has_experts())
+    return fmt::format("experts {}-{} of layer {}", cut.first_expert, cut.last_expert - 1, cut.first);
+  const size_t whole = cut.first + (cut.behind_experts ? 1 : 0);
+  std::string out = cut.behind_experts ? fmt::format("layer {} behind its experts", cut.first) : "";
+  if (whole == cut.last) return out;
+  out += out.empty() ? "" : ", ";
+  out += whole + 1 == cut.last ? fmt::format("layer {}", whole)
+                               : fmt::format("layers {}-{}", whole, cut.last - 1);
+  return out + (cut.at_router ? " to its router" : "");
+}
+
+// Layers and experts, where experts have packages of their own.
+std::vector<StagePlan> expert_stages(const Model& model, const ConvertRequest& request,
+                                     const ConvertOptions& options, const StoredForms& forms) {
+  const std::vector<ExpertCut> cuts = cut_at_experts(
+      model, request.first_layer, request.last_layer, [&](const WeightRef& ref) { return forms.bytes(ref); },
+      {.bytes = options.shard_bytes}, request.expert_group);
+  std::vector<StagePlan> out;
+  size_t layers = 0;
+  for (const ExpertCut& cut : cuts) {
+    StagePlan p{.holds = cut_text(cut), .first_layer = cut.first, .last_layer = cut.last, .bytes = cut.bytes};
+    p.behind_experts = cut.behind_experts;
+    p.first_expert = cut.first_expert;
+    p.last_expert = cut.last_expert;
+    p.kind = cut.has_experts()    ? StageKind::experts
+             : cut.at_router      ? StageKind::route
+             : cut.behind_experts ? StageKind::sum
+                                  : StageKind::run;
+    const bool several = cut.has_experts() &&
+                         cut.last_expert - cut.first_expert < find_experts(model.layers[cut.first])->count();
+    p.package =
+        cut.has_experts() ? fmt::format("experts_{:02}", cut.first) : fmt::format("layers_{:02}", layers++);
+    if (several) p.package += fmt::format("_{}", cut.first_expert);
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
 std::vector<StagePlan> cut_stages(const Model& model, const ConvertRequest& request,
                                   const ConvertOptions& options, const StoredForms& forms) {
   const ShardPlan shards = plan_shards(model, request.first_layer, request.last_layer,
@@ -48,7 +89,10 @@ std::vector<StagePlan> cut_stages(const Model& model, const ConvertRequest& requ
                                         .head_rows = options.head_rows.value_or(kHeadRows),
                                         .whole = options.whole});
   std::vector<StagePlan> out;
+  const bool cut = request.experts != ExpertWay::all;
+  if (cut) out = expert_stages(model, request, options, forms);
   for (const Shard& shard : shards.layers) {
+    if (cut) break;
     StagePlan p{.package = fmt::format("layers_{:02}", out.size()),
                 .first_layer = shard.first,
                 .last_layer = shard.last,
@@ -77,9 +121,39 @@ std::vector<StagePlan> cut_stages(const Model& model, const ConvertRequest& requ
   return out;
 }
 
+// One function of experts: "e8" for one, "e8_11" for four, with the tokens where there are several sizes.
+struct ExpertFunction {
+  int64_t first, last, tokens;
+  std::string name;
+};
+
+std::vector<ExpertFunction> expert_functions(const StagePlan& plan, const Model& model,
+                                             const ConvertRequest& request) {
+  std::vector<int64_t> tokens;
+  for (const TokenCount& t : request.tokens) tokens.push_back(t.most);
+  const std::vector<int64_t> slots =
+      expert_slots(*find_experts(model.layers[plan.first_layer]), request.expert_group, tokens);
+  std::vector<ExpertFunction> out;
+  for (int64_t e = plan.first_expert; e < plan.last_expert; e += request.expert_group)
+    for (const int64_t slot : slots) {
+      const int64_t last = std::min(plan.last_expert, e + request.expert_group);
+      std::string name = last - e == 1 ? fmt::format("e{}", e) : fmt::format("e{}_{}", e, last - 1);
+      if (slots.size() > 1) name += fmt::format("_t{}", slot);
+      out.push_back({e, last, slot, std::move(name)});
+    }
+  if (out.size() == 1) out[0].name = "main";
+  return out;
+}
+
 // The functions of a stage, without their interfaces. A head alone has no length.
-std::vector<StageFunction> functions_of(const StagePlan& plan, const ConvertRequest& request) {
+std::vector<StageFunction> functions_of(const StagePlan& plan, const Model& model,
+                                        const ConvertRequest& request) {
   std::vector<StageFunction> out;
+  if (plan.kind == StageKind::experts) {
+    for (ExpertFunction& f : expert_functions(plan, model, request))
+      out.push_back({.name = std::move(f.name), .least_tokens = f.tokens, .most_tokens = f.tokens});
+    return out;
+  }
   for (const int64_t context : plan.has_layers() ? request.contexts : std::vector<int64_t>{0})
     for (const TokenCount& tokens : request.tokens) {
       StageFunction f{.least_tokens = tokens.least, .most_tokens = tokens.most, .context = context};
@@ -103,16 +177,34 @@ void set_ranges(const Function& f, const TokenCount& tokens, Artifact& out) {
   }
 }
 
-// Where a layer's matrices, or a row of the vocabulary, went; what belongs to no layer is behind the last one.
-std::string package_of(const std::vector<StagePlan>& stages, int64_t layer, int64_t row) {
+// Where a layer's matrices, an expert, or a row of the vocabulary went; what belongs to no layer is behind the last
+// one.
+std::string package_of(const std::vector<StagePlan>& stages, const PlaceInModel& at) {
   std::string last;
   for (const StagePlan& p : stages) {
-    if (row >= 0 ? row >= p.first_row && row < p.last_row
-                 : layer >= static_cast<int64_t>(p.first_layer) && layer < static_cast<int64_t>(p.last_layer))
+    const bool inside = at.layer >= static_cast<int64_t>(p.first_layer + (p.behind_experts ? 1 : 0)) &&
+                        at.layer < static_cast<int64_t>(p.last_layer);
+    const bool experts = p.kind == StageKind::experts;
+    if (at.row >= 0 ? at.row >= p.first_row && at.row < p.last_row
+        : experts   ? inside && at.expert >= p.first_expert && at.expert < p.last_expert
+                    : inside && (at.expert < 0 || p.kind != StageKind::route ||
+                               at.layer + 1 < static_cast<int64_t>(p.last_layer)))
       return p.package;
     if (p.has_layers()) last = p.package;
   }
   return last;
+}
+
+// How the router of a layer chooses, without its biases.
+ExpertRule rule_of(const Model& model, size_t layer, double residual_scale) {
+  const ResidualStep& step = model.layers[layer].steps[experts_step(model.layers[layer])];
+  const auto& e = std::get<Experts>(step.block);
+  return {.experts = e.count(),
+          .used = e.used,
+          .share = e.share,
+          .skip = e.skip,
+          .skip_scale = residual_scale * (step.norm_out ? 1 : step.scale),
+          .choice_bias = {}};
 }
 
 }  // namespace
@@ -124,12 +216,12 @@ std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& req
   // the names hold. A recipe that never becomes stable gets the last cut.
   constexpr int kMostCuts = 8;
   std::vector<StagePlan> stages;
-  forms.place([&](int64_t, int64_t row) -> std::string {
-    return options.whole ? "whole" : row < 0 ? "layers_00" : "head_00";
+  forms.place([&](const PlaceInModel& at) -> std::string {
+    return options.whole ? "whole" : at.row < 0 ? "layers_00" : "head_00";
   });
   for (int cut = 0; cut < kMostCuts; ++cut) {
     stages = cut_stages(model, request, options, forms);
-    if (!forms.place([&](int64_t layer, int64_t row) { return package_of(stages, layer, row); })) break;
+    if (!forms.place([&](const PlaceInModel& at) { return package_of(stages, at); })) break;
   }
   return stages;
 }
@@ -138,7 +230,17 @@ Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& 
                      const ConvertRequest& request, const ConvertOptions& options, double residual_scale) {
   Artifact out;
   out.name = plan.package;
-  for (const StageFunction& f : functions_of(plan, request)) {
+  if (plan.kind == StageKind::experts) {
+    for (const ExpertFunction& f : expert_functions(plan, model, request))
+      out.interfaces[f.name] = lower::build_experts(out.program, f.name, model, weights,
+                                                    {.layer = plan.first_layer,
+                                                     .first = f.first,
+                                                     .last = f.last,
+                                                     .tokens = {f.tokens, f.tokens},
+                                                     .residual_scale = residual_scale});
+    return out;
+  }
+  for (const StageFunction& f : functions_of(plan, model, request)) {
     const TokenCount tokens{f.least_tokens, f.most_tokens};
     const lower::HeadSpec head = head_spec(plan, options, tokens);
     FunctionInterface& interface = out.interfaces[f.name];
@@ -154,13 +256,21 @@ Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& 
   return out;
 }
 
-Stage stage_of(const StagePlan& plan, const ConvertRequest& request, const Artifact& artifact,
-               const std::string& package) {
+const WeightRef* choice_bias(const StagePlan& plan, const Model& model) {
+  if (plan.kind != StageKind::route) return nullptr;
+  const WeightRef& bias = find_experts(model.layers[plan.last_layer - 1])->router.choice_bias;
+  return bias ? &bias : nullptr;
+}
+
+Stage stage_of(const StagePlan& plan, const Model& model, const ConvertRequest& request,
+               const Artifact& artifact, const std::string& package, double residual_scale) {
   Stage out;
+  out.kind = plan.kind;
   out.package = package;
   out.first_layer = static_cast<int64_t>(plan.first_layer);
   out.last_layer = static_cast<int64_t>(plan.last_layer);
-  for (StageFunction& f : functions_of(plan, request)) {
+  if (plan.kind == StageKind::route) out.rule = rule_of(model, plan.last_layer - 1, residual_scale);
+  for (StageFunction& f : functions_of(plan, model, request)) {
     const FunctionInterface& built = artifact.interfaces.at(f.name);
     if (out.functions.empty()) out.taps = built.taps;
     f.interface.inputs = built.inputs;

@@ -17,13 +17,16 @@
 namespace anemone {
 
 struct StagePlan {
-  std::string package;                     // "layers_00"
-  std::string holds;                       // "layers 0-5", "rows 0-49151"
-  size_t first_layer = 0, last_layer = 0;  // [first, last); none: a head alone
-  int64_t first_row = 0, last_row = 0;     // of the vocabulary; none: no head of logits
-  uint64_t bytes = 0;                      // of weights
+  std::string package;  // "layers_00"
+  std::string holds;    // "layers 0-5", "rows 0-49151"
+  StageKind kind = StageKind::run;
+  size_t first_layer = 0, last_layer = 0;     // [first, last); none: a head alone
+  bool behind_experts = false;                // the first of them begins behind its experts
+  int64_t first_expert = 0, last_expert = 0;  // of the layer, in a stage of experts
+  int64_t first_row = 0, last_row = 0;        // of the vocabulary; none: no head of logits
+  uint64_t bytes = 0;                         // of weights
 
-  bool has_layers() const { return last_layer > first_layer; }
+  bool has_layers() const { return kind != StageKind::experts && last_layer > first_layer; }
   bool has_rows() const { return last_row > first_row; }
 };
 
@@ -32,8 +35,10 @@ std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& req
 
 Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& weights,
                      const ConvertRequest& request, const ConvertOptions& options, double residual_scale);
-// Its entry in bundle.json.
-Stage stage_of(const StagePlan& plan, const ConvertRequest& request, const Artifact& artifact,
-               const std::string& package);
+// Its entry in bundle.json. A rule of a route lacks its biases, which are weights: see choice_bias().
+Stage stage_of(const StagePlan& plan, const Model& model, const ConvertRequest& request,
+               const Artifact& artifact, const std::string& package, double residual_scale);
+// The biases of the router that a route ends with; null where it has none.
+const WeightRef* choice_bias(const StagePlan& plan, const Model& model);
 
 }  // namespace anemone

@@ -35,10 +35,18 @@ void StoredForms::add_names(const Model& model, const ConvertRequest& request) {
   }
   const FoundWeights found(program);
   const int64_t first_row = model.generates() ? model.vocabulary_head().weight.row_begin : 0;
+  std::map<WeightRef, int64_t> experts;
+  for (const Layer& layer : model.layers)
+    if (const Experts* e = find_experts(layer))
+      for (size_t i = 0; i < e->experts.size(); ++i)
+        for (const Projection* p : {&e->experts[i].gate, &e->experts[i].up, &e->experts[i].down})
+          experts[p->weight] = static_cast<int64_t>(i);
   for (const auto& [function, interface] : built)
     for (const NamedWeight& w : interface.weights)
       if (const FoundWeight* weight = found.find(function, w.value)) {
-        Named named{weight->weight, w.layer, function == "head" ? w.ref.row_begin - first_row : -1, {}};
+        const auto expert = experts.find(w.ref);
+        const int64_t row = function == "head" ? w.ref.row_begin - first_row : -1;
+        Named named{weight->weight, {w.layer, expert == experts.end() ? -1 : expert->second, row}, {}};
         named.weight.stored = nullptr;  // its values are never read
         named_.emplace(w.ref, std::move(named));
       }
@@ -47,7 +55,7 @@ void StoredForms::add_names(const Model& model, const ConvertRequest& request) {
 bool StoredForms::place(const PackageOf& package_of) {
   bool changed = false;
   for (auto& [ref, named] : named_) {
-    const StorageForm& form = recipe_->form_of(package_of(named.layer, named.row), named.weight);
+    const StorageForm& form = recipe_->form_of(package_of(named.place), named.weight);
     changed = changed || form != named.form;
     named.form = form;
   }

@@ -13,6 +13,13 @@
 
 namespace anemone {
 
+// Where a matrix is in the model.
+struct PlaceInModel {
+  int64_t layer = -1;   // -1: outside the layers
+  int64_t expert = -1;  // of that layer
+  int64_t row = -1;     // of the vocabulary, for a piece of the head
+};
+
 class StoredForms {
  public:
   // With a recipe, the model is lowered once without its weights: rules go by the names and operations of the program.
@@ -21,15 +28,14 @@ class StoredForms {
   // Of a matrix of a layer, or of a piece of the head as options.head_rows cuts it.
   uint64_t bytes(const WeightRef& ref) const;
 
-  // Which package each layer, and each row of the vocabulary, is in: rules may name packages. True where that changed
-  // the form of some matrix.
-  using PackageOf = std::function<std::string(int64_t layer, int64_t row)>;
+  // Which package each matrix is in: rules may name packages. True where that changed the form of some matrix.
+  using PackageOf = std::function<std::string(const PlaceInModel&)>;
   bool place(const PackageOf& package_of);
 
  private:
   struct Named {
-    Weight weight;       // as a recipe looks at it
-    int64_t layer, row;  // of the model; of the vocabulary, for a piece of the head
+    Weight weight;  // as a recipe looks at it
+    PlaceInModel place;
     StorageForm form;
   };
 

@@ -51,18 +51,6 @@ const Operation* classifier(const Value& value) {
   return value.producer && value.producer->type == "classify" ? value.producer : nullptr;
 }
 
-std::vector<std::string> class_names(const Operation& classify) {
-  std::vector<std::string> names;
-  const Constant* classes = classify.input("classes")->bindings[0].constant();
-  for (const Constant& item : std::get<Constant::Items>(classes->data)) {
-    if (item.is_strings())
-      names.push_back(std::get<Constant::Strings>(item.data).at(0));
-    else
-      names.push_back(fmt::format("{}", decode_ints(*stored_constant(item)).at(0)));
-  }
-  return names;
-}
-
 }  // namespace
 
 CpuCall::CpuCall(std::shared_ptr<CpuFunction> function, const InputShapes& shapes)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "engine/op_kernels.h"
 #include "engine/patterns.h"
 #include "kernels/matvec.h"
 
@@ -95,7 +96,8 @@ void (*choose_kernel(const OpBinding& binding, std::span<const Type> out_types))
     if (rows > 0 && weight_kind(weight->stored.get()) && out_types[0].size() / rows <= kMostPositions)
       return run_conv1x1;
   }
-  return binding.op->run;
+  const auto faster = find_op_kernel(binding);
+  return faster ? faster : binding.op->run;
 }
 
 void fuse_steps(PlanEdit& edit) {

@@ -47,6 +47,17 @@ const Attention* first_attention(const Model& model) {
   return nullptr;
 }
 
+size_t experts_step(const Layer& layer) {
+  size_t i = 0;
+  while (i < layer.steps.size() && !std::holds_alternative<Experts>(layer.steps[i].block)) ++i;
+  return i;
+}
+
+const Experts* find_experts(const Layer& layer) {
+  const size_t at = experts_step(layer);
+  return at < layer.steps.size() ? &std::get<Experts>(layer.steps[at].block) : nullptr;
+}
+
 ModelSizes sizes_of(const Model& model) {
   ModelSizes out;
   if (const Attention* a = first_attention(model)) {

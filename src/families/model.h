@@ -119,6 +119,10 @@ struct Model {
 
   // Tensors of the checkpoint that the model does without; a * at either end of a name stands for anything.
   std::vector<std::string> unused;
+  // One tensor may serve several weights, as constants of a graph do where an exporter found them equal.
+  bool shared_tensors = false;
+  // What was found in a graph and where, for people; empty where names say all.
+  std::vector<std::string> inferred;
   // Where the checkpoint says a size, by the size's text (size_names.h): "'num_attention_heads' of config.json".
   // For messages; a size may be missing here.
   std::map<std::string, std::string, std::less<>> origins;
@@ -144,6 +148,10 @@ struct ModelSizes {
   int64_t heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
 };
 ModelSizes sizes_of(const Model& model);
+// Where the experts of a layer are among its steps; the number of steps where it has none.
+size_t experts_step(const Layer& layer);
+// Those experts; nullptr where it has none.
+const Experts* find_experts(const Layer& layer);
 // Every attention of the model: change(attention, layer).
 template <class Change>
 void each_attention(Model& model, const Change& change) {

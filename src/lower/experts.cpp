@@ -1,5 +1,5 @@
-// Experts, all of them computed: the router's choice is a mask over what they give. No gather, no topk, no integers:
-// the Neural Engine takes every operation.
+// Experts. All of them computed: the router's choice is a mask over what they give. No gather, no topk, no integers:
+// the Neural Engine takes every operation. Or some of them, over shares that the host has chosen.
 #include <numeric>
 
 #include "base/error.h"
@@ -18,25 +18,23 @@ class ExpertsBuilder {
 
   Value* build(Value* h, double factor) {
     Value* weights = shares(router_logits(h));
+    s_.list(weights, "shares", static_cast<int64_t>(layer_));
+    return sum_up(0, e_.choices(), weights, h, factor);
+  }
+
+  // Choices [first, last), whose shares are the rows of `weights`.
+  Value* sum_up(int64_t first, int64_t last, Value* weights, Value* h, double factor) {
     Value* sum = nullptr;
-    for (int64_t i = 0; i < e_.choices(); ++i) {
+    for (int64_t i = first; i < last; ++i) {
       if (i == e_.count() && e_.skip == Experts::Skip::zero) break;
       const std::string at = fmt::format("{}e{}_", at_, i);
-      Value* share = slice_axis(b_, weights, 1, i, i + 1, at + "share");
+      Value* share =
+          last - first == 1 ? weights : slice_axis(b_, weights, 1, i - first, i - first + 1, at + "share");
       Value* y = i < e_.count() ? expert(i, h, factor, at) : scale(b_, h, factor, at + "passed");
       y = mul(b_, y, share, at + "weighted");
       sum = sum ? add(b_, sum, y, at + "sum") : y;
     }
     return sum;
-  }
-
- private:
-  // A projection that stays in fp16.
-  Value* project(Value* x, const Projection& p, const std::string& name) {
-    Value* w =
-        s_.weights().vector(b_, p.weight, {p.weight.rows(), p.weight.columns, 1, 1}, 0, 1, name + "_weight");
-    Value* bias = p.bias ? s_.weights().vector(b_, p.bias, {p.weight.rows()}, 0, 1, name + "_bias") : nullptr;
-    return conv1x1(b_, x, w, bias, name);
   }
 
   Value* router_logits(Value* h) {
@@ -54,6 +52,15 @@ class ExpertsBuilder {
       x = s_.activate(project(x, n->second, at + "_second"), Activation::gelu, at + "_second_act");
     }
     return project(x, e_.router.logits, at);
+  }
+
+ private:
+  // A projection that stays in fp16.
+  Value* project(Value* x, const Projection& p, const std::string& name) {
+    Value* w =
+        s_.weights().vector(b_, p.weight, {p.weight.rows(), p.weight.columns, 1, 1}, 0, 1, name + "_weight");
+    Value* bias = p.bias ? s_.weights().vector(b_, p.bias, {p.weight.rows()}, 0, 1, name + "_bias") : nullptr;
+    return conv1x1(b_, x, w, bias, name);
   }
 
   // By how much each choice counts: [1, choices, T, 1], 0 for those that are not chosen.
@@ -114,6 +121,15 @@ class ExpertsBuilder {
 
 Value* lower_block(Scope& scope, size_t layer, const Experts& experts, Value* h, double factor) {
   return ExpertsBuilder(scope, layer, experts).build(h, factor);
+}
+
+Value* lower_router(Scope& scope, size_t layer, const Experts& experts, Value* h) {
+  return ExpertsBuilder(scope, layer, experts).router_logits(h);
+}
+
+Value* lower_experts(Scope& scope, const Experts& experts, const ExpertsSpec& spec, double factor) {
+  return ExpertsBuilder(scope, spec.layer, experts)
+      .sum_up(spec.first, spec.last, scope.shares(), scope.x(), factor);
 }
 
 }  // namespace anemone::lower

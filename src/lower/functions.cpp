@@ -39,24 +39,76 @@ Value* balanced(Scope& s, Value* x, const WeightRef& bias, const WeightRef& gain
   return x;
 }
 
+// What the block of a step sees.
+Value* enter_step(Scope& s, size_t layer, const ResidualStep& step, bool last, Value* x) {
+  const std::string name = names_of(layer, step, last).norm;
+  const double stream = s.stream_scale();
+  return step.norm_in ? s.norm(x, *step.norm_in, stream, 1, name) : scale(s.builder(), x, 1 / stream, name);
+}
+
 // The whole stream is kept `stream` times as large as the model's. The writer carries that scale also before a norm,
 // which takes it out again: what the projection gives may leave fp16's range as well.
-Value* lower_step(Scope& s, size_t layer, const ResidualStep& step, bool last, Value* x) {
-  Builder& b = s.builder();
+double block_factor(const ResidualStep& step, double stream) {
+  return step.norm_out ? stream : stream * step.scale;
+}
+
+// What the block gave goes into the stream.
+Value* leave_step(Scope& s, size_t layer, const ResidualStep& step, bool last, Value* x, Value* y) {
   const StepNames n = names_of(layer, step, last);
   const auto index = static_cast<int64_t>(layer);
   const double stream = s.stream_scale();
-  Value* h = step.norm_in ? s.norm(x, *step.norm_in, stream, 1, n.norm) : scale(b, x, 1 / stream, n.norm);
-  const double factor = step.norm_out ? stream : stream * step.scale;
-  Value* y =
-      std::visit([&](const auto& block) { return lower_block(s, layer, block, h, factor); }, step.block);
-  s.tap(y, n.golden_out, index, factor);
+  s.tap(y, n.golden_out, index, block_factor(step, stream));
   if (step.norm_out) y = s.norm(y, *step.norm_out, stream, stream * step.scale, n.out + "_post");
   y = balanced(s, y, step.bias, step.gain, stream, n.out);
   x = balanced(s, x, step.stream_bias, step.stream_gain, stream, n.sum + "_stream");
-  x = add(b, x, y, step.norm_sum ? n.sum + "_sum" : n.sum);
+  x = add(s.builder(), x, y, step.norm_sum ? n.sum + "_sum" : n.sum);
   if (step.norm_sum) x = s.norm(x, *step.norm_sum, stream, stream, n.sum);
   s.tap(x, n.golden_sum, index, stream);
+  return x;
+}
+
+Value* lower_step(Scope& s, size_t layer, const ResidualStep& step, bool last, Value* x) {
+  Value* h = enter_step(s, layer, step, last, x);
+  const double factor = block_factor(step, s.stream_scale());
+  Value* y =
+      std::visit([&](const auto& block) { return lower_block(s, layer, block, h, factor); }, step.block);
+  return leave_step(s, layer, step, last, x, y);
+}
+
+// The router of a layer that ends there, and what its experts see.
+void give_choices(Scope& s, size_t layer, const ResidualStep& step, bool last, Value* x,
+                  FunctionInterface& interface) {
+  Builder& b = s.builder();
+  Value* h = enter_step(s, layer, step, last, x);
+  if (h == x) h = b.op("identity", {{"x", x}}, names_of(layer, step, last).norm);
+  const auto& experts = std::get<Experts>(step.block);
+  Value* logits = lower_router(s, layer, experts, h);
+  b.output(logits);
+  b.output(h);
+  interface.outputs.push_back(
+      {logits->name, {.kind = Role::Kind::router, .first = 0, .last = experts.choices()}});
+  interface.outputs.push_back({h->name, {.kind = Role::Kind::normed}});
+}
+
+// The steps of a layer, or those on one side of its experts.
+Value* lower_layer(Scope& s, size_t layer, Value* x, FunctionInterface& interface) {
+  const LayersSpec& spec = s.spec();
+  const std::vector<ResidualStep>& steps = s.model().layers[layer].steps;
+  const size_t cut = experts_step(s.model().layers[layer]);
+  size_t from = 0;
+  if (spec.behind_experts && layer == spec.first) {
+    Value* y = s.builder().op("identity", {{"x", s.mixed()}}, fmt::format("l{}_mixed", layer));
+    x = leave_step(s, layer, steps.at(cut), cut + 1 == steps.size(), x, y);
+    from = cut + 1;
+  }
+  for (size_t j = from; j < steps.size(); ++j) {
+    const bool last = j + 1 == steps.size();
+    if (spec.at_router && layer + 1 == spec.last && j == cut) {
+      give_choices(s, layer, steps[j], last, x, interface);
+      break;
+    }
+    x = lower_step(s, layer, steps[j], last, x);
+  }
   return x;
 }
 
@@ -86,8 +138,7 @@ FunctionInterface build(
   if (spec.first_stage) x = lower_embedding(scope, x);
   for (size_t i = spec.first; i < spec.last; ++i) {
     listed.set_layer(static_cast<int64_t>(i));
-    const std::vector<ResidualStep>& steps = model.layers[i].steps;
-    for (size_t j = 0; j < steps.size(); ++j) x = lower_step(scope, i, steps[j], j + 1 == steps.size(), x);
+    x = lower_layer(scope, i, x, interface);
   }
   listed.set_layer(-1);
   if (spec.last_stage && model.final_norm) {
@@ -126,6 +177,26 @@ std::vector<Reach> masks_of(const Model& model) {
 FunctionInterface build_layers(Program& program, const std::string& name, const Model& model,
                                Weights& weights, const LayersSpec& spec) {
   return build(program, name, model, weights, spec, give_stream);
+}
+
+FunctionInterface build_experts(Program& program, const std::string& name, const Model& model,
+                                Weights& weights, const ExpertsSpec& spec) {
+  const Layer& layer = model.layers.at(spec.layer);
+  const ResidualStep& step = layer.steps.at(experts_step(layer));
+  Function& f = add_function(program, name, spec.opset);
+  FunctionInterface interface;
+  ListedWeights listed(weights, interface.weights);
+  listed.set_layer(static_cast<int64_t>(spec.layer));
+  const LayersSpec whole{.tokens = spec.tokens, .residual_scale = spec.residual_scale, .opset = spec.opset};
+  Scope scope(f, model, listed, whole, interface, spec);
+  Builder b(f);
+  scope.begin(b);
+  Value* y =
+      lower_experts(scope, std::get<Experts>(step.block), spec, block_factor(step, spec.residual_scale));
+  y = b.op("identity", {{"x", y}}, "y");
+  b.output(y);
+  interface.outputs.push_back({y->name, {.kind = Role::Kind::mixed}});
+  return interface;
 }
 
 FunctionInterface build_head(Program& program, const std::string& name, const Model& model, Weights& weights,

@@ -23,6 +23,13 @@
 //     in   pool [1, 1, T, 1]               how much each token counts
 //     out  pooled [1, hidden, 1, 1], or classes [1, classes, T, 1] or [1, classes, 1, 1]
 // `dim` is head_dim filled up to a multiple of 32: the device refuses other state widths.
+// A layer can be cut at its experts. The function before the cut ends with the router; the one behind it begins with
+// what the experts add:
+//     out  l3_router [1, choices, T, 1], l3_mlp_norm [1, hidden, T, 1]     beside y
+//     in   mixed [1, hidden, T, 1]
+// A function of experts [first, last) of a layer, for T tokens:
+//     in   x [1, hidden, T, 1], shares [1, experts, T, 1]
+//     out  y [1, hidden, T, 1]             the sum of what each gives, times its share
 // A head function, for T tokens:
 //     in   y [1, hidden, T, 1]
 //     out  logits_j [1, rows, T, 1], or with argmax best_j, high_j, low_j [1, 1, T, 1]
@@ -55,10 +62,23 @@ struct LayersSpec {
   TokenCount tokens;
   KvKind kv = KvKind::state;
   KvWrite write = KvWrite::mask;
-  std::string state_suffix;   // "_c512" where several context tiers live in one package
-  double residual_scale = 1;  // of the whole residual stream
-  bool first_stage = false;   // the embedding's own norm comes first: the bundle's first shard of layers
-  bool last_stage = false;    // the final norm comes last, and a head that is no vocabulary's behind it
+  std::string state_suffix;     // "_c512" where several context tiers live in one package
+  double residual_scale = 1;    // of the whole residual stream
+  bool first_stage = false;     // the embedding's own norm comes first: the bundle's first shard of layers
+  bool last_stage = false;      // the final norm comes last, and a head that is no vocabulary's behind it
+  bool behind_experts = false;  // the first layer begins behind its experts: what they add is an input
+  bool at_router = false;       // the last layer ends at its router
+  Opset opset = Opset::ios18;
+
+  // The first layer that is in it from its beginning on.
+  size_t first_whole() const { return first + (behind_experts ? 1 : 0); }
+};
+
+struct ExpertsSpec {
+  size_t layer = 0;
+  int64_t first = 0, last = 0;  // experts [first, last)
+  TokenCount tokens;
+  double residual_scale = 1;
   Opset opset = Opset::ios18;
 };
 
@@ -79,6 +99,8 @@ std::vector<Reach> masks_of(const Model& model);
 
 FunctionInterface build_layers(Program& program, const std::string& name, const Model& model,
                                Weights& weights, const LayersSpec& spec);
+FunctionInterface build_experts(Program& program, const std::string& name, const Model& model,
+                                Weights& weights, const ExpertsSpec& spec);
 FunctionInterface build_head(Program& program, const std::string& name, const Model& model, Weights& weights,
                              const HeadSpec& spec);
 // Layers and a head of logits in one function: the inputs and states of layers, the outputs of a head.

@@ -39,6 +39,10 @@ struct Role {
     best,    // of rows [first, last): the largest logit, and where it is
     best_high,
     best_low,
+    router,   // logits of the choices [first, last) that a host chooses by: [1, choices, T, 1]
+    normed,   // what the experts of the layer see: [1, hidden, T, 1]
+    shares,   // by how much experts [first, last) count for each token: [1, experts, T, 1]
+    mixed,    // what experts add, each as it counts: [1, hidden, T, 1]
     pool,     // [1, 1, T, 1]: how much each token counts in `pooled`
     pooled,   // one vector for the text: [1, hidden, 1, 1]
     classes,  // logits of the classes: [1, classes, T, 1], or [1, classes, 1, 1] for the text
@@ -47,7 +51,7 @@ struct Role {
   Kind kind = Kind::stream;
   size_t index = 0;             // of a rope, a mask or a slot; columns of a recurrent state
   std::vector<int64_t> layers;  // of a cache or a recurrent state
-  int64_t first = 0, last = 0;  // rows of the vocabulary
+  int64_t first = 0, last = 0;  // rows of the vocabulary; choices of a router; experts
 
   // The same of another kind: the `keys` that `new_keys` go into.
   Role as(Kind other) const {

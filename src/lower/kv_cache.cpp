@@ -9,7 +9,7 @@ namespace anemone::lower {
 
 void KvCache::declare(Function& f, const Model& model, const LayersSpec& spec, FunctionInterface& interface) {
   spec_ = spec;
-  for (size_t i = spec.first; i < spec.last; ++i)
+  for (size_t i = spec.first_whole(); i < spec.last; ++i)
     if (const Attention* a = find_attention(model.layers[i])) {
       layers_.push_back(i);
       widths_.push_back(cache_width(*a));

@@ -44,11 +44,14 @@ Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec
       masks_(reaches_.size()) {
   const Dim tokens = spec.tokens.dim();
   x_ = input("x", Type::tensor(kHalf, {1, model.hidden, tokens, 1}), {.kind = Role::Kind::stream});
-  if (const RouterNetwork* router = find_router(model, spec.first); router && router->carry)
+  if (spec.behind_experts)
+    mixed_ = input("mixed", Type::tensor(kHalf, {1, model.hidden, tokens, 1}), {.kind = Role::Kind::mixed});
+  const size_t first = spec.first_whole();
+  if (const RouterNetwork* router = find_router(model, first); first < spec.last && router && router->carry)
     carried_ =
         input("carried", Type::tensor(kHalf, {1, router->width, tokens, 1}), {.kind = Role::Kind::carried});
   std::set<size_t> ropes, masks;
-  for (size_t i = spec.first; i < spec.last; ++i)
+  for (size_t i = first; i < spec.last; ++i)
     if (const Attention* a = find_attention(model.layers[i])) {
       if (a->rope) ropes.insert(*a->rope);
       masks.insert(
@@ -71,7 +74,7 @@ Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec
   else if (!masks.empty())
     position_ = input("position", Type::tensor(DType::int32, {1}), {.kind = Role::Kind::position});
   cache_.declare(f, model, spec, interface);
-  for (size_t i = spec.first; i < spec.last; ++i)
+  for (size_t i = first; i < spec.last; ++i)
     for (const ResidualStep& step : model.layers[i].steps)
       std::visit(
           [&](const auto& block) {
@@ -79,6 +82,15 @@ Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec
               recurrent_.declare(f, i, block.recurrent(), spec, interface);
           },
           step.block);
+}
+
+Scope::Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec,
+             FunctionInterface& interface, const ExpertsSpec& experts)
+    : f_(f), model_(model), weights_(weights), spec_(spec), interface_(interface) {
+  const Dim tokens = experts.tokens.dim();
+  x_ = input("x", Type::tensor(kHalf, {1, model.hidden, tokens, 1}), {.kind = Role::Kind::normed});
+  shares_ = input("shares", Type::tensor(kHalf, {1, experts.last - experts.first, tokens, 1}),
+                  {.kind = Role::Kind::shares, .first = experts.first, .last = experts.last});
 }
 
 Value* Scope::input(const std::string& name, Type type, Role role) {
@@ -92,7 +104,7 @@ void Scope::begin(Builder& b) {
 }
 
 void Scope::end() {
-  if (const RouterNetwork* router = find_router(model_, spec_.last); router && router->carry) {
+  if (const RouterNetwork* router = find_router(model_, spec_.last); carried_ && router && router->carry) {
     builder_->output(builder_->op("identity", {{"x", carried_}}, "carried_on"));
     interface_.outputs.push_back({"carried_on", {.kind = Role::Kind::carried}});
   }

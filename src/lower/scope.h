@@ -23,6 +23,10 @@ class Scope {
   Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec,
         FunctionInterface& interface);
 
+  // For a function of experts: declares nothing but the two inputs that it has.
+  Scope(Function& f, const Model& model, Weights& weights, const LayersSpec& spec,
+        FunctionInterface& interface, const ExpertsSpec& experts);
+
   // Reads what all layers share; call once, before the first block.
   void begin(Builder& b);
   // Adds what is written once for all layers; call behind the last block.
@@ -35,6 +39,9 @@ class Scope {
   KvCache& cache() { return cache_; }
   RecurrentStates& recurrent() { return recurrent_; }
   Value* x() const { return x_; }
+  // What the experts of the first layer add, where it begins behind them; of a function of experts, their shares.
+  Value* mixed() const { return mixed_; }
+  Value* shares() const { return shares_; }
   Value* cos(size_t rope) const { return cos_[rope]; }
   Value* sin(size_t rope) const { return sin_[rope]; }
   Value* mask(const Reach& reach) const;
@@ -67,7 +74,7 @@ class Scope {
   FunctionInterface& interface_;
   Builder* builder_ = nullptr;
   Value *x_ = nullptr, *write_ = nullptr, *position_ = nullptr;
-  Value* carried_ = nullptr;
+  Value *carried_ = nullptr, *mixed_ = nullptr, *shares_ = nullptr;
   std::vector<Value*> cos_, sin_;
   std::vector<Reach> reaches_;
   std::vector<Value*> masks_;  // by reach
@@ -81,6 +88,11 @@ Value* lower_block(Scope& scope, size_t layer, const ShortConv& conv, Value* h, 
 Value* lower_block(Scope& scope, size_t layer, const GatedMlp& mlp, Value* h, double factor);
 Value* lower_block(Scope& scope, size_t layer, const PlainMlp& mlp, Value* h, double factor);
 Value* lower_block(Scope& scope, size_t layer, const Experts& experts, Value* h, double factor);
+
+// The two halves of experts that the host calls one by one: what the router says of each choice, and the sum of experts
+// [first, last), each times its share.
+Value* lower_router(Scope& scope, size_t layer, const Experts& experts, Value* h);
+Value* lower_experts(Scope& scope, const Experts& experts, const ExpertsSpec& spec, double factor);
 
 // A gated MLP up to its last projection; names begin with `at`.
 struct GatedValues {

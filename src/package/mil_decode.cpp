@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <unordered_map>
 
+#include "base/thread_pool.h"
 #include "package/mil_codec.h"
 #include "package/wire.h"
 
@@ -77,18 +81,14 @@ class ProgramReader {
   Program program(std::string_view message) {
     Program out;
     out.version = 0;
+    std::vector<MapEntry> functions;
     for (Fields f(message); f.next();) switch (f.key()) {
         case varint(1): out.version = f.integer(); break;
-        case bytes(2): {
-          const MapEntry entry = read_entry(f.view());
-          if (out.find_function(entry.key)) throw errorf("the function '{}' is defined twice", entry.key);
-          out.functions.push_back(at_place([&] { return fmt::format("function '{}'", entry.key); },
-                                           [&] { return function(entry); }));
-          break;
-        }
+        case bytes(2): functions.push_back(read_entry(f.view())); break;
         case bytes(4): attribute(f.view(), out.attributes); break;
         default: f.keep(out.extra);  // docString, 3, among them
       }
+    out.functions = decode_functions(functions, message.size());
     if (out.version != 1) throw errorf("the program has version {}", out.version).expected("version 1");
     if (out.functions.empty()) throw Error("the program has no function");
     std::ranges::sort(out.functions, {},
@@ -97,6 +97,28 @@ class ProgramReader {
   }
 
  private:
+  // Large ones side by side: they share nothing but the weight files.
+  std::vector<std::unique_ptr<Function>> decode_functions(const std::vector<MapEntry>& entries, size_t size) {
+    constexpr size_t kLarge = 1 << 18;
+    std::set<std::string_view> names;
+    for (const MapEntry& entry : entries)
+      if (!names.insert(entry.key).second) throw errorf("the function '{}' is defined twice", entry.key);
+    std::vector<std::unique_ptr<Function>> out(entries.size());
+    std::mutex mutex;
+    const BlobOpener one_at_a_time = [&](const std::string& file, uint64_t offset, const Type& type) {
+      std::lock_guard lock(mutex);
+      return blobs_(file, offset, type);
+    };
+    const auto cores = static_cast<size_t>(std::max(1u, std::thread::hardware_concurrency()));
+    ThreadPool pool(size < kLarge ? 1 : static_cast<int>(std::clamp<size_t>(entries.size(), 1, cores)));
+    pool.parallel_for(static_cast<int64_t>(entries.size()), 1, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        out[i] = at_place([&] { return fmt::format("function '{}'", entries[i].key); },
+                          [&] { return ProgramReader(one_at_a_time).function(entries[i]); });
+    });
+    return out;
+  }
+
   void attribute(std::string_view message, Attributes& out) {
     const MapEntry entry = read_entry(message);
     at_place([&] { return fmt::format("attribute '{}'", entry.key); },

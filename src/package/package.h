@@ -28,6 +28,7 @@ struct PackageItem {
 
 struct Package {
   std::filesystem::path path;  // where it was read from
+  bool as_stored = false;      // the files there say the same: nothing was changed since
   int spec_version = 0;        // Model.specificationVersion
   Description description;
   bool described = true;  // false: the file has no description, and it was taken from the program

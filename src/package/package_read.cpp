@@ -106,6 +106,7 @@ Package read_mlpackage(const fs::path& path) {
                              return files.open(file, offset, type);
                            });
   out.path = path;
+  out.as_stored = true;
   out.weights_folder_missing = weights_missing;
   if (weights_missing && files.missing().empty())
     out.notes.push_back("the manifest names a weights folder that does not exist; nothing refers to it");
@@ -129,6 +130,7 @@ Package read_mlmodel(const fs::path& path) {
                              return files.open(file, offset, type);
                            });
   out.path = path;
+  out.as_stored = true;
   finish(out, files);
   compare_description(out);
   return out;
@@ -187,6 +189,7 @@ Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
     throw Error("has no model.mil").at(path.string()).hint("only compiled ML Programs can be read");
   Package out = read_text(text_path, (path / "model.mil").string(), path, options);
   out.path = path;
+  out.as_stored = true;
   bool described = false;
   if (const fs::path data = path_inside(path, path, "coremldata.bin"); !data.empty()) {
     const auto file = open_regular(data);

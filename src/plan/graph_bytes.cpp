@@ -12,22 +12,6 @@
 namespace anemone {
 namespace {
 
-uint64_t encoded(const Program& program) {
-  // Constants lie somewhere in a weight file; offsets of real size, for the bytes that they take.
-  const uint64_t somewhere = uint64_t{1} << 24;
-  const auto place = [&](const Constant& c) -> std::optional<uint64_t> {
-    if (!std::holds_alternative<Constant::Source>(c.data)) return std::nullopt;
-    return somewhere;
-  };
-  return encode_program(program, place).size() + encode_description(description_of(program)).size();
-}
-
-// The numbers of tokens that functions of a model take at once.
-std::vector<int64_t> function_tokens(const Model& model, bool prompts) {
-  if (!model.generates()) return text_lengths(model);
-  return prompts ? std::vector<int64_t>{1, 64} : std::vector<int64_t>{1};
-}
-
 uint64_t layers_bytes(const Model& model, bool packed, bool prompts, size_t layers) {
   Program program;
   lower::HollowWeights weights(packed);
@@ -38,7 +22,7 @@ uint64_t layers_bytes(const Model& model, bool packed, bool prompts, size_t laye
     spec.tokens = {tokens, tokens};
     lower::build_layers(program, fmt::format("t{}", tokens), model, weights, spec);
   }
-  return encoded(program);
+  return encoded_bytes(program);
 }
 
 uint64_t head_bytes(const Model& model, bool packed, bool prompts, int64_t pieces) {
@@ -51,15 +35,33 @@ uint64_t head_bytes(const Model& model, bool packed, bool prompts, int64_t piece
     spec.tokens = {tokens, tokens};
     lower::build_head(program, fmt::format("t{}", tokens), model, weights, spec);
   }
-  return encoded(program);
+  return encoded_bytes(program);
 }
 
 }  // namespace
 
+uint64_t encoded_bytes(const Program& program) {
+  // Constants lie somewhere in a weight file; offsets of real size, for the bytes that they take.
+  const uint64_t somewhere = uint64_t{1} << 24;
+  const auto place = [&](const Constant& c) -> std::optional<uint64_t> {
+    if (!std::holds_alternative<Constant::Source>(c.data)) return std::nullopt;
+    return somewhere;
+  };
+  return encode_program(program, place).size() + encode_description(description_of(program)).size();
+}
+
+std::vector<int64_t> function_tokens(const Model& model, bool prompts) {
+  if (!model.generates()) return text_lengths(model);
+  return prompts ? std::vector<int64_t>{1, 64} : std::vector<int64_t>{1};
+}
+
 GraphBytes graph_bytes(const Model& model, bool packed, bool prompts) {
   GraphBytes g;
   // Layers may differ (windows): the slope is taken over all of them where they are few, else over the first ones.
-  const size_t most = std::min<size_t>(model.layers.size(), 12);
+  // Every expert is a part of such a graph: two layers of many experts are enough.
+  const bool large =
+      std::ranges::any_of(model.layers, [](const Layer& l) { return find_experts(l) != nullptr; });
+  const size_t most = std::min<size_t>(model.layers.size(), large ? 2 : 12);
   const uint64_t one = layers_bytes(model, packed, prompts, 1),
                  many = layers_bytes(model, packed, prompts, most);
   g.layer = most > 1 ? (many - one) / (most - 1) : one;

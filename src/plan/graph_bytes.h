@@ -11,4 +11,9 @@ namespace anemone {
 // tokens.
 GraphBytes graph_bytes(const Model& model, bool packed, bool prompts);
 
+// Of a program without weights, and of its description.
+uint64_t encoded_bytes(const Program& program);
+// The numbers of tokens that functions of a model take at once.
+std::vector<int64_t> function_tokens(const Model& model, bool prompts);
+
 }  // namespace anemone

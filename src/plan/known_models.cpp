@@ -35,6 +35,13 @@ constexpr KnownModel kModels[] = {
     {"gemma-3-270m", "Gemma-3-270M", "Gemma3ForCausalLM", 640, 18, 4, 1, 256, 2048, 262144, 32768, true, 512},
     {"gemma-3-1b", "Gemma-3-1B", "Gemma3ForCausalLM", 1152, 26, 4, 1, 256, 6912, 262144, 32768, true, 512},
     {"gemma-3-4b", "Gemma-3-4B", "Gemma3ForCausalLM", 2560, 34, 8, 4, 256, 10240, 262208, 131072, true, 1024},
+    {"zaya1-8b", "ZAYA1-8B", "ZayaForCausalLM", 2048, 40, 8, 2, 128, 2048, 262272, 131072, true, 0, 16, 1},
+    {"qwen3-30b-a3b", "Qwen3-30B-A3B", "Qwen3MoeForCausalLM", 2048, 48, 32, 4, 128, 768, 151936, 40960, false,
+     0, 128, 8},
+    {"gpt-oss-20b", "gpt-oss-20b", "GptOssForCausalLM", 2880, 24, 64, 8, 64, 2880, 201088, 131072, false, 128,
+     32, 4},
+    {"gpt-oss-120b", "gpt-oss-120b", "GptOssForCausalLM", 2880, 36, 64, 8, 64, 2880, 201088, 131072, false,
+     128, 128, 4},
 };
 
 // Letters and digits in lower case, without what publishers add.
@@ -72,6 +79,12 @@ Model describe(const KnownModel& k) {
                                    {"max_position_embeddings", k.context}, {"rms_norm_eps", 1e-5},
                                    {"tie_word_embeddings", k.tied}};
   if (k.window) config["sliding_window"] = k.window;
+  if (k.experts) {
+    config["num_experts"] = config["num_local_experts"] = k.experts;
+    config["num_experts_per_tok"] = k.experts_used;
+    config["moe_intermediate_size"] = k.intermediate;
+    config["norm_topk_prob"] = true;
+  }
   return describe(Checkpoint::from_config(std::move(config), std::string(k.name)));
 }
 

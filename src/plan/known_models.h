@@ -18,7 +18,8 @@ struct KnownModel {
   std::string_view architecture;  // "Qwen3ForCausalLM"
   int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, context;
   bool tied;
-  int64_t window = 0;  // where the family has one
+  int64_t window = 0;                     // where the family has one
+  int64_t experts = 0, experts_used = 0;  // of a layer; each has `intermediate` as its width
 };
 
 std::span<const KnownModel> known_models();

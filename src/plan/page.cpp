@@ -126,8 +126,9 @@ Json page_data(const Planner* own, const ModelPlanOptions& o) {
   if (!offered) data["forms"].push_back(precision_json(o.precision));
   data["models"] = Json::array();
   if (own) data["models"].push_back(shape_json(*own, "own"));
+  // The page computes every expert: models for which that is not the way to go are not in its list.
   for (const KnownModel& known : known_models())
-    data["models"].push_back(shape_json(Planner(describe(known)), std::string(known.id)));
+    if (!known.experts) data["models"].push_back(shape_json(Planner(describe(known)), std::string(known.id)));
   const CostFit& c = calibration();
   data["constants"] = {{"activationGbps", c.constants.activation_gbps},
                        {"usPerChannel", c.constants.us_per_channel}};

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "families/weights.h"
+#include "plan/expert_plan.h"
 #include "plan/graph_bytes.h"
 
 namespace anemone {
@@ -33,12 +34,6 @@ double cache_bytes(const Model& m) {
   return total;
 }
 
-// In a package's weight file.
-uint64_t weight_file_bytes(const StorageForm& precision, const WeightRef& ref, bool is_matrix) {
-  return is_matrix ? file_bytes(form_of(precision, ref), ref.rows(), ref.columns)
-                   : vector_file_bytes(ref.rows() * std::max<int64_t>(1, ref.columns));
-}
-
 // The pieces that a head's weight or bias is cut into, of the rows [first, last) of the vocabulary.
 template <class F>
 void each_piece(const WeightRef& ref, const Shard& rows, int64_t head_rows, const F& f) {
@@ -65,6 +60,11 @@ int smallest_memory(uint64_t bytes, std::span<const int> sizes, DeviceClass devi
 }
 
 }  // namespace
+
+uint64_t weight_file_bytes(const StorageForm& precision, const WeightRef& ref, bool is_matrix) {
+  return is_matrix ? file_bytes(form_of(precision, ref), ref.rows(), ref.columns)
+                   : vector_file_bytes(ref.rows() * std::max<int64_t>(1, ref.columns));
+}
 
 uint64_t recurrent_bytes(const Layer& layer) {
   uint64_t total = 0;
@@ -138,7 +138,7 @@ uint64_t Planner::head_package(const Shard& shard, const StorageForm& precision,
 void Planner::count_reads(ModelPlan& p) const {
   const StorageForm& precision = p.options.precision;
   const auto read = [&](const WeightRef& ref) {
-    p.read_bytes += read_bytes(form_of(precision, ref), ref.rows(), ref.columns, *p.options.target.chip);
+    p.weight_bytes += read_bytes(form_of(precision, ref), ref.rows(), ref.columns, *p.options.target.chip);
   };
   each_weight(model_, [&](const WeightUse& w) {
     if (w.place == Place::table)
@@ -150,6 +150,31 @@ void Planner::count_reads(ModelPlan& p) const {
   });
 }
 
+// Of a model with experts: the ways, the one to take, and its packages.
+void Planner::choose_way(ModelPlan& p, const TokenWork& work, const WeightBytes& bytes) const {
+  const ModelPlanOptions& o = p.options;
+  p.ways = expert_costs(model_, o, work);
+  if (p.ways.empty()) return;
+  p.way = model_.generates() ? fastest(p.ways) : p.ways.front();
+  for (const WayCost& w : p.ways)
+    if (o.experts && w.way == *o.experts) p.way = w;
+  if (p.way.way == ExpertWay::all) return;
+  p.cuts = cut_at_experts(model_, 0, model_.layers.size(), bytes, o.limits, p.way.group);
+  p.shards.layers.clear();
+  for (const ExpertCut& cut : p.cuts) {
+    p.layer_weights += cut.bytes;
+    if (cut.has_experts())
+      p.bundle_bytes += PackageOverhead::bundle_json_experts *
+                        static_cast<uint64_t>((cut.last_expert - cut.first_expert) / p.way.group + 1);
+  }
+  p.package_bytes += cut_package_bytes(model_, p.cuts, o.precision, p.way.group);
+}
+
+std::string ModelPlan::calls_text() const {
+  if (cuts.empty()) return fmt::format("{}+{}", shards.layers.size(), shards.heads.size());
+  return fmt::format("{:.0f}+{:.0f}+{:.0f}", way.layer_calls, way.expert_calls, way.head_calls);
+}
+
 ModelPlan Planner::plan(const ModelPlanOptions& o) const {
   const StorageForm& precision = o.precision;
   const Chip& chip = *o.target.chip;
@@ -159,6 +184,12 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
     return stored_bytes(form_of(precision, ref), ref.rows(), ref.columns);
   };
   p.shards = plan_shards(model_, 0, model_.layers.size(), bytes, o.limits);
+  const TokenWork work{
+      .efficiency = read_efficiency(precision),
+      .kv_bytes = static_cast<double>(kv_bytes_per_position() * static_cast<uint64_t>(o.context)),
+      .kv_factor = o.kv_write == lower::KvWrite::slice ? 1.0 : 2.0,
+      .hidden = static_cast<double>(model_.hidden)};
+  choose_way(p, work, bytes);
   for (const Shard& shard : p.shards.layers) {
     p.layer_weights += shard.bytes;
     p.package_bytes += layers_package(shard, precision);
@@ -168,23 +199,21 @@ ModelPlan Planner::plan(const ModelPlanOptions& o) const {
     p.package_bytes += head_package(shard, precision, o.limits.head_rows);
   }
   count_reads(p);
-  p.bundle_bytes = p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json +
-                   model_.layers.size() * PackageOverhead::bundle_json_layer;
-  p.kv_bytes = kv_bytes_per_position() * static_cast<uint64_t>(o.context);
+  p.bundle_bytes += p.package_bytes + p.embedding_bytes + tokenizer_bytes_ + PackageOverhead::bundle_json +
+                    model_.layers.size() * PackageOverhead::bundle_json_layer;
+  p.read_bytes = p.cuts.empty() ? p.weight_bytes : p.way.read_bytes();
+  p.kv_bytes = static_cast<uint64_t>(work.kv_bytes);
   p.state_bytes = state_bytes();
-  p.memory_bytes = p.read_bytes + p.kv_bytes + p.state_bytes + kProcessBytes;
+  p.memory_bytes = p.weight_bytes + p.kv_bytes + p.state_bytes + kProcessBytes;
   const bool blocks = precision.integers && precision.integers->per == IntegerForm::Per::block;
   p.speed_known = model_.generates() && !blocks;
-  p.cost = token_cost({.weight_bytes = static_cast<double>(p.read_bytes),
-                       .efficiency = read_efficiency(precision),
-                       .kv_bytes = static_cast<double>(p.kv_bytes),
-                       .kv_factor = o.kv_write == lower::KvWrite::slice ? 1.0 : 2.0,
-                       .calls = static_cast<double>(p.calls()),
-                       .hidden = static_cast<double>(model_.hidden)},
-                      chip, calibration().constants);
+  TokenWork whole = work;
+  whole.weight_bytes = static_cast<double>(p.read_bytes);
+  whole.calls = p.calls();
+  p.cost = token_cost(whole, chip, calibration().constants);
   p.spread = chip.weight_read.measured ? 0.25 : 0.4;
   p.fit.app = p.bundle_bytes <= kAppBytes;
-  p.fit.resident = p.read_bytes <= kResidentBytes;
+  p.fit.resident = p.weight_bytes <= kResidentBytes;
   p.fit.context = o.context <= longest_context(chip);
   p.fit.smallest_gb = smallest_memory(p.memory_bytes, chip.memory_gb, o.target.device);
   p.fit.phone_gb = smallest_memory(p.memory_bytes, kPhoneMemory, DeviceClass::iphone);

@@ -14,6 +14,7 @@
 #include "families/model.h"
 #include "lower/functions.h"
 #include "plan/calibration.h"
+#include "plan/expert_cut.h"
 #include "plan/precision.h"
 #include "plan/shards.h"
 #include "target/chips.h"
@@ -38,6 +39,20 @@ struct ModelPlanOptions {
   lower::KvWrite kv_write = lower::KvWrite::mask;
   ShardLimits limits;
   bool embedding_int8 = false;
+  std::optional<ExpertWay> experts;  // of a model with experts; empty: the fastest
+  int64_t expert_group = 0;          // of the way `groups`; 0: the fastest
+};
+
+// A token of a model with experts, in one of the ways to compute them: expert_plan.h.
+struct WayCost {
+  ExpertWay way = ExpertWay::all;
+  int64_t group = 1;                                           // experts of one call
+  double layer_calls = 0, expert_calls = 0, head_calls = 0;    // on average
+  uint64_t layer_bytes = 0, expert_bytes = 0, head_bytes = 0;  // read, on average
+  TokenCost cost;
+
+  double calls() const { return layer_calls + expert_calls + head_calls; }
+  uint64_t read_bytes() const { return layer_bytes + expert_bytes + head_bytes; }
 };
 
 // Bytes of the programs (model.mlmodel), which hold no weights.
@@ -59,7 +74,8 @@ struct ModelPlan {
   ModelPlanOptions options;
   ShardPlan shards;
   uint64_t layer_weights = 0, head_weights = 0;  // stored
-  uint64_t read_bytes = 0;                       // per token, as the chip reads them
+  uint64_t weight_bytes = 0;                     // all of them, as the chip reads them
+  uint64_t read_bytes = 0;                       // per token; fewer, where only some experts are called
   uint64_t package_bytes = 0;                    // all packages, with their programs
   uint64_t embedding_bytes = 0;
   uint64_t bundle_bytes = 0;
@@ -71,8 +87,14 @@ struct ModelPlan {
   TokenCost cost;
   double spread = 0.25;  // of the predicted time, either way
   PlanFit fit;
+  std::vector<WayCost> ways;    // of a model with experts: all of them
+  WayCost way;                  // the one that the figures here are of
+  std::vector<ExpertCut> cuts;  // of the ways `host` and `groups`, instead of shards.layers
 
-  size_t calls() const { return shards.calls(); }
+  // Per token, on average.
+  double calls() const { return cuts.empty() ? static_cast<double>(shards.calls()) : way.calls(); }
+  // How many, of layers, experts and head: "41+38+5".
+  std::string calls_text() const;
   double tokens_per_second() const { return 1000 / cost.total_ms(); }
   double slowest() const { return tokens_per_second() / (1 + spread); }
   double fastest() const { return tokens_per_second() / (1 - spread); }
@@ -98,6 +120,7 @@ class Planner {
 
  private:
   void count_reads(ModelPlan& plan) const;
+  void choose_way(ModelPlan& plan, const TokenWork& work, const WeightBytes& bytes) const;
 
   Model model_;
   uint64_t parameters_ = 0, tokenizer_bytes_ = 0;
@@ -106,8 +129,12 @@ class Planner {
 
 // What a package and a bundle hold beside weights and programs.
 struct PackageOverhead {
-  static constexpr uint64_t manifest = 617, weight_header = 64, bundle_json = 2000, bundle_json_layer = 800;
+  static constexpr uint64_t manifest = 617, weight_header = 64, bundle_json = 2000, bundle_json_layer = 800,
+                            bundle_json_experts = 400;  // of a group of experts
 };
+
+// In a package's weight file.
+uint64_t weight_file_bytes(const StorageForm& precision, const WeightRef& ref, bool is_matrix);
 
 // Bytes of the recurrent states of a layer, in fp16.
 uint64_t recurrent_bytes(const Layer& layer);

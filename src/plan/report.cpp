@@ -57,6 +57,19 @@ Json plan_json(const ModelPlan& p) {
               {"memory_bytes", p.memory_bytes},
               {"calls_per_token", p.calls()}};
   out["shards"] = {{"layers", shards_json(p.shards.layers)}, {"head", shards_json(p.shards.heads)}};
+  if (!p.ways.empty()) {
+    out["experts"] = {{"way", way_name(p.way.way)}, {"group", p.way.group}, {"ways", Json::array()}};
+    for (const WayCost& w : p.ways) {
+      Json way = {
+          {"way", way_name(w.way)},
+          {"group", w.group},
+          {"calls",
+           {rounded(w.layer_calls, 0.01), rounded(w.expert_calls, 0.01), rounded(w.head_calls, 0.01)}},
+          {"read_bytes", {w.layer_bytes, w.expert_bytes, w.head_bytes}}};
+      if (p.speed_known) way["ms"] = rounded(w.cost.total_ms(), 0.001);
+      out["experts"]["ways"].push_back(std::move(way));
+    }
+  }
   if (p.speed_known)
     out["predicted"] = {{"tokens_per_second", rounded(p.tokens_per_second(), 0.01)},
                         {"low", rounded(p.slowest(), 0.01)},

@@ -43,6 +43,8 @@ class Backend {
   virtual void run_together(std::span<const CallTurn> turns) const {
     for (const CallTurn& turn : turns) turn.call->run(turn.state);
   }
+  // What a user may want to know about the runs so far, a line each: for --stats.
+  virtual std::vector<std::string> remarks() const { return {}; }
 };
 
 // Makes one for a choice of arithmetic and threads. Whoever opens a backend of his own is given one of these.

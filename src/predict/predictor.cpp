@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/shape.h"
 #include "kernels/convert.h"
+#include "mil/stored.h"
 
 namespace anemone {
 namespace {
@@ -138,6 +139,18 @@ void check_elements(const char* what, const TensorInfo& info, std::span<const in
 TensorView view_elements(const Type& type, void* data) {
   return TensorView::row_major(type.is_float() ? DType::fp32 : DType::int32,
                                type.rank() ? type.dims() : std::vector<int64_t>{1}, data);
+}
+
+std::vector<std::string> class_names(const Operation& classify) {
+  std::vector<std::string> names;
+  const Constant* classes = classify.input("classes")->bindings[0].constant();
+  for (const Constant& item : std::get<Constant::Items>(classes->data)) {
+    if (item.is_strings())
+      names.push_back(std::get<Constant::Strings>(item.data).at(0));
+    else
+      names.push_back(fmt::format("{}", decode_ints(*stored_constant(item)).at(0)));
+  }
+  return names;
 }
 
 Prediction Predictor::predict(const std::map<std::string, Array>& inputs, State* state) const {

@@ -11,6 +11,7 @@
 
 #include "anemone/error.h"
 #include "anemone/predictor.h"
+#include "mil/program.h"
 #include "mil/type.h"
 
 namespace anemone {
@@ -38,5 +39,8 @@ void check_elements(const char* what, const TensorInfo& info, std::span<const in
 // 4-byte elements of `type` as they lie there: fp32 for floating types, int32 for the others. A scalar comes
 // as [1], as from Core ML.
 TensorView view_elements(const Type& type, void* data);
+
+// The classes of a classify operation, in the order of its probabilities; numbers as text.
+std::vector<std::string> class_names(const Operation& classify);
 
 }  // namespace anemone

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/error.h"
 #include "reference/scope.h"
 
 namespace anemone {
@@ -70,6 +71,15 @@ std::vector<float> compute_expert(const ReferenceScope& scope, size_t layer, con
 
 }  // namespace
 
+std::vector<float> Reference::expert(size_t layer, size_t index, const std::vector<float>& x,
+                                     int64_t tokens) const {
+  const Experts* e = find_experts(model_.layers.at(layer));
+  ANEMONE_CHECK(e && x.size() == static_cast<size_t>(tokens * model_.hidden));
+  const ReferenceOptions options;
+  const ReferenceScope scope(model_, weights_, *pool_, options);
+  return compute_expert(scope, layer, e->experts.at(index), x, tokens);
+}
+
 std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, const Experts& e,
                                  const std::vector<float>& h, int64_t tokens, LayerMemory&) {
   const std::vector<float> logits = router_logits(scope, layer, e, h, tokens);
@@ -81,11 +91,14 @@ std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, cons
     double share;
   };
   std::vector<std::vector<Visitor>> visitors(choices);  // of each expert
-  std::vector<float> scores;
+  std::vector<float> scores, shares(static_cast<size_t>(tokens) * choices);
   for (size_t t = 0; t < static_cast<size_t>(tokens); ++t)
-    for (const Choice& c : choose(e, std::span(logits).subspan(t * choices, choices), bias, scores))
+    for (const Choice& c : choose(e, std::span(logits).subspan(t * choices, choices), bias, scores)) {
       visitors[c.which].push_back({t, c.share});
+      shares[t * choices + c.which] = static_cast<float>(c.share);
+    }
   scope.tap("router", static_cast<int64_t>(layer), scores);
+  scope.tap("shares", static_cast<int64_t>(layer), shares);
   std::vector<double> sums(h.size());
   for (size_t i = 0; i < choices; ++i) {
     if (visitors[i].empty()) continue;

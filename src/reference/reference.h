@@ -31,6 +31,7 @@ namespace anemone {
 //     q, k, v                            heads side by side; q and k normalised and rotated, not yet scaled
 //     gate, up                           what the two projections of an MLP give (a plain one has no gate)
 //     gated                              what goes into down
+//     router, shares                     what experts are chosen by, and by how much each choice counts (0: not chosen)
 //     recurrent                          what a recurrent layer remembers after each token
 using ReferenceTap = std::function<void(std::string_view name, int64_t layer, std::span<const float> values)>;
 // The largest magnitude that a running sum of a product reached, terms taken in the order of the columns: of
@@ -73,6 +74,8 @@ class Reference {
   const Model& model() const { return model_; }
   // The logits of every token, [tokens, vocab]. Error when an id is no row of the vocabulary.
   std::vector<float> logits(std::span<const int32_t> ids, const ReferenceOptions& options = {}) const;
+  // What one expert of a layer gives for tokens that see `x` [tokens, hidden].
+  std::vector<float> expert(size_t layer, size_t index, const std::vector<float>& x, int64_t tokens) const;
 
  private:
   friend class ReferenceSession;

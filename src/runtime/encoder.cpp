@@ -73,7 +73,28 @@ EncodedText Encoder::encode(const EncoderText& text) const {
   }
 }
 
+std::unique_ptr<StageCalls> Encoder::CallsPool::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::make_unique<StageCalls>();
+  auto calls = std::move(free_.back());
+  free_.pop_back();
+  return calls;
+}
+
+void Encoder::CallsPool::give(std::unique_ptr<StageCalls> calls) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(calls));
+}
+
+// After an Error the calls are not lent again.
 EncodedText Encoder::encode_here(const EncoderText& text) const {
+  auto calls = calls_->take();
+  EncodedText out = encode_with(text, *calls);
+  calls_->give(std::move(calls));
+  return out;
+}
+
+EncodedText Encoder::encode_with(const EncoderText& text, StageCalls& calls) const {
   if (text.ids.empty()) throw errorf("the text has no tokens");
   if (!text.types.empty() && text.types.size() != text.ids.size())
     throw errorf("there are {} tokens and {} token types", text.ids.size(), text.types.size());
@@ -85,11 +106,14 @@ EncodedText Encoder::encode_here(const EncoderText& text) const {
   out.width = function_for(out.tokens).most_tokens;
   // A classifier pools as it was trained to, whatever is asked of the vector.
   const bool embeds = info.kind == BundleKind::embed;
-  StageCalls calls;
   StagePass pass(
       *bundle_, calls,
       {.ids = ids, .types = types, .width = out.width, .pooling = embeds ? options_.pooling : std::nullopt});
   for (size_t s = 0; s < info.stages.size(); ++s) {
+    if (info.stages[s].kind == StageKind::experts) {
+      pass.experts(s);
+      continue;
+    }
     const StageFunction& f = bundle_->function(s, out.width, 0);
     const Call& call = pass.stage(s, f);
     if (const Port* port = f.find_output(Role::Kind::pooled))
@@ -97,11 +121,12 @@ EncodedText Encoder::encode_here(const EncoderText& text) const {
     if (const Port* port = f.find_output(Role::Kind::classes))
       out.classes = rows_of(call.output(port->name), info.pooling ? 1 : out.tokens);
   }
+  out.fault = pass.fault();
+  if (options_.classes_only) return out;
   out.hidden = rows_of(pass.stream(), out.tokens);
   if (out.pooled.empty())
     out.pooled =
         pool(out.hidden, out.tokens, options_.pooling.value_or(info.pooling.value_or(Pooling::mean)));
-  out.fault = pass.fault();
   return out;
 }
 

@@ -3,18 +3,20 @@
 //     EncodedText e = encoder.encode({.ids = ids});                    // e.hidden, e.pooled, e.classes
 //     encoder.each(texts, 4, [&](size_t i, EncodedText e) { … });      // four at a time
 // A text goes to the shortest function that it fits; the rest of the function's columns is padding, which nothing sees.
-// An Encoder keeps nothing from text to text: any number of threads may share one.
+// An Encoder keeps nothing of a text, only the memory of its calls: any number of threads may share one.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/bundle.h"
+#include "runtime/stage_calls.h"
 
 namespace anemone {
 
@@ -28,6 +30,7 @@ struct EncoderOptions {
   std::optional<Pooling> pooling;  // of `pooled`; empty: as the bundle says, the mean where it says nothing
   bool truncate = false;           // cut texts that are too long; else they are an Error
   size_t keep_last = 0;            // how many tokens at the end a cut leaves there, such as [SEP]
+  bool classes_only = false;       // `hidden` and `pooled` stay empty
 };
 
 struct EncodedText {
@@ -56,12 +59,26 @@ class Encoder {
             const std::function<void(size_t index, EncodedText encoded)>& take) const;
 
  private:
+  // Lends each text the calls of one that is done: as many as texts have run at once.
+  class CallsPool {
+   public:
+    std::unique_ptr<StageCalls> take();
+    void give(std::unique_ptr<StageCalls> calls);
+
+   private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<StageCalls>> free_;
+  };
+
   EncodedText encode_here(const EncoderText& text) const;
+  EncodedText encode_with(const EncoderText& text, StageCalls& calls) const;
   const StageFunction& function_for(int64_t tokens) const;
   std::vector<int32_t> fitting(std::span<const int32_t> values) const;
 
   std::shared_ptr<const Bundle> bundle_;
   EncoderOptions options_;
+  std::shared_ptr<CallsPool> calls_ =
+      std::make_shared<CallsPool>();  // of calls into the bundle: goes before it
 };
 
 // Brings a vector to length 1.

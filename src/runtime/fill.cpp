@@ -209,4 +209,8 @@ void fill_input(const TensorView& view, const Role& role, const Pass& pass, cons
   }
 }
 
+void fill_column(const TensorView& view, int64_t t, std::span<const float> values) {
+  Writer(view, 1).put_column(t, values);
+}
+
 }  // namespace anemone

@@ -29,4 +29,7 @@ struct Pass {
 void fill_input(const TensorView& view, const Role& role, const Pass& pass, const BundleInfo& info,
                 const EmbeddingReader& embedding);
 
+// Column `t` of a view [1, C, T, 1], whatever its type and strides.
+void fill_column(const TensorView& view, int64_t t, std::span<const float> values);
+
 }  // namespace anemone

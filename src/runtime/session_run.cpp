@@ -118,6 +118,8 @@ void Session::run_layers(std::span<Flight* const> flights) {
   std::vector<const StageFunction*> functions;
   std::vector<CallTurn> turns;
   for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].kind == StageKind::experts)  // each session has its own
+      for (Flight* flight : flights) flight->pass->experts(s);
     if (!stages[s].has_layers()) continue;
     functions.clear();
     turns.clear();

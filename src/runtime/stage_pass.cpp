@@ -41,8 +41,22 @@ Call& StagePass::end(size_t stage, const StageFunction& function) {
     carrying_ = &call;
     carried_port_ = out;
   }
+  if (const Stage& s = bundle_.info().stages[stage]; s.kind == StageKind::route) {
+    experts_.clear();  // the sum of the layer before was taken
+    experts_.push_back(std::make_unique<ExpertPass>(bundle_, calls_, s, function, call, pass_.tokens()));
+  }
   bundle_.saw(stage, function.name, call, pass_.tokens());
   return call;
+}
+
+void StagePass::experts(size_t stage) {
+  if (experts_.empty())
+    throw errorf("no stage chose the experts of '{}'", bundle_.info().stages[stage].package);
+  ExpertPass& experts = *experts_.back();
+  const uint64_t before = experts.copied_bytes();
+  experts.stage(stage);
+  copied_bytes_ += experts.copied_bytes() - before;
+  if (experts.fault() && !fault_) fault_ = experts.fault();
 }
 
 void StagePass::give(Call& call, const Port& port, const std::vector<Kept>* kept) {
@@ -53,15 +67,19 @@ void StagePass::give(Call& call, const Port& port, const std::vector<Kept>* kept
     if (!carrying_) throw errorf("no stage gave what '{}' takes over", port.name);
     return call.chain(port.name, *carrying_, carried_port_->name);
   }
+  if (port.role.kind == Role::Kind::mixed) {
+    if (experts_.empty()) throw errorf("no experts gave what '{}' adds", port.name);
+    return call.lend(port.name, experts_.back()->sum(pass_.width));
+  }
   if (kept)
     for (const Kept& k : *kept)
       if (k.role == port.role) return call.lend(port.name, TensorView::of(k.array));
   const auto same =
       std::find_if(given_.begin(), given_.end(), [&](const Given& g) { return g.role == port.role; });
-  if (same != given_.end()) return call.lend(port.name, same->view);
+  if (same != given_.end()) return call.share(port.name, *same->owner, *same->input, same->view);
   const TensorView view = call.input(port.name);
   fill_input(view, port.role, pass_, bundle_.info(), bundle_.embedding());
-  given_.push_back({port.role, view});
+  given_.push_back({port.role, view, &call, &port.name});
 }
 
 TensorView StagePass::stream() const {

@@ -7,12 +7,14 @@
 //     head.output("logits_0");                       // stays readable while `run` lives
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "anemone/predictor.h"
 #include "bundle/bundle_info.h"
 #include "runtime/bundle.h"
+#include "runtime/expert_pass.h"
 #include "runtime/fill.h"
 #include "runtime/stage_calls.h"
 
@@ -36,6 +38,8 @@ class StagePass {
   // Runs a function of a stage on the stream as it stands. `kept`: for inputs that the host keeps.
   Call& stage(size_t stage, const StageFunction& function, State* state = nullptr,
               const std::vector<Kept>* kept = nullptr);
+  // Runs the functions of a stage of experts that some token chose; behind the route that chose them.
+  void experts(size_t stage);
   // The same in two parts, for passes that go side by side: the call, ready to run; and what follows its run.
   Call& begin(size_t stage, const StageFunction& function, const std::vector<Kept>* kept = nullptr);
   Call& end(size_t stage, const StageFunction& function);
@@ -55,6 +59,8 @@ class StagePass {
   struct Given {
     Role role;
     TensorView view;
+    Call* owner;
+    const std::string* input;  // whose input this is
   };
 
   void give(Call& call, const Port& port, const std::vector<Kept>* kept);
@@ -68,7 +74,8 @@ class StagePass {
   const Port* stream_port_ = nullptr;  // which one
   Call* carrying_ = nullptr;           // likewise
   const Port* carried_port_ = nullptr;
-  std::optional<TensorView> column_;  // instead, behind take_column()
+  std::vector<std::unique_ptr<ExpertPass>> experts_;  // one for each route that ran; sums are lent from them
+  std::optional<TensorView> column_;                  // instead, behind take_column()
   std::optional<NumericFault> fault_;
   uint64_t copied_before_ = 0;  // by the call that begin() gave
   uint64_t copied_bytes_ = 0;

@@ -92,6 +92,50 @@ void compare_result(const BundleInfo& info, const Model& model, Claims& claims) 
   }
 }
 
+// Who chooses experts, by the functions that there are; empty for a model without.
+std::string way_of(const BundleInfo& info, const Model& model) {
+  if (std::ranges::none_of(model.layers, [](const Layer& l) { return find_experts(l) != nullptr; }))
+    return "";
+  if (!info.routes()) return "all";
+  for (const Stage& stage : info.stages)
+    for (const StageFunction& f : stage.functions)
+      if (const Port* shares = f.find_input(Role::Kind::shares);
+          shares && shares->role.last - shares->role.first > 1)
+        return "groups";
+  return info.experts == "groups" ? "groups" : "host";  // of one expert each
+}
+
+// How the host chooses experts.
+void compare_rules(const Climber& c, Claims& claims) {
+  const auto share_text = [](Experts::Share s) {
+    return s == Experts::Share::of_all ? "of_all" : "of_chosen";
+  };
+  const auto skip_text = [](Experts::Skip s) {
+    return s == Experts::Skip::none ? "none" : s == Experts::Skip::pass ? "pass" : "zero";
+  };
+  const BundleInfo& info = c.bundle->info();
+  if (!info.experts.empty()) claims.equal("choices.experts", info.experts, way_of(info, c.model));
+  for (const Stage& stage : info.stages) {
+    if (!stage.rule) continue;
+    const ExpertRule& rule = *stage.rule;
+    const Layer& layer = c.model.layers.at(static_cast<size_t>(stage.last_layer - 1));
+    const Experts* e = find_experts(layer);
+    const std::string at = fmt::format("the rule of layer {}: ", stage.last_layer - 1);
+    claims.equal(at + "a router", 1, e ? 1 : 0);
+    if (!e) return;
+    claims.equal(at + "experts", rule.experts, e->count());
+    claims.equal(at + "used", rule.used, e->used);
+    claims.equal(at + "shares", share_text(rule.share), share_text(e->share));
+    claims.equal(at + "skip", skip_text(rule.skip), skip_text(e->skip));
+    const ResidualStep& step = layer.steps[experts_step(layer)];
+    if (rule.skip != Experts::Skip::none)
+      claims.near(at + "skip_scale", rule.skip_scale, info.residual_scale * (step.norm_out ? 1 : step.scale));
+    std::vector<float> bias(static_cast<size_t>(e->router.choice_bias ? e->choices() : 0));
+    if (!bias.empty()) read_rows(*c.checkpoint, e->router.choice_bias, 0, e->choices(), bias);
+    claims.near(at + "choice_bias", rule.choice_bias, {bias.begin(), bias.end()});
+  }
+}
+
 // How the packages keep keys and values, by the roles of their ports.
 struct CacheForm {
   std::string kv, write;
@@ -153,6 +197,7 @@ std::string claim_problem(const Climber& c) {
   for (size_t i = 0; i < std::min(masks.size(), info.masks.size()); ++i)
     claims.equal(fmt::format("masks[{}]", i), reach_text(info.masks[i]), reach_text(masks[i]));
   compare_result(info, model, claims);
+  compare_rules(c, claims);
   claims.equal("tokens.bos", id_text(info.bos), id_text(model.bos));
   claims.equal("tokens.eos", ids_text(info.eos), ids_text(model.eos));
   claims.equal("tokens.pad", id_text(info.pad), id_text(model.pad));
@@ -172,7 +217,7 @@ std::string tap_problem(const Climber& c) {
   for (size_t i = 0; i < stages.size(); ++i) {
     const Stage& stage = stages[i];
     if (stage.taps.empty()) continue;
-    for (const Tap& expected : expected_stage(stage, c.model, c.bundle->info()).taps)
+    for (const Tap& expected : expected_stage(stage, stage.functions.front(), c.model, c.bundle->info()).taps)
       if (std::ranges::none_of(
               stage.taps, [&](const Tap& t) { return t.name == expected.name && t.layer == expected.layer; }))
         return fmt::format("bundle.json has no tap '{}' of layer {} for {}", expected.name, expected.layer,

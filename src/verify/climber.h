@@ -95,6 +95,17 @@ struct Drift {
 Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
                      int64_t layers, const Judging& how, std::vector<LayerFigures>* figures = nullptr);
 
+// Whether rounding made a router choose other experts, in a layer up to `last`: two scores of the truth lie so close
+// that either choice is right.
+bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t last,
+              Arithmetic arithmetic);
+// The experts that a layer chose and those of the truth, where they differ, as the beginning of a sentence. `shown` is
+// the layer's number in the model.
+std::string choice_text(const StepResult& r, const Golden& truth, int64_t first, int64_t layer,
+                        int64_t shown);
+// Whether every function of experts computes what the model's do; or nothing. A text uses only some of them.
+std::string experts_problem(const Climber& c, Arithmetic arithmetic);
+
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);
 // The values inside the packages that bundle.json knows: where some are missing, less would be compared than is said. A

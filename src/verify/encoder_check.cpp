@@ -187,6 +187,10 @@ Rung check_encoder_layers(Climber& c) {
     const Stepper stepper = c.stepper(a, true);
     layers = stepper.layers();
     const std::vector<TextCall> calls = calls_of(stepper, c.tokens);
+    if (std::string problem = experts_problem(c, a); !problem.empty()) {
+      fail_layers(c, std::move(problem), a, rung);
+      return rung;
+    }
     texts = calls.size();
     for (size_t i = 0; i < calls.size(); ++i) {
       const TextCall& call = calls[i];

@@ -9,7 +9,8 @@
 
 namespace anemone {
 
-ExpectedStage expected_stage(const Stage& stage, const Model& model, const BundleInfo& info) {
+ExpectedStage expected_stage(const Stage& stage, const StageFunction& function, const Model& model,
+                             const BundleInfo& info) {
   const int64_t first = info.stages.front().first_layer;
   int64_t last = 0;
   for (const Stage& other : info.stages) last = std::max(last, other.last_layer);
@@ -24,17 +25,27 @@ ExpectedStage expected_stage(const Stage& stage, const Model& model, const Bundl
     lower::LayersSpec spec;
     spec.first = static_cast<size_t>(stage.first_layer);
     spec.last = static_cast<size_t>(stage.last_layer);
-    spec.context = stage.functions.at(0).context;
+    spec.context = function.context;
     spec.residual_scale = info.residual_scale;
-    spec.first_stage = stage.first_layer == first;
-    spec.last_stage = stage.last_layer == last;
+    spec.behind_experts = stage.behind_experts();
+    spec.at_router = stage.kind == StageKind::route;
+    spec.first_stage = stage.first_layer == first && !spec.behind_experts;
+    spec.last_stage = stage.last_layer == last && !spec.at_router;
     add(lower::build_layers(scratch, "layers", model, hollow, spec));
+  }
+  if (stage.kind == StageKind::experts) {
+    const Role& shares = function.find_input(Role::Kind::shares)->role;
+    add(lower::build_experts(scratch, "experts", model, hollow,
+                             {.layer = static_cast<size_t>(stage.first_layer),
+                              .first = shares.first,
+                              .last = shares.last,
+                              .residual_scale = info.residual_scale}));
   }
   if (stage.has_head() && model.generates()) {
     lower::HeadSpec spec;
     spec.argmax = info.argmax;
     spec.first_row = model.vocab;
-    for (const Port& port : stage.functions.at(0).interface.outputs) {
+    for (const Port& port : function.interface.outputs) {
       if (port.role.last <= port.role.first) continue;
       if (port.role.first < spec.first_row) spec.piece_rows = port.role.last - port.role.first;
       spec.first_row = std::min(spec.first_row, port.role.first);

@@ -1,6 +1,6 @@
 // What the lowering makes of a stage's part of a model: the weights by name, and the numbers of the graph that are the
 // model's. It builds the functions once more, without weights.
-//     const ExpectedStage expected = expected_stage(stage, model, info);
+//     const ExpectedStage expected = expected_stage(stage, function, model, info);
 //     for (const NamedWeight& w : expected.weights) …
 #pragma once
 
@@ -24,7 +24,9 @@ struct ExpectedStage {
   std::vector<Tap> taps;
 };
 
-// The stage's layers are layers of the model.
-ExpectedStage expected_stage(const Stage& stage, const Model& model, const BundleInfo& info);
+// The stage's layers are layers of the model. Its functions differ in sizes alone, but those of a stage of experts have
+// weights of their own.
+ExpectedStage expected_stage(const Stage& stage, const StageFunction& function, const Model& model,
+                             const BundleInfo& info);
 
 }  // namespace anemone

@@ -1,7 +1,6 @@
 // Rung 3: one token through the packages, layer by layer; and how large the values inside become.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/half.h"
@@ -26,6 +25,7 @@ constexpr Part kParts[] = {
     {"attn_residual", "the residual stream behind attention (the sum, a norm before it)", true},
     {"router", "what the router chooses experts by (the norm before it, its projections)", false,
      3},  // small differences of large sums
+    {"shares", "by how much each expert counts (the choice of experts, their softmax)", false, 3},
     {"gate", "what the MLP's gate projection gives (and the norm before it)", false},
     {"up", "what the MLP's up projection gives (and the norm before it)", false},
     {"gated", "what goes into the MLP's down projection (activation, product)", false},
@@ -154,65 +154,6 @@ double least_headroom(const LayerMagnitude& m) {
   return std::min(m.half_headroom(), m.accumulator_headroom());
 }
 
-const Experts* find_experts(const Layer& layer) {
-  for (const ResidualStep& step : layer.steps)
-    if (const auto* e = std::get_if<Experts>(&step.block)) return e;
-  return nullptr;
-}
-
-// The experts of one token, by what they are chosen by, and how far the last of them lies above the next.
-struct RouterChoice {
-  std::vector<size_t> experts;  // sorted
-  double gap = 0;               // in standard deviations of the scores
-  double spread = 0;            // one of these
-};
-
-RouterChoice choice_of(std::span<const float> scores, size_t used) {
-  std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  double sum = 0, squares = 0;
-  for (const float s : scores) sum += s, squares += static_cast<double>(s) * s;
-  const auto n = static_cast<double>(scores.size());
-  const double spread = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)));
-  RouterChoice out;
-  out.spread = spread;
-  if (used < order.size())
-    out.gap = (static_cast<double>(scores[order[used - 1]]) - scores[order[used]]) / std::max(spread, 1e-30);
-  out.experts.assign(order.begin(), order.begin() + static_cast<ptrdiff_t>(std::min(used, order.size())));
-  std::sort(out.experts.begin(), out.experts.end());
-  return out;
-}
-
-// Whether rounding made a router choose other experts, in a layer up to `last`: two scores of the truth lie so close
-// that either choice is right.
-bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t last,
-              Arithmetic a) {
-  const double bar =
-      a == Arithmetic::fp32 ? 0.002 : 0.05;  // of the gap; clean bundles stay below a third of it
-  for (int64_t i = 0; i <= last; ++i) {
-    const Experts* e = find_experts(c.full->model().layers[static_cast<size_t>(i)]);
-    const Golden::Rows* rows = truth.find("router", i);
-    const auto got = r.inner.find({"router", i});
-    if (!e || !rows || got == r.inner.end()) continue;
-    const auto width = static_cast<size_t>(rows->width);
-    for (size_t t = 0; (t + 1) * width <= got->second.size(); ++t) {
-      if (!rows->has(first + static_cast<int64_t>(t))) continue;
-      const auto used = static_cast<size_t>(e->used);
-      const std::span<const float> want = rows->row(first + static_cast<int64_t>(t)),
-                                   have = std::span(got->second).subspan(t * width, width);
-      const RouterChoice expected = choice_of(want, used);
-      double apart = 0;  // a fault before the router moves its scores
-      for (size_t j = 0; j < width; ++j)
-        apart = std::max(apart, std::abs(static_cast<double>(have[j]) - want[j]));
-      if (choice_of(have, used).experts != expected.experts && expected.gap <= bar &&
-          apart <= 3 * bar * expected.spread)
-        return true;
-    }
-  }
-  return false;
-}
-
 // What the head gives for the token against the truth; what is wrong, or nothing.
 std::string compare_head(const Climber& c, const StepResult& r, int64_t token, Arithmetic a, Rung& rung) {
   const std::span<const float> expected = c.truth.logits.row(token);
@@ -311,11 +252,11 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     LayerFigures layer;
     layer.layer = c.first_layer + i;
     for (const Part& part : kParts) {
-      const auto f = look(
-          {part.name, i}, part.stream,
-          fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i)),
-          part.slack);
-      if (f) layer.parts.emplace(part.name, *f);
+      std::string what =
+          fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i));
+      if (std::string_view(part.name) == "shares") what = choice_text(r, truth, first, i, layer.layer) + what;
+      if (const auto f = look({part.name, i}, part.stream, what, part.slack))
+        layer.parts.emplace(part.name, *f);
     }
     if (figures) figures->push_back(std::move(layer));
   }
@@ -353,6 +294,7 @@ Rung check_stateless(Climber& c) {
     std::string problem =
         compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]).problem;
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
+    if (problem.empty()) problem = experts_problem(c, a);
     if (c.truth.logits.has(token)) {
       const std::string head = compare_head(c, r, token, a, rung);
       if (problem.empty()) problem = head;

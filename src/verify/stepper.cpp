@@ -234,6 +234,7 @@ Array Stepper::input_for(const Role& role, const TensorInfo& tensor, const Pass&
   switch (role.kind) {
     case Role::Kind::stream: return handed.stream;
     case Role::Kind::carried: return handed.carried;
+    case Role::Kind::mixed: return handed.mixed;
     case Role::Kind::cos: return rotation(info().ropes.at(role.index), true, pass);
     case Role::Kind::sin: return rotation(info().ropes.at(role.index), false, pass);
     case Role::Kind::mask: return mask_for(info().masks.at(role.index), pass);
@@ -344,6 +345,10 @@ Prediction Stepper::predict(size_t index, const std::string& function, const Pas
 
 Prediction Stepper::run_stage(size_t index, const Pass& pass, Handed& handed, Caches& caches,
                               StepResult& out) const {
+  if (info().stages[index].kind == StageKind::experts) {
+    run_experts(index, pass, handed, out);
+    return {};
+  }
   const StageFunction& f = bundle_->function(index, pass.width, pass.shape.context);
   const Predictor& p = predictor(index, f.name);
   Arrays inputs;
@@ -365,6 +370,7 @@ Prediction Stepper::run_stage(size_t index, const Pass& pass, Handed& handed, Ca
   take_memory(f, pass, caches, out);
   if (const Port* y = f.find_output(Role::Kind::stream)) handed.stream = result.at(y->name);
   if (const Port* on = f.find_output(Role::Kind::carried)) handed.carried = result.at(on->name);
+  if (info().stages[index].kind == StageKind::route) take_routes(index, f, result, pass, handed, out);
   return result;
 }
 
@@ -378,7 +384,7 @@ StepResult Stepper::step(const CallShape& shape, std::span<const int32_t> ids, i
     throw errorf("the context of {} tokens is full", shape.positions()).at(path().string());
   const Pass pass{shape, ids, position, tokens, width, padding};
   StepResult out;
-  Handed handed{embedded(pass), {}};
+  Handed handed{.stream = embedded(pass)};
   if (options_.taps) {
     // With a norm of its own behind the tables, the layers' package names what comes out of it.
     std::vector<float>& rows = out.inner[{"embed_out"}];

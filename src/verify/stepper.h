@@ -130,6 +130,8 @@ class Stepper {
   // What a stage hands to the next.
   struct Handed {
     Array stream, carried;
+    Array normed, mixed;                      // to experts, and from them
+    std::vector<std::vector<double>> shares;  // by token and choice: 0 for what was not chosen
   };
   struct TapList {
     std::vector<std::pair<Tap, InnerName>> used;
@@ -147,6 +149,12 @@ class Stepper {
   LayerCache& layer_of(const Role& role, size_t index, Caches& caches) const;
   const LayerCache& layer_of(const Role& role, size_t index, const Caches& caches) const;
   Prediction run_stage(size_t stage, const Pass& pass, Handed& handed, Caches& caches, StepResult& out) const;
+  // stepper_experts.cpp
+  void take_routes(size_t stage, const StageFunction& function, const Prediction& result, const Pass& pass,
+                   Handed& handed, StepResult& out) const;
+  void run_experts(size_t stage, const Pass& pass, Handed& handed, StepResult& out) const;
+  void call_experts(size_t stage, const StageFunction& function, const Pass& pass,
+                    std::span<const int64_t> tokens, Handed& handed, StepResult& out) const;
   Prediction predict(size_t stage, const std::string& function, const Pass& pass, const Arrays& inputs,
                      State* state) const;
   void keep_outputs(const StageFunction& function, const Prediction& result, const Pass& pass,

@@ -1,6 +1,7 @@
 #include "verify/stored_weights.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/half.h"
@@ -29,10 +30,29 @@ StoredWeights::~StoredWeights() = default;
 
 void StoredWeights::add_stage(size_t index, const Model& model) {
   const Stage& stage = bundle_.info().stages[index];
-  const Function* function = bundle_.package(index).program.find_function(stage.functions.at(0).name);
+  if (const WeightRef* bias =
+          stage.rule && !stage.rule->choice_bias.empty()
+              ? &find_experts(model.layers.at(static_cast<size_t>(stage.last_layer - 1)))->router.choice_bias
+              : nullptr)
+    numbers_[*bias].assign(stage.rule->choice_bias.begin(), stage.rule->choice_bias.end());
+  std::set<std::pair<int64_t, int64_t>>
+      done;  // experts: functions for other numbers of tokens hold them once more
+  for (const StageFunction& f : stage.functions) {
+    const Port* experts = f.find_input(Role::Kind::shares);
+    if (!done.insert(experts ? std::pair(experts->role.first, experts->role.last)
+                             : std::pair<int64_t, int64_t>())
+             .second)
+      continue;
+    add_function(index, f, model);
+  }
+}
+
+void StoredWeights::add_function(size_t index, const StageFunction& f, const Model& model) {
+  const Stage& stage = bundle_.info().stages[index];
+  const Function* function = bundle_.package(index).program.find_function(f.name);
   ANEMONE_CHECK(function);
   packages_.push_back(std::make_unique<const PackageWeights>(*function));
-  for (const NamedWeight& named : expected_stage(stage, model, bundle_.info()).weights) {
+  for (const NamedWeight& named : expected_stage(stage, f, model, bundle_.info()).weights) {
     auto found = packages_.back()->find(named.value);
     if (!found)
       throw errorf("there is no weight '{}'", named.value).at((bundle_.path() / stage.package).string());
@@ -46,6 +66,10 @@ void StoredWeights::add_stage(size_t index, const Model& model) {
 void StoredWeights::read(const WeightRef& ref, int64_t begin, int64_t end, std::span<float> out) const {
   const int64_t columns = std::max<int64_t>(1, ref.columns);
   ANEMONE_CHECK(out.size() == static_cast<size_t>((end - begin) * columns));
+  if (const auto number = numbers_.find(ref); number != numbers_.end()) {
+    std::copy(number->second.begin() + begin, number->second.begin() + end, out.begin());
+    return;
+  }
   const auto parts = parts_.find(without_rows(ref));
   int64_t row = ref.row_begin + begin;
   const int64_t stop = ref.row_begin + end;

@@ -39,11 +39,13 @@ class StoredWeights : public ReferenceSource {
   };
 
   void add_stage(size_t index, const Model& model);
+  void add_function(size_t index, const StageFunction& function, const Model& model);
 
   const Bundle& bundle_;
   const Embedding embedding_;
   std::vector<std::unique_ptr<const PackageWeights>> packages_;
-  std::map<WeightRef, std::vector<Part>> parts_;  // by the weight without its rows
+  std::map<WeightRef, std::vector<float>> numbers_;  // those that bundle.json holds
+  std::map<WeightRef, std::vector<Part>> parts_;     // by the weight without its rows
 };
 
 // The model with its numbers as the packages hold them. The query's scale alone is worth it: packages have it in half,

@@ -126,14 +126,19 @@ BundleInfo full_info() {
                         {"mask", {.kind = Role::Kind::mask}},
                         {"advance", {.kind = Role::Kind::advance, .index = 2}},
                         {"k_cache_0", {.kind = Role::Kind::keys, .layers = {0}}},
-                        {"state_0_2", {.kind = Role::Kind::recurrent, .index = 2, .layers = {0}}}};
+                        {"state_0_2", {.kind = Role::Kind::recurrent, .index = 2, .layers = {0}}},
+                        {"shares", {.kind = Role::Kind::shares, .first = 0, .last = 2}}};
   f.interface.states = {{"state_0", {.kind = Role::Kind::recurrent, .layers = {0}}},
                         {"state_0_1", {.kind = Role::Kind::recurrent, .index = 1, .layers = {0}}}};
   f.interface.outputs = {{"k_new_0", {.kind = Role::Kind::new_keys, .layers = {0}}},
                          {"state_new_0_2", {.kind = Role::Kind::new_recurrent, .index = 2, .layers = {0}}},
+                         {"router", {.kind = Role::Kind::router, .first = 0, .last = 3}},
                          {"logits_0", {.kind = Role::Kind::logits, .first = 0, .last = 2}}};
   Stage stage{.package = "whole.mlpackage", .functions = {f}, .first_layer = 0, .last_layer = 1};
   stage.taps = {{"attn_out_0", "attn_out", 0, 0.5}};
+  stage.kind = StageKind::route;
+  stage.rule = {.experts = 2, .used = 1, .skip = Experts::Skip::pass, .choice_bias = {0, 0, 0.5}};
+  b.experts = "host";
   b.stages = {stage};
   b.files = {{"embedding.bin", 1, "0"}};
   return b;
@@ -207,8 +212,7 @@ std::vector<int32_t> golden_ids(const fs::path& folder) {
 TEST_CASE("docs/bundle.md lists every key of bundle.json and no other") {
   std::set<std::string> written, listed;
   add_paths(nlohmann::json::parse(full_info().json()), "", written);
-  written.insert("choices.skip");   // only if --skip was given
-  written.insert("stages[].kind");  // left out for `run`, the only kind there is
+  written.insert("choices.skip");  // only if --skip was given
   for (const auto& cells : table_below("## bundle.json")) {
     std::vector<std::string> paths = quoted(cells.at(0));
     if (paths.empty()) paths = {""};

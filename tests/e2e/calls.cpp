@@ -57,6 +57,7 @@ Calls::Calls() {
           {"translate", {demo, "--to", "fr", "--template", form, "Hi.", "--max-new", "2"}},
           {"embed", {path("classes"), "--ids", ids}},
           {"classify", {path("classes"), "--ids", ids}},
+          {"redact", {path("text.txt")}},
           {"tokenize", {model, "Once upon a time"}},
           {"template", {path("words"), "--messages", path("chat.json")}},
           {"inspect", {demo}},

@@ -29,6 +29,10 @@ output=$("$example/recall" "$source/examples/recall/recall.mlpackage" "tide pool
 echo "$output"
 grep -qx "remembers k_cache" <<<"$output" || fail "the states are not listed"
 [ "$(tail -1 <<<"$output")" = "tide pool, tide p -> 'o'" ] || fail "the last line should expect an o"
+"$prefix/bin/anemone" convert "$source/examples/demo_model/demo.gguf" -o "$build/install-test/demo" --context 64 --quiet
+output=$("$example/generate" "$build/install-test/demo" "Once upon a time" 8)
+echo "$output"
+grep -q '^\[8 tokens, ended by: length\]$' <<<"$output" || fail "the example in C should make 8 tokens"
 status=0
 "$example/recall" "$source/README.md" "a" 2>"$build/install-test/err" || status=$?
 [ $status = 2 ] && grep -q '^error: ' "$build/install-test/err" || fail "a file that is no package should be refused"

@@ -303,3 +303,37 @@ TEST_CASE("every part of a description: packages compute what the reference comp
     }
   }
 }
+
+TEST_CASE("experts that the host chooses: packages compute what the reference computes") {
+  using lower::KvKind;
+  for (const Part& part : parts()) {
+    CAPTURE(part.name);
+    Model model = small_decoder(3);  // the third layer has no experts
+    part.change(model);
+    if (std::ranges::none_of(model.layers, [](const Layer& l) { return find_experts(l) != nullptr; }))
+      continue;
+    MadeModel made(model);
+    const std::vector<float> expected = made.reference().logits(kIds);
+    for (const ExpertWay way : {ExpertWay::host, ExpertWay::groups})
+      for (const auto& [form, options] : std::vector<std::pair<std::string, ConvertOptions>>{
+               {"one by one", {.context = {16}}},
+               {"chunks, packed", {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed}},
+               {"chunks alone, io", {.context = {16}, .tokens = {{4, 4}}, .kv = KvKind::io}},
+               {"shards, scaled stream, tiers",
+                {.context = {8, 16},
+                 .tokens = {{1, 1}, {4, 4}},
+                 .shard_bytes = 1,
+                 .head_rows = 20,
+                 .residual_scale = 0.25}}}) {
+        CAPTURE(way_name(way));
+        CAPTURE(form);
+        ConvertOptions o = options;
+        o.experts = way;
+        if (way == ExpertWay::groups) o.expert_group = 2;
+        const auto bundle = made.bundle(o);
+        CHECK(bundle->info().routes());
+        Session session(bundle, {.positions = 16});
+        CHECK(range_error(session.forward(kIds), expected) < 1e-3);
+      }
+  }
+}

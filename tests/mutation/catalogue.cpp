@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "compress/recipe.h"
+#include "families/experts.h"
 #include "families/family.h"
 #include "mutation/made_model.h"
 #include "mutation/rng.h"
@@ -21,7 +22,7 @@ std::optional<Source> given_source(const fs::path& path) {
   try {
     if (!Checkpoint::recognises(path)) return std::nullopt;
     const Model model = describe(Checkpoint::open(path));
-    return Source{path.filename().string(), path, "", 0, !model.generates()};
+    return Source{path.filename().string(), path, "", 0, !model.generates(), has_experts(model)};
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -78,6 +79,22 @@ std::vector<Form> decoder_forms() {
   return out;
 }
 
+std::vector<Form> expert_forms(bool encoder) {
+  const auto form = [&](const std::string& name, ExpertWay way, std::optional<int64_t> group) {
+    ConvertOptions o;
+    if (encoder) {
+      o.tokens = {{24, 24}};
+    } else {
+      o.context = {80};
+      o.tokens = {{1, 1}, {8, 8}};
+    }
+    o.experts = way;
+    o.expert_group = group;
+    return Form{name, o};
+  };
+  return {form("experts on the host", ExpertWay::host, {}), form("groups of experts", ExpertWay::groups, 3)};
+}
+
 std::vector<Form> encoder_forms() {
   return {
       {"two lengths", {.tokens = {{24, 24}, {48, 48}}}},
@@ -116,6 +133,10 @@ std::vector<SubjectPlan> plan_subjects(size_t count, uint64_t seed, const PlanFi
   Rng rng(seed, "plans");
   for (const size_t i : shuffled(sources.size(), rng)) {
     std::vector<Form> forms = sources[i].encoder ? encoder_forms() : decoder_forms();
+    if (sources[i].experts) {
+      const std::vector<Form> more = expert_forms(sources[i].encoder);
+      forms.insert(forms.end(), more.begin(), more.end());
+    }
     std::erase_if(forms, [&](const Form& f) { return !has(f.name, filter.form); });
     for (const Form& form : forms)
       for (const Storage& storage : storages) all.push_back({sources[i], form, storage});

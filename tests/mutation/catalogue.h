@@ -29,7 +29,7 @@ struct Source {
   fs::path path;     // empty for one that is to be made
   std::string made;  // its family then
   uint64_t seed = 0;
-  bool encoder = false;
+  bool encoder = false, experts = false;
 };
 
 struct SubjectPlan {
@@ -49,6 +49,8 @@ struct PlanFilter {
 std::vector<Source> all_sources(uint64_t seed);
 std::vector<Form> decoder_forms();
 std::vector<Form> encoder_forms();
+// Of models with experts, besides.
+std::vector<Form> expert_forms(bool encoder);
 std::vector<Storage> all_storages();
 
 // So many plans, in which families, forms and storages take turns. All combinations where there are fewer.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/cpu_backend.h"
+#include "mutation/host_experts.h"
 
 namespace anemone::mutation {
 namespace {
@@ -80,6 +81,7 @@ State& HostText::state_of(size_t stage, const StageFunction& f) {
 
 void HostText::seed(uint64_t seed, int64_t width) {
   for (size_t s = 0; s < info().stages.size(); ++s) {
+    if (info().stages[s].kind == StageKind::experts) continue;
     const StageFunction& f = function(s, width);
     const Signature& signature = host_.bundle().predictor(s, f.name).signature();
     const auto fill = [&](const Port& port, const std::vector<TensorInfo>& all) {
@@ -167,11 +169,12 @@ Array HostText::pool_for(const Pass& pass) const {
 }
 
 Array HostText::input_for(size_t stage, const Port& port, const TensorInfo& tensor, const Pass& pass,
-                          const Array& stream, const Array& carried) {
+                          const Array& stream, const Array& carried, const Array& mixed) {
   const Role& role = port.role;
   switch (role.kind) {
     case Kind::stream: return stream;
     case Kind::carried: return carried;
+    case Kind::mixed: return mixed;
     case Kind::cos: return rotation_for(info().ropes.at(role.index), true, pass);
     case Kind::sin: return rotation_for(info().ropes.at(role.index), false, pass);
     case Kind::mask: return mask_for(info().masks.at(role.index), tensor.shape, pass);
@@ -261,13 +264,18 @@ Columns HostText::call(const HostCall& how, std::span<const int32_t> ids, int64_
   if (info().argmax) out.best.assign(ids.size(), -1);
   std::vector<float> best(ids.size());
   Array stream = stream_for(pass), carried;
+  Routed routed;
   for (size_t s = 0; s < info().stages.size(); ++s) {
+    if (info().stages[s].kind == StageKind::experts) {
+      add_experts(host_, s, routed);
+      continue;
+    }
     const StageFunction& f = function(s, how.width);
     const Predictor& predictor = host_.bundle().predictor(s, f.name);
     std::map<std::string, Array> inputs;
     for (const Port& port : f.interface.inputs)
       inputs.emplace(port.name, input_for(s, port, tensor_of(predictor.signature().inputs, port.name), pass,
-                                          stream, carried));
+                                          stream, carried, routed.mixed));
     const bool stateful = !f.interface.states.empty();
     const Prediction result = predictor.predict(inputs, stateful ? &state_of(s, f) : nullptr);
     for (const Port& port : f.interface.outputs) {
@@ -280,6 +288,9 @@ Columns HostText::call(const HostCall& how, std::span<const int32_t> ids, int64_
           out.results.push_back(column(result.at(port.name), t));
       keep(s, port, result.at(port.name), pass);
     }
+    if (info().stages[s].kind == StageKind::route)
+      routed = route(*info().stages[s].rule, result.at(f.find_output(Kind::router)->name),
+                     result.at(f.find_output(Kind::normed)->name), pass.count());
     if (generates) take(s, f, result, pass, out, best);
   }
   if (!generates)

@@ -69,7 +69,7 @@ class HostText {
   const StageFunction& function(size_t stage, int64_t width) const;
   State& state_of(size_t stage, const StageFunction& function);
   Array input_for(size_t stage, const Port& port, const TensorInfo& tensor, const Pass& pass,
-                  const Array& stream, const Array& carried);
+                  const Array& stream, const Array& carried, const Array& mixed);
   Array stream_for(const Pass& pass) const;
   Array rotation_for(const RopeTable& rope, bool cosine, const Pass& pass) const;
   Array mask_for(const Reach& reach, const std::vector<int64_t>& shape, const Pass& pass) const;

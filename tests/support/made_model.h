@@ -128,7 +128,13 @@ class MadeModel {
     for (const Rope& rope : model.ropes) info.ropes.push_back(rope_table(rope));
     for (const StagePlan& plan : plan_stages(model, request, options)) {
       Artifact artifact = build_stage(plan, model, weights, request, options, stream);
-      info.stages.push_back(stage_of(plan, request, artifact, writer.file_name(artifact.name)));
+      info.stages.push_back(
+          stage_of(plan, model, request, artifact, writer.file_name(artifact.name), stream));
+      if (const WeightRef* bias = choice_bias(plan, model)) {
+        std::vector<float> values(static_cast<size_t>(bias->rows()));
+        read_rows(*checkpoint, *bias, 0, bias->rows(), values);
+        info.stages.back().rule->choice_bias.assign(values.begin(), values.end());
+      }
       writer.add(std::move(artifact));
     }
     writer.finish(info);

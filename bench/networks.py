@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Networks that are no decoders, beside onnxruntime in one run: a MobileNet-like, a ResNet-like and a BERT-like network
+with the same random weights, once as a Core ML package (coremltools' MIL builder) and once as an ONNX file. Both run
+turn by turn on the same number of threads. Prints the best times, the median of the rounds' ratios and how far the
+results are apart.
+
+    networks.py [--anemone build/release/anemone] [--threads 2] [--rounds 5] [--folder build/networks] [NAME...]
+
+Needs coremltools, onnx and onnxruntime. NAME: mobilenet, resnet, bert; all by default.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+
+import numpy as np
+
+
+class Pair:
+    """Builds one network twice: MIL operations and ONNX nodes."""
+
+    def __init__(self, inputs):
+        self.random = np.random.default_rng(7)
+        self.nodes, self.initializers, self.counter = [], [], 0
+        self.inputs = inputs
+
+    def name(self, what):
+        self.counter += 1
+        return f"{what}_{self.counter}"
+
+    def weight(self, *shape):
+        fan = int(np.prod(shape[1:])) if len(shape) > 1 else 1
+        scale = (2.0 / fan) ** 0.5 if len(shape) > 1 else 0.05
+        return (self.random.standard_normal(shape) * scale).astype(np.float32)
+
+    def onnx_constant(self, value):
+        from onnx import numpy_helper
+
+        name = self.name("c")
+        self.initializers.append(numpy_helper.from_array(value, name))
+        return name
+
+    def onnx_node(self, op, inputs, **attributes):
+        from onnx import helper
+
+        name = self.name(op.lower())
+        self.nodes.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    # Each takes and gives a pair (MIL value, ONNX name).
+    def conv(self, x, channels, out, kernel=1, stride=1, groups=1):
+        w, b = self.weight(out, channels // groups, kernel, kernel), self.weight(out)
+        pad = kernel // 2
+        mil = self.mb.conv(x=x[0], weight=w, bias=b, strides=[stride] * 2, pad_type="custom", pad=[pad] * 4, groups=groups)
+        onnx = self.onnx_node("Conv", [x[1], self.onnx_constant(w), self.onnx_constant(b)], strides=[stride] * 2,
+                              pads=[pad] * 4, group=groups, kernel_shape=[kernel] * 2)
+        return mil, onnx
+
+    def relu(self, x):
+        return self.mb.relu(x=x[0]), self.onnx_node("Relu", [x[1]])
+
+    def relu6(self, x):
+        low, high = self.onnx_constant(np.float32(0)), self.onnx_constant(np.float32(6))
+        return self.mb.relu6(x=x[0]), self.onnx_node("Clip", [x[1], low, high])
+
+    def add(self, x, y):
+        return self.mb.add(x=x[0], y=y[0]), self.onnx_node("Add", [x[1], y[1]])
+
+    def max_pool(self, x):
+        mil = self.mb.max_pool(x=x[0], kernel_sizes=[3, 3], strides=[2, 2], pad_type="custom", pad=[1] * 4)
+        return mil, self.onnx_node("MaxPool", [x[1]], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+
+    def mean(self, x):
+        return self.mb.reduce_mean(x=x[0], axes=[2, 3], keep_dims=False), self.onnx_node(
+            "Flatten", [self.onnx_node("GlobalAveragePool", [x[1]])])
+
+    def linear(self, x, k, n):
+        w, b = self.weight(n, k), self.weight(n)
+        product = self.onnx_node("MatMul", [x[1], self.onnx_constant(np.ascontiguousarray(w.T))])
+        return self.mb.linear(x=x[0], weight=w, bias=b), self.onnx_node("Add", [product, self.onnx_constant(b)])
+
+    def gelu(self, x):
+        half, one = self.onnx_constant(np.float32(0.5)), self.onnx_constant(np.float32(1))
+        root = self.onnx_constant(np.float32(2**0.5))
+        erf = self.onnx_node("Erf", [self.onnx_node("Div", [x[1], root])])
+        both = self.onnx_node("Mul", [x[1], self.onnx_node("Add", [erf, one])])
+        return self.mb.gelu(x=x[0], mode="EXACT"), self.onnx_node("Mul", [both, half])
+
+    def layer_norm(self, x, n):
+        gamma, beta = 1 + self.weight(n), self.weight(n)
+        mil = self.mb.layer_norm(x=x[0], axes=[-1], gamma=gamma, beta=beta, epsilon=np.float32(1e-5))
+        onnx = self.onnx_node("LayerNormalization", [x[1], self.onnx_constant(gamma), self.onnx_constant(beta)],
+                              axis=-1, epsilon=1e-5)
+        return mil, onnx
+
+    def heads(self, x, tokens, heads, dim):
+        shape = [1, tokens, heads, dim]
+        mil = self.mb.transpose(x=self.mb.reshape(x=x[0], shape=shape), perm=[0, 2, 1, 3])
+        shaped = self.onnx_node("Reshape", [x[1], self.onnx_constant(np.array(shape, np.int64))])
+        return mil, self.onnx_node("Transpose", [shaped], perm=[0, 2, 1, 3])
+
+    def attend(self, q, k, v, tokens, heads, dim):
+        scale = np.float32(dim**-0.5)
+        scores = self.mb.matmul(x=self.mb.mul(x=q[0], y=scale), y=k[0], transpose_y=True)
+        mil = self.mb.matmul(x=self.mb.softmax(x=scores, axis=-1), y=v[0])
+        mil = self.mb.reshape(x=self.mb.transpose(x=mil, perm=[0, 2, 1, 3]), shape=[1, tokens, heads * dim])
+        scaled = self.onnx_node("Mul", [q[1], self.onnx_constant(scale)])
+        onnx = self.onnx_node("MatMul", [scaled, self.onnx_node("Transpose", [k[1]], perm=[0, 1, 3, 2])])
+        onnx = self.onnx_node("MatMul", [self.onnx_node("Softmax", [onnx], axis=-1), v[1]])
+        onnx = self.onnx_node("Transpose", [onnx], perm=[0, 2, 1, 3])
+        return mil, self.onnx_node("Reshape", [onnx, self.onnx_constant(np.array([1, tokens, heads * dim], np.int64))])
+
+    def write(self, network, folder, name):
+        import coremltools as ct
+        import onnx
+        from coremltools.converters.mil import Builder as mb
+        from onnx import TensorProto, helper
+
+        self.mb = mb
+        shape, out = self.inputs, []
+
+        @mb.program(input_specs=[mb.TensorSpec(shape=shape)], opset_version=ct.target.iOS17)
+        def program(x):
+            result = network(self, (x, "x"))
+            out.append(result[1])
+            return mb.identity(x=result[0], name="y")
+
+        model = ct.convert(program, convert_to="mlprogram", compute_precision=ct.precision.FLOAT32,
+                           minimum_deployment_target=ct.target.iOS17)
+        model.save(os.path.join(folder, name + ".mlpackage"))
+        self.nodes.append(helper.make_node("Identity", [out[0]], ["y"]))
+        graph = helper.make_graph(self.nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], self.initializers)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        made.ir_version = 8
+        onnx.save(made, os.path.join(folder, name + ".onnx"))
+        np.save(os.path.join(folder, name + ".npy"), self.random.standard_normal(shape).astype(np.float32))
+
+
+def mobilenet(p, x):
+    channels = 32
+    x = p.relu6(p.conv(x, 3, channels, 3, 2))
+    for widen, out, times, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                      (6, 160, 3, 2), (6, 320, 1, 1)):
+        for i in range(times):
+            inner, step = channels * widen, stride if i == 0 else 1
+            y = p.relu6(p.conv(x, channels, inner)) if widen > 1 else x
+            y = p.relu6(p.conv(y, inner, inner, 3, step, inner))
+            y = p.conv(y, inner, out)
+            x = p.add(x, y) if step == 1 and channels == out else y
+            channels = out
+    return p.linear(p.mean(p.relu6(p.conv(x, channels, 1280))), 1280, 1000)
+
+
+def resnet(p, x):
+    channels = 64
+    x = p.max_pool(p.relu(p.conv(x, 3, channels, 7, 2)))
+    for out, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
+        y = p.conv(p.relu(p.conv(x, channels, out, 3, stride)), out, out, 3)
+        x = p.relu(p.add(y, p.conv(x, channels, out, 1, stride) if stride > 1 else x))
+        channels = out
+    return p.linear(p.mean(x), 512, 1000)
+
+
+def bert(p, x, tokens=128, hidden=384, heads=12, layers=6):
+    dim = hidden // heads
+    for _ in range(layers):
+        q, k, v = (p.heads(p.linear(x, hidden, hidden), tokens, heads, dim) for _ in range(3))
+        y = p.linear(p.attend(q, k, v, tokens, heads, dim), hidden, hidden)
+        x = p.layer_norm(p.add(x, y), hidden)
+        y = p.linear(p.gelu(p.linear(x, hidden, 4 * hidden)), 4 * hidden, hidden)
+        x = p.layer_norm(p.add(x, y), hidden)
+    return x
+
+
+NETWORKS = {"mobilenet": (mobilenet, (1, 3, 224, 224)), "resnet": (resnet, (1, 3, 224, 224)),
+            "bert": (bert, (1, 128, 384))}
+
+
+def run_anemone(command, folder, name, threads, repeat):
+    base = os.path.join(folder, name)
+    call = [command, "predict", base + ".mlpackage", "--input", f"x={base}.npy", "--repeat", str(repeat), "--threads",
+            str(threads), "--time", "--outputs", base + ".npz"]
+    out = subprocess.run(call, check=True, capture_output=True, text=True).stdout
+    best = float(out.split("best ")[1].split(" ms")[0])
+    return best, np.load(base + ".npz")["y"]
+
+
+class Onnx:
+    def __init__(self, folder, name, threads):
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        self.session = ort.InferenceSession(os.path.join(folder, name + ".onnx"), options, ["CPUExecutionProvider"])
+        self.x = np.load(os.path.join(folder, name + ".npy"))
+
+    def run(self, repeat):
+        best = 1e9
+        for _ in range(repeat):
+            start = time.perf_counter()
+            y = self.session.run(None, {"x": self.x})[0]
+            best = min(best, 1e3 * (time.perf_counter() - start))
+        return best, y
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(NETWORKS))
+    parser.add_argument("--anemone", default="build/release/anemone")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=10)
+    parser.add_argument("--folder", default="build/networks")
+    parser.add_argument("--make", action="store_true", help="only make the files")
+    options = parser.parse_args()
+    os.makedirs(options.folder, exist_ok=True)
+    for name in options.names:
+        if not os.path.exists(os.path.join(options.folder, name + ".onnx")):
+            network, shape = NETWORKS[name]
+            Pair(shape).write(network, options.folder, name)
+    if options.make:
+        return
+    print(f"{options.threads} threads | best ms: anemone, onnxruntime | ratio of speeds, median | largest difference")
+    for name in options.names or NETWORKS:
+        peer, rounds = Onnx(options.folder, name, options.threads), []
+        for _ in range(options.rounds):
+            ours, y = run_anemone(options.anemone, options.folder, name, options.threads, options.repeat)
+            theirs, z = peer.run(options.repeat)
+            rounds.append((ours, theirs))
+        scale = float(np.abs(z).max())
+        print(f"{name:>10} | {min(r[0] for r in rounds):8.2f} {min(r[1] for r in rounds):8.2f} | "
+              f"{statistics.median(b / a for a, b in rounds):5.2f} | {float(np.abs(y - z).max()) / scale:.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

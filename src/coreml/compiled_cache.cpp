@@ -1,0 +1,169 @@
+#include "coreml/compiled_cache.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "bundle/files.h"
+
+namespace anemone {
+namespace {
+
+namespace fs = std::filesystem;
+
+uint64_t bytes_in(const fs::path& path) {
+  return fs::is_regular_file(path) ? fs::file_size(path) : folder_bytes(path);
+}
+
+std::vector<fs::path> files_of(const fs::path& package) {
+  if (!fs::is_directory(package)) return {package};
+  std::vector<fs::path> out;
+  for (const auto& entry : fs::recursive_directory_iterator(package))
+    if (entry.is_regular_file()) out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string short_hash(const std::string& text) {
+  Sha256 hash;
+  hash.add(text);
+  return hash.hex().substr(0, 16);
+}
+
+// Names, sizes and times: what changes when a file does.
+std::string fingerprint(const fs::path& package, const std::vector<fs::path>& files) {
+  std::string out;
+  for (const fs::path& file : files)
+    out += fmt::format("{} {} {}\n", file.lexically_relative(package).generic_string(), fs::file_size(file),
+                       fs::last_write_time(file).time_since_epoch().count());
+  return out;
+}
+
+std::string read_all(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// What only saves time need not be written.
+void try_write(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  const fs::path beside = path.string() + fmt::format(".{}", static_cast<const void*>(&error));
+  {
+    std::ofstream out(beside, std::ios::binary);
+    if (!out || !(out << text)) return;
+  }
+  fs::rename(beside, path, error);
+  if (error) fs::remove(beside, error);
+}
+
+// By rename; where the two are on different disks, by a copy beside the target and a rename.
+void move_folder(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (!error) return;
+  if (fs::exists(to)) return;  // somebody was faster
+  if (error != std::errc::cross_device_link)
+    throw errorf("the compiled package cannot be put into the cache: {}", error.message()).at(to.string());
+  const fs::path beside = to.string() + ".part";
+  fs::remove_all(beside);
+  fs::copy(from, beside, fs::copy_options::recursive);
+  fs::rename(beside, to, error);
+  if (error && !fs::exists(to))
+    throw errorf("the compiled package cannot be put into the cache: {}", error.message()).at(to.string());
+}
+
+}  // namespace
+
+fs::path CompiledCache::default_folder() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  if (const std::string given = variable("ANEMONE_COREML_CACHE"); !given.empty()) return given;
+#ifdef __APPLE__
+  return fs::path(variable("HOME")) / "Library/Caches/anemone/coreml";
+#else
+  const std::string xdg = variable("XDG_CACHE_HOME");
+  return (xdg.empty() ? fs::path(variable("HOME")) / ".cache" : fs::path(xdg)) / "anemone/coreml";
+#endif
+}
+
+std::string CompiledCache::key(const fs::path& package) const {
+  const std::vector<fs::path> files = files_of(package);
+  const std::string now = fingerprint(package, files);
+  const fs::path remembered =
+      folder_ / "keys" / short_hash(fs::absolute(package).lexically_normal().string());
+  const std::string known = read_all(remembered);
+  if (known.size() == now.size() + 17 && known.substr(17) == now) return known.substr(0, 16);
+  Sha256 hash;
+  for (const fs::path& file : files)
+    hash.add(fmt::format("{} {}\n", file.lexically_relative(package).generic_string(), file_hash(file)));
+  const std::string key = hash.hex().substr(0, 16);
+  try_write(remembered, key + "\n" + now);
+  return key;
+}
+
+std::optional<fs::path> CompiledCache::find(const std::string& key) const {
+  const fs::path path = folder_ / build_ / (key + ".mlmodelc");
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::nullopt;
+  return path;
+}
+
+fs::path CompiledCache::put(const fs::path& compiled, const std::string& key,
+                            const std::string& package) const {
+  const fs::path to = folder_ / build_ / (key + ".mlmodelc");
+  std::error_code error;
+  fs::create_directories(to.parent_path(), error);
+  if (error)
+    throw errorf("the cache of compiled packages cannot be written: {}", error.message())
+        .at(folder_.string());
+  move_folder(compiled, to);
+  const nlohmann::ordered_json note = {{"package", package}, {"bytes", bytes_in(to)}};
+  try_write(folder_ / build_ / (key + ".json"), note.dump(2) + "\n");
+  return to;
+}
+
+std::vector<CompiledEntry> CompiledCache::entries() const {
+  std::vector<CompiledEntry> out;
+  std::error_code error;
+  for (fs::directory_iterator build(folder_, error), end; !error && build != end; build.increment(error)) {
+    if (build->path().filename() == "keys" || !build->is_directory()) continue;
+    for (const auto& one : fs::directory_iterator(build->path())) {
+      if (one.path().extension() != ".mlmodelc") continue;
+      CompiledEntry entry{one.path(), build->path().filename().string(), "", bytes_in(one.path())};
+      fs::path note = one.path();
+      const auto json = nlohmann::json::parse(read_all(note.replace_extension(".json")), nullptr, false);
+      if (json.is_object() && json.contains("package") && json["package"].is_string())
+        entry.package = json["package"];
+      out.push_back(std::move(entry));
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  return out;
+}
+
+uint64_t CompiledCache::clean(bool all) const {
+  uint64_t bytes = 0;
+  std::error_code error;
+  std::vector<fs::path> gone;
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error))
+    if (all || (it->path().filename() != build_ && it->path().filename() != "keys"))
+      gone.push_back(it->path());
+  for (const fs::path& path : gone) {
+    const uint64_t held = bytes_in(path);
+    fs::remove_all(path, error);
+    if (error) throw errorf("cannot be removed: {}", error.message()).at(path.string());
+    bytes += held;
+  }
+  return bytes;
+}
+
+}  // namespace anemone

@@ -1,0 +1,14 @@
+// Faster kernels for single operations: activations, softmax and layer norm along the last dimensions, depthwise
+// convolutions.
+//     if (auto run = find_op_kernel(binding)) run(call);
+// Each takes every case of its operation: what it has no fast way for goes to the operation's own kernel.
+#pragma once
+
+#include "mil/op.h"
+
+namespace anemone {
+
+// Empty: there is none for this operation.
+void (*find_op_kernel(const OpBinding& binding))(const OpCall&);
+
+}  // namespace anemone

@@ -1,0 +1,190 @@
+// The verbs with --backend coreml, on the double: the command that users have, linked with another Core ML.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "e2e/command.h"
+#include "support/data.h"
+#include "support/temp_folder.h"
+
+using namespace anemone;
+using namespace anemone::e2e;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string kModel = (source_dir() / "examples/demo_model/demo.gguf").string();
+
+// A folder with a bundle and a cache of its own; the switches of the double for what is called.
+struct Place {
+  TempFolder folder;
+  std::string bundle = (folder / "bundle").string();
+
+  explicit Place(const std::vector<std::string>& more = {}) {
+    ::setenv("ANEMONE_COREML_CACHE", (folder / "cache").c_str(), 1);
+    std::vector<std::string> call{"convert", kModel, "-o", bundle, "--context", "96", "--quiet"};
+    call.insert(call.end(), more.begin(), more.end());
+    REQUIRE(anemone_command(call).status == 0);
+  }
+  ~Place() {
+    ::unsetenv("ANEMONE_COREML_CACHE");
+    ::unsetenv("ANEMONE_DOUBLE");
+  }
+  void set(const std::string& switches) const { ::setenv("ANEMONE_DOUBLE", switches.c_str(), 1); }
+};
+
+// The same call on both backends must print the same.
+void same_output(std::vector<std::string> call) {
+  CAPTURE(call.front());
+  call.insert(call.end(), {"--backend", "coreml", "--quiet"});
+  const Outcome own = anemone_command(call);
+  CAPTURE(own.err);
+  CHECK(own.status == 0);
+  call.resize(call.size() - 3);
+  call.insert(call.end(), {"--backend", "cpu", "--arith", "fp16", "--quiet"});
+  const Outcome cpu = anemone_command(call);
+  CHECK(own.out == cpu.out);
+  CHECK(!own.out.empty());
+}
+
+}  // namespace
+
+TEST_CASE("verbs give with Core ML what they give with the CPU engine") {
+  const Place place({"--tokens", "1,4"});
+  place.folder.write("text.txt", "One morning Mara went to the tide pool with her brother.");
+  const std::string text = (place.folder / "text.txt").string();
+  same_output({"run", place.bundle, "Once upon a time", "--max-new", "24"});
+  same_output(
+      {"run", place.bundle, "Once upon a time", "--max-new", "12", "--temperature", "0.9", "--seed", "3"});
+  same_output({"run", place.bundle, "One day one day one day", "--max-new", "12", "--speculate", "3"});
+  same_output({"perplexity", place.bundle, "--text", text});
+  same_output({"golden", place.bundle, "--text", text, "-o", (place.folder / "g.npz").string(), "--steps",
+               "3", "--json"});
+  const Outcome stats = anemone_command({"run", place.bundle, "Once", "--max-new", "4", "--stats"});
+  CHECK(stats.err.find("backend      coreml, fp16 arithmetic\n") !=
+        std::string::npos);  // auto, where there is one
+  CHECK(stats.err.find("output buffers: 0 of") != std::string::npos);
+  CHECK(anemone_command({"run", place.bundle, "Once", "--max-new", "4", "--stats", "--arith", "fp32"})
+            .err.find("backend      cpu, fp32") != std::string::npos);
+  const Json json =
+      Json::parse(anemone_command({"run", place.bundle, "Once", "--max-new", "4", "--json"}).out);
+  CHECK(json["backend"] == "coreml");
+  CHECK(json["backend_remarks"].size() >= 2);
+  check_refused(anemone_command({"run", place.bundle, "Once", "--backend", "coreml", "--arith", "fp16"}),
+                {"--arith is for the CPU engine"});
+  check_refused(anemone_command({"perplexity", kModel, "--text", text, "--backend", "coreml"}),
+                {"is for bundles"});
+}
+
+TEST_CASE("predict: a package with a state, step by step") {
+  const Place place;
+  const auto last = [&](const std::vector<std::string>& more) {
+    const std::string state = (place.folder / "state.npz").string();
+    std::filesystem::remove(state);
+    std::string out;
+    for (size_t i = 0; i < 5; ++i) {
+      std::vector<std::string> call{
+          "predict", recall_package().string(), "--inputs", recall_steps()[i].string(), "--state", state};
+      call.insert(call.end(), more.begin(), more.end());
+      const Outcome step = anemone_command(call);
+      CAPTURE(step.err);
+      CHECK(step.status == 0);
+      out += step.out;
+    }
+    return out;
+  };
+  const std::string own = last({"--backend", "coreml"});
+  CHECK(!own.empty());
+  CHECK(own == last({"--backend", "cpu", "--arith", "fp16"}));
+}
+
+TEST_CASE("bench measures Core ML as it measures the CPU engine") {
+  const Place place;
+  const Outcome text = anemone_command({"bench", place.bundle, "--fill", "3,40", "--tokens", "4"});
+  CAPTURE(text.err);
+  CHECK(text.status == 0);
+  CHECK(text.out.find("coreml, fp16 arithmetic; load ") != std::string::npos);
+  CHECK(text.out.find("predicted for the M4") != std::string::npos);
+  place.folder.write("power.txt", "ANE Power: 812 mW\nCombined Power (CPU + GPU + ANE): 1000 mW\n");
+  const Json cpu =
+      Json::parse(anemone_command({"bench", place.bundle, "--fill", "3", "--tokens", "2", "--backend", "cpu",
+                                   "--json", "--powermetrics", (place.folder / "power.txt").string()})
+                      .out);
+  CHECK(cpu["backend"] == "cpu");
+  CHECK(cpu["rows"].size() == 1);
+  CHECK(cpu["joules_per_token"].get<double>() > 0);
+  check_refused(anemone_command({"bench", place.bundle, "--fill", "90", "--tokens", "30"}),
+                {"has no room for 30"});
+  check_refused(anemone_command({"bench", place.bundle, "--fill", "x"}), {"--fill takes numbers"});
+}
+
+TEST_CASE("verify climbs the ladder on the device") {
+  const Place place;
+  const Outcome good =
+      anemone_command({"verify", place.bundle, "--source", kModel, "--steps", "4", "--backend", "coreml"});
+  CAPTURE(good.out);
+  CHECK(good.status == 0);
+  CHECK(good.out.find("PASSED") != std::string::npos);
+}
+
+TEST_CASE("warm compiles and loads, and doctor shows and cleans what it made") {
+  const Place place({"--tokens", "1,4"});
+  const Outcome warm = anemone_command({"warm", place.bundle});
+  CHECK(warm.status == 0);
+  CHECK(warm.out.find("4 functions warm") != std::string::npos);
+  const Json shown = Json::parse(anemone_command({"doctor", "--cache", "--json"}).out);
+  CHECK(shown["folder"] == (place.folder / "cache").string());
+  CHECK(shown["packages"].size() == 2);
+  CHECK(shown["bytes"].get<int64_t>() > 1'000'000);
+  CHECK(anemone_command({"run", place.bundle, "Once", "--max-new", "2", "--stats"})
+            .err.find("0 of them compiled") != std::string::npos);
+  place.set("build=25B1");
+  CHECK(anemone_command({"doctor", "--cache"}).out.find("not in use") != std::string::npos);
+  const Outcome clean = anemone_command({"doctor", "--cache", "--clean"});
+  CHECK(clean.out.find("MB removed") != std::string::npos);
+  CHECK(clean.out.find("0 compiled packages") != std::string::npos);
+  check_refused(anemone_command({"doctor", "--clean"}), {"--clean goes with --cache"});
+}
+
+TEST_CASE("errors of Core ML are one line, with what the doctor knows") {
+  const Place place;
+  place.set("fail_at=9");
+  const Outcome failed = anemone_command({"run", place.bundle, "Once upon a time", "--max-new", "20"});
+  CHECK(failed.status == 2);
+  CHECK(failed.err.find("error: ") != std::string::npos);
+  CHECK(failed.err.find("a prediction failed") != std::string::npos);
+  CHECK(failed.err.find("error code: -14") != std::string::npos);
+  place.set("macos_major=14");
+  check_refused(anemone_command({"run", place.bundle, "Once", "--backend", "coreml"}),
+                {"macOS 15", "--backend cpu"});
+  CHECK(anemone_command({"run", place.bundle, "Once", "--max-new", "2", "--stats"})
+            .err.find("backend      cpu") != std::string::npos);
+}
+
+TEST_CASE("check --device: agreement, differences, exit status; --save and --compare") {
+  const Place place;
+  const std::string report = (place.folder / "report.json").string();
+  // Everything on the engine: what the prediction puts on the CPU differs.
+  const Outcome all = anemone_command({"check", place.bundle, "--device", "--save", report});
+  CAPTURE(all.out);
+  CHECK(all.status == 0);
+  CHECK(all.out.find("On Apple M4 (macOS 15.4, build 24E248), compute units ane:") != std::string::npos);
+  CHECK(all.out.find("agreement: ") != std::string::npos);
+  CHECK(all.out.find("conv on ANE: ") != std::string::npos);
+  const Json saved = Json::parse(slurp(report));
+  CHECK(saved["format"] == "anemone-device-report");
+  CHECK(saved["functions"].size() == 4);
+  // The same anywhere else, from the file.
+  const auto tail = [](const std::string& text) { return text.substr(text.find("\nOn Apple")); };
+  CHECK(tail(anemone_command({"check", place.bundle, "--compare", report}).out) == tail(all.out));
+  const Json json = Json::parse(anemone_command({"check", place.bundle, "--compare", report, "--json"}).out);
+  CHECK(json["device"]["chip"] == "Apple M4");
+  CHECK(json["device"]["convs"] == json["device"]["convs_on_ane"]);
+  CHECK(json["device"]["agreement"].get<double>() > 0.1);
+  place.set("on_cpu=conv");
+  const Outcome none = anemone_command({"check", place.bundle, "--device"});
+  CHECK(none.status == 1);
+  CHECK(none.out.find("conv on ANE: 0/") != std::string::npos);
+  check_refused(anemone_command({"check", place.bundle, "--save", report}), {"--save goes with --device"});
+  check_refused(anemone_command({"check", place.bundle, "--compare", kModel}), {"is no report of a device"});
+}
