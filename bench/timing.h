@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
+#include <vector>
 
 namespace anemone::bench {
 
@@ -25,6 +27,20 @@ double best(double limit_s, Run run) {
     shortest = std::min(shortest, seconds() - t);
   }
   return shortest;
+}
+
+// The middle of the times, for a machine whose clock or memory has moments that do not last.
+template <class Run>
+double median(double limit_s, Run run) {
+  run();
+  std::vector<double> times;
+  for (const double start = seconds(); seconds() - start < limit_s || times.size() < 5;) {
+    const double t = seconds();
+    run();
+    times.push_back(seconds() - t);
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
 }
 
 }  // namespace anemone::bench

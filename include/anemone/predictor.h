@@ -26,8 +26,9 @@ namespace anemone {
 class Timeline;
 
 // How floating values are held. fp32: every one in fp32, whatever it declares: what the maths says. fp16: a
-// value that declares fp16 is rounded once per operation, as the Neural Engine's results are.
-enum class Arithmetic { fp32, fp16 };
+// value that declares fp16 is rounded once per operation, as the Neural Engine's results are. fast: as fp32, but
+// products with stored weights take their activations as 8-bit numbers with a scale for every 32.
+enum class Arithmetic { fp32, fp16, fast };
 
 struct PredictOptions {
   Arithmetic arithmetic = Arithmetic::fp32;

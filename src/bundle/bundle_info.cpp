@@ -294,6 +294,7 @@ Json common_json(const BundleInfo& b) {
                  {"architecture", b.architecture},
                  {"author", b.author},
                  {"license", b.license}};
+  if (!b.inferred.empty()) j["source"]["inferred"] = b.inferred;
   j["model"] = {{"family", b.family}, {"hidden", b.hidden},        {"layers", b.layers},
                 {"heads", b.heads},   {"kv_heads", b.kv_heads},    {"head_dim", b.head_dim},
                 {"vocab", b.vocab},   {"context", b.model_context}};
@@ -360,6 +361,7 @@ void read_common(const Json& json, BundleInfo& b) {
   b.architecture = source["architecture"].get<std::string>();
   b.author = source["author"].get<std::string>();
   b.license = source["license"].get<std::string>();
+  if (source.has("inferred")) b.inferred = source["inferred"].get<std::vector<std::string>>();
   const Fields model = j["model"];
   b.family = model["family"].get<std::string>();
   b.hidden = model["hidden"];

@@ -113,6 +113,8 @@ struct BundleInfo {
   BundleKind kind = BundleKind::generate;
   std::string tool;  // "anemone 0.1.0"
   std::string family, name, architecture, source, author, license;
+  std::vector<std::string>
+      inferred;  // what was found in a graph and where, where no name says it; for people
   int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
   int64_t model_context = 0;  // what the model was made for
   std::string precision, kv, kv_write, target;

@@ -64,6 +64,11 @@ class Checkpoint {
   // What Tokenizer::load takes, and the files that a bundle needs for it.
   TokenizerSource tokenizer() const { return reader_->tokenizer(); }
 
+  // The graph that the tensors lie in (onnx_bundle.h); nullptr where the format has none.
+  const OnnxBundle* graph() const { return reader_->graph(); }
+  // What was chosen among several files, a sentence each.
+  const std::vector<std::string>& notes() const { return reader_->facts().notes; }
+
   // All tensors in the order of the files; one by name, Error when it does not exist.
   std::span<const TensorReader> tensors() const { return reader_->tensors(); }
   const TensorReader& tensor(std::string_view name) const;

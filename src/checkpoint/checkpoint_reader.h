@@ -44,7 +44,10 @@ struct CheckpointFacts {
   std::string model_type;             // a broader name, where the format has one
   std::string name, author, license;  // the publisher's metadata, if any
   bool config_only = false;           // there are no tensors and no other files: for plans
+  std::vector<std::string> notes;     // what was chosen among several, a sentence each
 };
+
+struct OnnxBundle;  // onnx_bundle.h
 
 class CheckpointReader {
  public:
@@ -65,6 +68,8 @@ class CheckpointReader {
   // Another JSON file of the model ("generation_config.json"); nothing where the format or the model has none.
   virtual std::optional<nlohmann::ordered_json> companion(const std::string& file) const = 0;
   virtual TokenizerSource tokenizer() const = 0;
+  // The graph that the tensors lie in, where the format has one; nullptr for others.
+  virtual const OnnxBundle* graph() const { return nullptr; }
 
   const CheckpointFacts& facts() const { return facts_; }
   // In the order of the files; one by its name, or nullptr.

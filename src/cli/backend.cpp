@@ -16,10 +16,13 @@ namespace {
 
 constexpr const char* kAll = "both";
 
-// "fp32 (default) or fp16".
-std::string choices_text(const std::vector<std::string>& names) {
-  std::string out = names.front() + " (default)";
-  for (size_t i = 1; i < names.size(); ++i) out += (i + 1 == names.size() ? " or " : ", ") + names[i];
+// "fp32 (default), fp16 or fast".
+std::string choices_text(const std::vector<std::string>& names, const std::string& usual) {
+  std::string out;
+  for (size_t i = 0; i < names.size(); ++i) {
+    out += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    out += names[i] + (names[i] == usual ? " (default)" : "");
+  }
   return out;
 }
 
@@ -45,7 +48,7 @@ void declare_backend(Options& o, BackendFlags& flags) {
 
 void BackendFlags::declare(Options& o, const std::string& note) {
   const std::vector<std::string> names = arithmetic_names();
-  o.text("--arith", "MODE", arith, choices_text(names) + ", of the CPU engine" + note).one_of(names);
+  o.text("--arith", "MODE", arith, choices_text(names, usual) + ", of the CPU engine" + note).one_of(names);
   declare_backend(o, *this);
 }
 
@@ -55,7 +58,8 @@ void BackendFlags::declare_all(Options& o) {
   std::string help;
   for (const std::string& name : names) help += (help.empty() ? "" : ", ") + name;
   names.emplace_back(kAll);
-  o.text("--arith", "MODE", arith, help + " or both (default), of the CPU engine").one_of(names);
+  o.text("--arith", "MODE", arith, help + " or both (default: fp32 and fp16), of the CPU engine")
+      .one_of(names);
   declare_backend(o, *this);
 }
 
@@ -72,11 +76,9 @@ Arithmetic BackendFlags::arithmetic() const { return arithmetics().front(); }
 
 std::vector<Arithmetic> BackendFlags::arithmetics() const {
   if (core_ml()) return {Arithmetic::fp16};
-  std::vector<Arithmetic> out;
   if (!arith.empty() && arith != kAll) return {parse_arithmetic(arith)};
-  for (const std::string& name : arithmetic_names()) out.push_back(parse_arithmetic(name));
-  if (!all) out.resize(1);
-  return out;
+  if (all) return {Arithmetic::fp32, Arithmetic::fp16};
+  return {parse_arithmetic(usual)};
 }
 
 MakeBackend BackendFlags::make(const Common& common) const {

@@ -16,16 +16,17 @@
 namespace anemone::cli {
 
 struct BackendFlags {
-  std::string arith;  // empty: nobody said
+  std::string arith;           // empty: nobody said
+  std::string usual = "fp32";  // the arithmetic then; set it before declare() to change it
   std::string backend = "auto", units = "ane";
-  bool all = false;  // of the arithmetics, unless one was asked for
+  bool all = false;  // fp32 and fp16, unless one was asked for
   int in_flight =
       1;  // predictions that Core ML may have under way at once; 3 where texts run beside each other
   std::shared_ptr<Timeline> timeline = nullptr;  // where backends note what ran when; empty: nowhere
 
   // `note`: what is said behind the names of the arithmetics in --help.
   void declare(Options& o, const std::string& note = "");
-  // For a verb that can do all arithmetics in one run, and does so by default.
+  // For a verb that can do fp32 and fp16 in one run, and does so by default.
   void declare_all(Options& o);
 
   // Whether Core ML runs them: asked for, or there and nothing was said against it.

@@ -17,8 +17,10 @@
 #include "base/paths.h"
 #include "base/words.h"
 #include "check/wrap.h"
+#include "checkpoint/onnx_bundle.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
+#include "cli/convert_network.h"
 #include "cli/format.h"
 #include "cli/source.h"
 #include "cli/version.h"
@@ -34,12 +36,13 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string model, output, context, tokens, precision, kv, kv_write, target = "macos15", embedding = "fp16",
-                                                                       layers, residual_scale, skip, experts;
-  bool whole = false, argmax = false, no_int8 = false, overwrite = false;
+  std::string model, output, context, tokens, precision, kv, kv_write,
+      target = "macos15", embedding = "fp16", layers, residual_scale, skip, experts, bundle_version, variant;
+  bool whole = false, argmax = false, no_int8 = false, overwrite = false, keep_blocks = false;
   double shard_mb = 250;
   int64_t head_rows = kNotSaid, expert_group = kNotSaid;
   CompressFlags compress;
+  NetworkFlags network;
 };
 
 int64_t number(const std::string& text, const char* flag) {
@@ -155,6 +158,7 @@ ConvertOptions options_of(const Args& args, const Common& common) {
     o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
   o.precision = stored_form(args).precision;
   o.whole = args.whole;
+  o.keep_blocks = args.keep_blocks;
   o.skip = args.skip;
   for (const ExpertWay way : {ExpertWay::all, ExpertWay::host, ExpertWay::groups})
     if (args.experts == way_name(way)) o.experts = way;
@@ -193,6 +197,7 @@ void print_json(const Args& args, const ConvertReport& report, double seconds) {
     out["files"].push_back({{"file", row.file}, {"holds", row.holds}, {"bytes", row.bytes}});
   if (report.compressed) out["compression"] = report_json(*report.compressed);
   out["chosen"] = report.chosen;
+  if (!info.inferred.empty()) out["inferred"] = info.inferred;
   out["notes"] = report.notes;
   fmt::print("{}\n", json_text(out, 2));
 }
@@ -217,7 +222,7 @@ std::string functions_text(const BundleInfo& info) {
   return fmt::format("tokens {}; context {}", tokens, contexts);
 }
 
-void print_table(const Args& args, const ConvertReport& report, double seconds) {
+void print_table(const Args& args, const ConvertReport& report, double seconds, bool verbose) {
   const BundleInfo& info = report.info;
   fmt::print("{} ({}, {}, {} hidden, vocabulary {})\n\n", info.name.empty() ? info.source : info.name,
              info.family, counted(info.layers, "layer"), info.hidden, info.vocab);
@@ -233,6 +238,9 @@ void print_table(const Args& args, const ConvertReport& report, double seconds) 
   fmt::print("{}\n", functions_text(info));
   for (size_t i = 0; i < report.chosen.size(); ++i)
     fmt::print("{}", wrap(i ? "        " : "chosen  ", report.chosen[i], 100));
+  if (!verbose) return;
+  for (size_t i = 0; i < info.inferred.size(); ++i)
+    fmt::print("{}", wrap(i ? "          " : "inferred  ", info.inferred[i], 100));
 }
 
 void print_notes(const ConvertReport& report, const Common& common) {
@@ -274,7 +282,7 @@ void print_result(const Args& args, const ConvertReport& report, double seconds,
   if (report.compressed) print_report(*report.compressed, args.output, common);
   if (common.quiet) return;
   if (report.compressed) fmt::print("\n");
-  print_table(args, report, seconds);
+  print_table(args, report, seconds, common.verbose);
   print_next(args, report, common.out);
 }
 
@@ -294,8 +302,25 @@ void check_bundle_name(const std::string& output) {
           package ? "; with --whole the model is one package in that folder, whole.mlpackage" : ""));
 }
 
+// --bundle-version and --variant choose among ONNX files; without them the format does.
+void choose_onnx(Args& args) {
+  if (args.bundle_version.empty() && args.variant.empty()) return;
+  const std::optional<OnnxPlace> place = find_onnx(args.model, {args.bundle_version, args.variant});
+  if (!place)
+    throw errorf("--bundle-version and --variant choose among ONNX models, and there is none").at(args.model);
+  args.model = place->model.string();
+}
+
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
+  if (is_network(args.model, args.output))
+    return convert_network(
+        {args.model, args.output, args.no_int8 ? "fp16" : args.precision, args.target, args.overwrite},
+        args.network, common);
+  args.network.expect_none();
+  if (args.output.empty() && !(args.bundle_version + args.variant).empty())
+    args.output = free_bundle_name(args.model);
+  choose_onnx(args);
   if (args.output.empty()) {
     args.output = free_bundle_name(args.model);
     expect_apart(args.model, args.output);
@@ -321,6 +346,14 @@ int run_convert(Args args, const Common& common) {
   return 0;
 }
 
+void declare_onnx(Options& o, Args& args) {
+  o.text("--bundle-version", "V", args.bundle_version,
+         "of an ONNX bundle with a folder for each version: the folder to take (the newest complete one)");
+  o.text("--variant", "V", args.variant, "of a folder with onnx/model_V.onnx: which one, such as q4f16");
+  o.flag("--keep-blocks", args.keep_blocks,
+         "4- and 8-bit blocks of an ONNX bundle stay as they are; they do not run on the ANE");
+}
+
 constexpr std::string_view kExamples =
     "  anemone convert HuggingFaceTB/SmolLM2-135M-Instruct -o smollm2\n"
     "  anemone convert Qwen3-0.6B.Q8_0.gguf -o qwen3 --context 512,2048 --target iphone";
@@ -328,16 +361,18 @@ constexpr std::string_view kExamples =
 }  // namespace
 
 extern const Command kConvert{
-    "convert", "Turn a model into a bundle: a GGUF file, a safetensors folder or OWNER/REPO", kExamples,
+    "convert", "Turn a model into a bundle, or an ONNX network into one package", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("MODEL", args->model,
-                   "a .gguf file (any part of a split one), a folder with safetensors and config.json, or "
-                   "OWNER/REPO on the Hugging Face Hub")
+      o.positional(
+           "MODEL", args->model,
+           "a .gguf file (any part of a split one), a folder with safetensors and config.json, a folder "
+           "with model.onnx and its config, or OWNER/REPO on the Hugging Face Hub; or an .onnx file")
           .also("-m,--model")
-          .takes(kCheckpoint);
+          .takes(kCheckpoint | kNetwork);
       o.text("-o,--output", "FOLDER", args->output,
-             "the bundle to write (a new folder here, called like the model)")
+             "the bundle to write (a new folder here, called like the model); NAME.mlpackage for an ONNX "
+             "network")
           .also("--outfile")
           .writes();
       o.text("--context", "N[,N…]", args->context,
@@ -354,6 +389,7 @@ extern const Command kConvert{
       o.text("--target", "CHIP[,OS]", args->target,
              "phone, ipad, mac, m4, \"iPhone 15 Pro\", ios18, \"a17-pro, ios18\" … (macos15): chooses "
              "defaults, and warns");
+      declare_onnx(o, *args);
       o.flag("--whole", args->whole, "layers and head in one package, as small models want");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
       o.group("Form of the packages");
@@ -383,6 +419,7 @@ extern const Command kConvert{
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);
+      args->network.declare(o);
       return [args](const Common& common) { return run_convert(*args, common); };
     }};
 

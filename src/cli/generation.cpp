@@ -87,7 +87,8 @@ void GenerationFlags::declare(Options& o) {
       .streams();
   o.integer("--speculate", "N", speculate,
             "draft up to N tokens from the text so far: the same text, in fewer calls");
-  backend.declare(o);
+  backend.usual = "fast";
+  backend.declare(o, ": the maths, rounded as on the device, or 8-bit activations");
 }
 
 void GenerationFlags::note_idle(const Common& common) const {

@@ -315,6 +315,10 @@ int run_plan(const Args& args, const Common& common) {
   }
   const PlanSource source = open_plan_source(args.model);
   if (!source.model.generates()) expect_sizes_alone(args, source.model);
+  if ((o.experts || o.expert_group) && std::ranges::none_of(source.model.layers, [](const Layer& layer) {
+        return find_experts(layer) != nullptr;
+      }))
+    throw errorf("the model has no experts").at(args.model).hint("leave out --experts and --expert-group");
   const Planner planner(source.model, source.tokenizer_bytes);
   // As convert chooses it.
   if (args.context == kNotSaid && source.model.context > 0)

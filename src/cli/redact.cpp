@@ -48,6 +48,7 @@ void check_flags(const Args& args) {
   if (args.jsonl && (args.lines || args.no_header || args.format != "auto" || args.encoding != "auto"))
     throw errorf("--jsonl reads records in UTF-8")
         .hint("leave out --format, --encoding, --lines and --no-header");
+  if (args.jsonl && !args.html.empty()) throw errorf("--html shows documents, and --jsonl reads records");
   if (args.jsonl && listed(args.fields).size() > 1) throw errorf("--jsonl takes one field of text");
   if (!args.key_file.empty() && args.replace != "hash" && args.replace != "fake")
     throw errorf("--hash-key-file goes with --replace hash or fake");
@@ -220,9 +221,8 @@ int run_redact(const Args& args, const Common& common) {
 }
 
 constexpr std::string_view kExamples =
-    "  anemone redact letter.txt -o letter.redacted.txt\n"
-    "  anemone redact -r mails -o clean --replace number --report found.json\n"
-    "  anemone redact customers.csv --fields name,notes --html found.html -o out.csv";
+    "  anemone redact letter.txt -o clean.txt --replace number --html found.html\n"
+    "  anemone redact -r mails -o clean --labels email,phone --report found.json";
 
 void declare_what(Options& o, Args& a) {
   o.group("What is looked for");

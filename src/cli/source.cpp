@@ -27,7 +27,7 @@ struct Found {
   std::string way_out;
 };
 
-constexpr const char* kReads = "anemone reads GGUF files and folders with safetensors";
+constexpr const char* kReads = "anemone reads GGUF files, folders with safetensors, and ONNX bundles";
 
 bool is_package(const fs::path& path) {
   std::error_code ignored;
@@ -48,7 +48,7 @@ std::string format_name(const fs::path& path) {
 // Files that people try and that are something else, by their names.
 Found other_file(const fs::path& path) {
   const std::string extension = path.extension().string(), name = path.filename().string();
-  if (extension == ".onnx") return {0, "an ONNX model", kReads};
+  if (extension == ".onnx") return {kNetwork, "an ONNX model", ""};
   if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt")
     return {0, "a PyTorch file, or other bytes",
             "save it as safetensors first: model.save_pretrained(folder, safe_serialization=True)"};
@@ -108,6 +108,7 @@ std::string taken(unsigned kinds) {
   add(kCheckpoint, "a checkpoint");
   add(kConfig, "a config.json");
   add(kTokenizer, "a tokenizer");
+  add(kNetwork, "an ONNX model");
   std::string out;
   for (size_t i = 0; i < words.size(); ++i)
     out += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
@@ -141,6 +142,9 @@ std::string way_out(std::string_view verb, const std::string& path, const Found&
       return fmt::format("anemone plan {} shows its sizes", shell_word(path));
     case kConfig:
       return fmt::format("download the weights too; anemone plan {} shows their sizes", shell_word(path));
+    case kNetwork:
+      return fmt::format("anemone convert {} -o {}.mlpackage makes a package of it", shell_word(path),
+                         shell_word(fs::path(path).stem().string()));
     case kTokenizer: return fmt::format("anemone tokenize {} TEXT reads a tokenizer", shell_word(path));
     case kPackage:
       if (verb == "convert")
@@ -181,6 +185,10 @@ std::string bundle_name(const std::string& model) {
   if (name.string().starts_with("hf:")) name = name.string().substr(3);
   if (const std::string text = name.string(); !fs::exists(model) || shown != model)
     if (const size_t at = text.find('@'); at != text.npos) name = text.substr(0, at);
+  if (name.extension() == ".onnx") {  // called "model" like all others: its folder has the name
+    const fs::path folder = fs::absolute(whole).lexically_normal().parent_path();
+    name = folder.filename() == "onnx" ? folder.parent_path().filename() : folder.filename();
+  }
   return name.extension() == ".gguf" || name.extension() == ".safetensors" ? name.stem().string()
                                                                            : name.string() + "-bundle";
 }

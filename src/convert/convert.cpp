@@ -38,6 +38,7 @@ class Converter {
         model_(describe(checkpoint_)),
         pool_(options.threads),
         weights_(checkpoint_, options.precision) {
+    weights_.keep_blocks = options.keep_blocks;
     // Weights that get other forms are read several times: then the bytes read do not measure the progress.
     if (options.progress) weights_.on_part = [this](uint64_t bytes) { advance(options_.recipe ? 0 : bytes); };
   }
@@ -49,8 +50,10 @@ class Converter {
     }
     check_output(checkpoint_.path(), bundle, options_.overwrite, {kBundleFile});
     if (!options_.skip.empty()) set_skip(model_, options_.skip);
+    if (options_.keep_blocks) check_blocks();
     request_ = make_request(model_, options_);
-    report_.notes = request_.notes;
+    report_.notes = checkpoint_.notes();
+    report_.notes.insert(report_.notes.end(), request_.notes.begin(), request_.notes.end());
     report_.chosen = request_.chosen;
     stages_ = plan_stages(model_, request_, options_);
     plan_tables();
@@ -63,6 +66,7 @@ class Converter {
     BundleWriter writer(staged.path(), pool_);
     for (const Planned& table : tables_) write_table(writer, table);
     for (const StagePlan& plan : stages_) write_stage(writer, plan);
+    if (options_.keep_blocks) note_kept();
     report_.info.tokenizer = write_tokenizer(checkpoint_, writer.folder());
     export_tokenizer(writer.folder());
     check_tokenizer();
@@ -81,6 +85,24 @@ class Converter {
     EmbeddingTable table;
     uint64_t bytes = 0;
   };
+
+  void check_blocks() const {
+    bool any = false;
+    each_weight(model_, [&](const WeightUse& w) {
+      any = any || (w.is_matrix && KeptBlocks::of(checkpoint_, w.ref, 1));
+    });
+    if (!any)
+      throw errorf("--keep-blocks: the checkpoint holds no blocks of 4 or 8 bits that Core ML can take")
+          .at(checkpoint_.path().string())
+          .hint("leave it out: the weights are quantized again");
+  }
+
+  void note_kept() {
+    report_.notes.push_back(fmt::format(
+        "{} matrices keep their blocks: with blocks along the inputs Core ML computes on the CPU, or on the "
+        "ANE with wrong numbers (rule Q02); for the ANE leave out --keep-blocks",
+        weights_.kept));
+  }
 
   // A bundle without a tokenizer is still useful, so these are notes.
   void check_tokenizer() {
@@ -205,6 +227,7 @@ class Converter {
     b.source = checkpoint_.path().filename().string();
     b.author = checkpoint_.author();
     b.license = checkpoint_.license();
+    b.inferred = model_.inferred;
     b.hidden = model_.hidden;
     b.layers = static_cast<int64_t>(request_.last_layer - request_.first_layer);
     const ModelSizes sizes = sizes_of(model_);

@@ -33,7 +33,8 @@ struct ConvertOptions {
   std::optional<Recipe> recipe;
   // What compress_bundle() will do to the bundle later: shards are cut for that. Empty: for what is written.
   std::optional<Recipe> shards_for;
-  bool whole = false;  // layers and head in one package
+  bool keep_blocks = false;  // 4- and 8-bit blocks of an ONNX bundle stay as they are
+  bool whole = false;        // layers and head in one package
   bool argmax = false;
   bool embedding_int8 = false;
   bool embedding_in_head = false;  // no table of its own: a tied head's rows serve

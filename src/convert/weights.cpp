@@ -112,7 +112,26 @@ const CheckpointWeights::Stored& CheckpointWeights::stored(const WeightRef& ref,
   return it->second;
 }
 
+Value* CheckpointWeights::kept_projection(Builder& b, const WeightRef& ref, double factor,
+                                          std::string_view name) {
+  const auto [it, fresh] = kept_.try_emplace(Key{ref, factor});
+  if (fresh) it->second = KeptBlocks::of(checkpoint_, ref, factor);
+  if (!it->second) return nullptr;
+  if (fresh) ++kept;
+  const KeptBlocks& k = *it->second;
+  if (!k.offset)
+    return b.op("constexpr_blockwise_shift_scale",
+                {{"data", Constant::from_source(k.data)}, {"scale", Constant::from_source(k.scale)}}, name);
+  return b.op("constexpr_blockwise_shift_scale",
+              {{"data", Constant::from_source(k.data)},
+               {"scale", Constant::from_source(k.scale)},
+               {"offset", Constant::from_source(k.offset)}},
+              name);
+}
+
 Value* CheckpointWeights::projection(Builder& b, const WeightRef& ref, double factor, std::string_view name) {
+  if (keep_blocks)
+    if (Value* value = kept_projection(b, ref, factor, name)) return value;
   const Stored& s = stored(ref, factor);
   if (!s.scale) return b.constant(Constant::from_source(s.data), name);
   return b.op("constexpr_blockwise_shift_scale",

@@ -10,6 +10,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "compress/form.h"
+#include "convert/kept_blocks.h"
 #include "lower/weights.h"
 #include "mil/constant.h"
 
@@ -24,6 +25,10 @@ class CheckpointWeights : public lower::Weights {
   // The checkpoint must outlive what the sources produce.
   CheckpointWeights(const Checkpoint& checkpoint, Precision precision)
       : checkpoint_(checkpoint), precision_(precision) {}
+
+  // Blocks of codes that the checkpoint holds are written as they are (kept_blocks.h); other matrices are not.
+  bool keep_blocks = false;
+  int64_t kept = 0;  // matrices that were
 
   // Called with the bytes of each part that was made, from any thread; what it throws ends the conversion.
   std::function<void(uint64_t bytes)> on_part;
@@ -42,9 +47,13 @@ class CheckpointWeights : public lower::Weights {
   // The same weight in several functions is one source, and so one blob.
   const Stored& stored(const WeightRef& ref, double factor);
 
+  // nullptr where the blocks of the checkpoint cannot be kept.
+  Value* kept_projection(Builder& b, const WeightRef& ref, double factor, std::string_view name);
+
   const Checkpoint& checkpoint_;
   Precision precision_;
   std::map<Key, Stored> stored_;
+  std::map<Key, std::optional<KeptBlocks>> kept_;
 };
 
 }  // namespace anemone

@@ -46,6 +46,9 @@ class CpuBackend : public Backend {
     switch (options_.arithmetic) {
       case Arithmetic::fp32: return 0x1p-12;
       case Arithmetic::fp16: return 0x1p-5;
+      // What differs in the last bit is rounded to another step of 8 bits now and then, and that goes on from layer to
+      // layer: 2^-4.6, and 2^-3.1 with palettes, 64 tokens a call.
+      case Arithmetic::fast: return 0x1p-2;
     }
     throw Error("this arithmetic has no bar for close choices");
   }

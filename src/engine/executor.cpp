@@ -85,7 +85,9 @@ Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool,
       cache_(cache),
       pool_(pool),
       timeline_(timeline),
-      plan_options_{.taps = {taps.begin(), taps.end()}, .half = arithmetic == Arithmetic::fp16},
+      plan_options_{.taps = {taps.begin(), taps.end()},
+                    .half = arithmetic == Arithmetic::fp16,
+                    .fast = arithmetic == Arithmetic::fast},
       half_(arithmetic == Arithmetic::fp16),
       cells_(static_cast<size_t>(info.values())) {}
 

@@ -15,6 +15,8 @@ void (*choose_kernel(const OpBinding& binding, std::span<const Type> out_types))
 // What the choice goes by. A weight that matvec reads where it lies; a convolution of one image by a 1x1
 // kernel over a stored weight; the single operand of a parameter.
 inline constexpr int64_t kMostPositions = 8;  // beyond this, widening a tile and a matrix product win
+// In fp32 and in `fast`, a position's results have the same bits in every call of at most so many positions.
+inline constexpr int64_t kSameOrderColumns = kMostPositions;
 std::optional<WeightKind> weight_kind(const StoredTensor* stored);
 bool is_conv1x1(const OpBinding& binding, std::span<const Type> out_types);
 const Operand* find_operand(const OpBinding& binding, std::string_view param);

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string_view>
 
+#include "engine/kernel_choice.h"
+#include "engine/packed_product.h"
+#include "engine/padded_image.h"
 #include "kernels/attention.h"
 #include "kernels/chains.h"
 #include "kernels/depthwise.h"
@@ -123,14 +127,85 @@ void run_depthwise(const OpCall& c) {
   });
 }
 
+// A convolution of one group: patches of the image, packed, times the weight as it is stored.
+void run_convolution(const OpCall& c) {
+  const std::vector<int64_t> x = c.type("x").dims(), w = c.type("weight").dims(), out = c.out_type().dims();
+  const int64_t k = c.type("weight").size() / std::max<int64_t>(1, w[0]);
+  const std::shared_ptr<const StoredTensor>& stored = c.stored("weight");
+  if (!stored || k == 0 || c.out_type().size() == 0) return find_op("conv")->run(c);
+  const ops::ConvWindow window = ops::conv_window(c, static_cast<int>(x.size()) - 2);
+  const Window sides = sliding_window(std::span(c.type("x").shape).subspan(2), c.text("pad_type"),
+                                      window.kernel, window.strides, window.dilations, window.pad, false);
+  const ops::Patches patches(window, std::span(x).subspan(1), sides.before, std::span(out).subspan(2));
+  const int64_t positions = patches.columns(), image_size = c.type("x").size() / x[0];
+  const float* bias = c.has("bias") ? c.floats("bias") : nullptr;
+  const PackedProduct product(stored, w[0], k);
+  thread_local std::vector<float> padded;
+  for (int64_t image = 0; image < x[0]; ++image) {
+    const float* from_image = c.floats("x") + image * image_size;
+    float* to = c.out_floats() + image * w[0] * positions;
+    std::optional<PaddedImage> planes;
+    if (x.size() == 4)
+      planes.emplace(window, sides.before, from_image, ImageSizes{x[1], x[2], x[3], out[2], out[3]}, c.pool(),
+                     padded);
+    const auto pack = [&](int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) {
+      if (planes) return planes->pack(from, depth, first, count, packed);
+      thread_local std::vector<float> room;
+      room.resize(static_cast<size_t>(depth * count));
+      patches.gather(from_image, from, from + depth, first, first + count, room.data());
+      pack_columns({room.data(), count, 1}, count, depth, packed);
+    };
+    product.run(
+        c.pool(), positions, pack,
+        [&](int64_t row, int64_t rows, int64_t first, int64_t count, const float* results, int64_t stride) {
+          for (int64_t r = 0; r < rows; ++r) {
+            const float add = bias ? bias[row + r] : 0.0f;
+            float* line = to + (row + r) * positions + first;
+            for (int64_t i = 0; i < count; ++i) line[i] = results[r * stride + i] + add;
+          }
+        });
+  }
+}
+
+// x [positions, k] times the weight's rows; results lie as [positions, rows].
+void run_linear(const OpCall& c) {
+  const std::vector<int64_t> w = c.type("weight").dims();
+  const std::shared_ptr<const StoredTensor>& stored = c.stored("weight");
+  const int64_t rows = w[0], k = w[1], positions = rows == 0 ? 0 : c.out_type().size() / rows;
+  if (!stored || k == 0 || positions <= kMostPositions || !c.type("x").is_float() ||
+      !c.type("weight").is_float())
+    return find_op("linear")->run(c);
+  const float* x = c.floats("x");
+  const float* bias = c.has("bias") ? c.floats("bias") : nullptr;
+  float* out = c.out_floats();
+  PackedProduct(stored, rows, k)
+      .run(
+          c.pool(), positions,
+          [&](int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) {
+            pack_columns({x + first * k + from, 1, k}, count, depth, packed);
+          },
+          [&](int64_t row, int64_t n, int64_t first, int64_t count, const float* results, int64_t stride) {
+            for (int64_t i = 0; i < count; ++i) {
+              float* line = out + (first + i) * rows + row;
+              for (int64_t r = 0; r < n; ++r)
+                line[r] = results[r * stride + i] + (bias ? bias[row + r] : 0.0f);
+            }
+          });
+}
+
+const Type* operand_type(const OpBinding& b, std::string_view name) {
+  const Operand* operand = find_operand(b, name);
+  return operand ? &operand->type : nullptr;
+}
+
+bool is_one_group(const OpBinding& b) {
+  const Type *x = operand_type(b, "x"), *weight = operand_type(b, "weight");
+  return x && weight && x->fixed() && weight->fixed() && x->rank() >= 3 && x->rank() <= 5 &&
+         weight->rank() == x->rank() && x->dim(1) == weight->dim(1);
+}
+
 bool is_depthwise(const OpBinding& b) {
-  const auto type = [&](std::string_view name) -> const Type* {
-    for (size_t p = 0; p < b.version->params.size(); ++p)
-      if (b.version->params[p].name == name && b.ranges[p].count == 1)
-        return &b.operands[b.ranges[p].begin].type;
-    return nullptr;
-  };
-  const Type *x = type("x"), *weight = type("weight");
+  const Type *x = operand_type(b, "x"), *weight = operand_type(b, "weight");
   if (!x || !weight || x->rank() != 4 || weight->rank() != 4 || !x->fixed() || !weight->fixed()) return false;
   // One input channel a group; of several channels they are all groups.
   return weight->dim(1) == Dim(1) && x->dim(1).size() > 1;
@@ -140,10 +215,12 @@ bool is_depthwise(const OpBinding& b) {
 
 void (*find_op_kernel(const OpBinding& binding))(const OpCall&) {
   static const std::map<std::string_view, void (*)(const OpCall&)> kKernels = {
-      {"gelu", run_gelu}, {"sigmoid", run_sigmoid}, {"tanh", run_tanh},       {"silu", run_silu},
-      {"relu", run_relu}, {"relu6", run_relu6},     {"softmax", run_softmax}, {"layer_norm", run_layer_norm},
+      {"gelu", run_gelu},       {"sigmoid", run_sigmoid}, {"tanh", run_tanh},
+      {"silu", run_silu},       {"relu", run_relu},       {"relu6", run_relu6},
+      {"softmax", run_softmax}, {"linear", run_linear},   {"layer_norm", run_layer_norm},
   };
   if (binding.op->name == "conv" && is_depthwise(binding)) return run_depthwise;
+  if (binding.op->name == "conv" && is_one_group(binding)) return run_convolution;
   const auto it = kKernels.find(binding.op->name);
   return it == kKernels.end() ? nullptr : it->second;
 }

@@ -1,12 +1,15 @@
 // Projections over weights as they are stored: those of one input run together, one that is added to
 // something adds it on the way. Few positions read the weights where they lie; many widen a tile at a time and
-// multiply. Positions at the end that repeat one another, as a host pads a short chunk, are computed once.
+// multiply. Positions at the end that repeat one another, as a host pads a short chunk, are computed once. In `fast`
+// arithmetic the input is rounded to 8 bits once, for all threads and weights that take it so.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
 #include <optional>
 
+#include "engine/buffer.h"
+#include "engine/fast_weight.h"
 #include "engine/kernel_choice.h"
 #include "engine/patterns.h"
 #include "engine/weight_rows.h"
@@ -24,8 +27,25 @@ constexpr int64_t kFewRows = 4;    // of a weight widened at a time, for few pos
 
 struct Weight {
   WeightRows rows;
-  int bias = -1;        // which input; -1: none
-  bool halves = false;  // the result is declared fp16
+  std::optional<FastWeight> fast;  // in place of `rows`
+  int bias = -1;                   // which input; -1: none
+  bool halves = false;             // the result is declared fp16
+};
+
+// The input in the forms that the weights take.
+struct Activations {
+  const float* x = nullptr;  // few: vectors one after the other; many: as gemm_packed wants them
+  FastColumns columns;       // few, rounded
+  FastPanels panels;         // many, rounded
+  int64_t live = 0;          // columns to compute; the others repeat the last of them
+};
+
+// What a thread works with.
+struct Tools {
+  WeightRows::Room room;
+  FastWeight::Room fast;
+  std::vector<float> tile;
+  Buffer bytes;
 };
 
 // The least n such that the columns from n - 1 on are the same, bit by bit.
@@ -41,44 +61,47 @@ int64_t distinct_columns(const float* x, int64_t rows, int64_t columns) {
   return n;
 }
 
-// In: x, then the biases, then what is added. Out: one for each weight, and for many positions room for x as
-// gemm wants it.
+// In: x, then the biases, then what is added. Out: one for each weight; room for x as gemm wants it, for many
+// positions; room for x as `fast` kernels want it.
 class Projection : public FusedKernel {
  public:
   Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend)
       : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend) {
-    const int64_t rows = positions_ <= kMostPositions ? kRows : kTileRows;
+    const int64_t rows = few_ ? kRows : kTileRows;
     for (size_t w = 0; w < weights_.size(); ++w)
       for (int64_t r = 0, end = weights_[w].rows.rows(); r < end; r += rows)
         units_.push_back({w, r, std::min(rows, end - r)});
+    for (const Weight& w : weights_) (w.fast ? any_fast_ : any_exact_) = true;
+  }
+
+  // Elements of the room that run() needs for x in its two forms.
+  int64_t exact_room() const { return few_ || !any_exact_ ? 0 : packed_size(positions_, k_); }
+  int64_t fast_room() const {
+    if (!any_fast_) return 0;
+    return ((few_ ? fast_columns_bytes(k_, positions_) : fast_panels_bytes(k_, positions_)) + 3) / 4;
   }
 
   std::string_view name() const override { return "projection"; }
   bool run(const FusedCall& c) const override {
-    const float* x = c.floats(0);
-    const bool few = positions_ <= kMostPositions;
-    const int64_t live = few ? positions_ : distinct_columns(x, k_, positions_);
     std::vector<float> vectors;
-    if (!few) {
-      x = packed(c, x, live);
-    } else if (positions_ > 1) {  // vectors one after the other: the input has its channels apart
-      vectors.resize(static_cast<size_t>(k_ * positions_));
-      for (int64_t i = 0; i < k_; ++i)
-        for (int64_t t = 0; t < positions_; ++t)
-          vectors[static_cast<size_t>(t * k_ + i)] = x[i * positions_ + t];
-      x = vectors.data();
-    }
+    const Activations x = few_ ? gather(c, vectors) : pack(c);
     std::atomic<bool> fine = true;
     c.pool().parallel_for(static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-      WeightRows::Room room;
-      std::vector<float> tile(static_cast<size_t>(!few        ? kTileRows * kGemmDepth
-                                                  : in_place_ ? 0
-                                                              : kFewRows * k_));
+      Tools tools;
+      if (any_exact_ && !(few_ && in_place_))
+        tools.tile.resize(static_cast<size_t>(few_ ? kFewRows * k_ : kTileRows * kGemmDepth));
+      if (any_fast_ && !few_) tools.bytes = Buffer(static_cast<uint64_t>(fast_room_bytes(kTileRows, k_)));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
-        weights_[unit.weight].rows.prepare(unit.row, unit.count, room);
-        few ? multiply_few(c, unit, x, room, tile.data())
-            : multiply_many(c, unit, x, live, room, tile.data());
+        const Weight& w = weights_[unit.weight];
+        if (w.fast) {
+          w.fast->prepare(unit.row, unit.count, tools.fast);
+          few_ ? fast_few(c, unit, x, tools) : fast_many(c, unit, x, tools);
+        } else {
+          w.rows.prepare(unit.row, unit.count, tools.room);
+          few_ ? multiply_few(c, unit, x.x, tools.room, tools.tile.data())
+               : multiply_many(c, unit, x.x, x.live, tools.room, tools.tile.data());
+        }
         if (!finish(c, unit)) fine = false;
       }
     });
@@ -101,17 +124,29 @@ class Projection : public FusedKernel {
     std::vector<float> x(static_cast<size_t>(k_ * columns));
     for (int64_t t = 0; t < columns; ++t)
       std::copy_n(turns[static_cast<size_t>(t)].call.floats(0), k_, x.data() + t * k_);
+    const Buffer room_for_fast(
+        static_cast<uint64_t>(any_fast_ ? columns * fast_columns_bytes(k_, 1) + 64 * columns : 0));
+    const std::vector<FastColumns> rounded =
+        any_fast_ ? round_columns(x.data(), columns, room_for_fast.data()) : std::vector<FastColumns>();
     std::vector<std::atomic<bool>> fine(turns.size());
     for (auto& f : fine) f = true;
     turns[0].call.pool().parallel_for(
         static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-          WeightRows::Room room;
-          std::vector<float> wide(static_cast<size_t>(in_place_ ? 0 : kFewRows * k_));
+          Tools tools;
+          tools.tile.resize(static_cast<size_t>(in_place_ ? 0 : kFewRows * k_));
           std::vector<float> tile(static_cast<size_t>(kRows * columns));
           for (int64_t u = begin; u < end; ++u) {
             const Unit& unit = units_[static_cast<size_t>(u)];
-            weights_[unit.weight].rows.prepare(unit.row, unit.count, room);
-            multiply_columns(unit, x.data(), columns, room, wide.data(), tile.data());
+            const Weight& w = weights_[unit.weight];
+            if (w.fast) {
+              w.fast->prepare(unit.row, unit.count, tools.fast);
+              for (size_t g = 0; g < rounded.size(); ++g)
+                fast_matvec(w.fast->kind(), w.fast->block(), tools.fast.rows, unit.count, rounded[g],
+                            tile.data() + static_cast<int64_t>(g) * kFastColumns * kRows, kRows);
+            } else {
+              w.rows.prepare(unit.row, unit.count, tools.room);
+              multiply_columns(unit, x.data(), columns, tools.room, tools.tile.data(), tile.data());
+            }
             for (size_t t = 0; t < turns.size(); ++t) {
               const FusedTurn& turn = turns[t];
               std::copy_n(tile.data() + static_cast<int64_t>(t) * kRows, unit.count,
@@ -124,29 +159,82 @@ class Projection : public FusedKernel {
   }
 
  private:
-  // As many vectors at a time as sum in the order of one alone.
-  static constexpr int64_t kSameOrder = 2;
-
   struct Unit {
     size_t weight;
     int64_t row, count;
   };
 
+  // kFastColumns after kFastColumns.
+  std::vector<FastColumns> round_columns(const float* x, int64_t columns, std::byte* room) const {
+    std::vector<FastColumns> out;
+    for (int64_t t = 0; t < columns; t += kFastColumns) {
+      const int64_t some = std::min(kFastColumns, columns - t);
+      out.push_back(fast_columns(x + t * k_, k_, some, room));
+      room += (fast_columns_bytes(k_, some) + 63) / 64 * 64;
+    }
+    return out;
+  }
+
+  // Few positions: vectors one after the other, where the input has its channels apart.
+  Activations gather(const FusedCall& c, std::vector<float>& vectors) const {
+    Activations out{.x = c.floats(0), .live = positions_};
+    if (positions_ > 1) {
+      vectors.resize(static_cast<size_t>(k_ * positions_));
+      for (int64_t i = 0; i < k_; ++i)
+        for (int64_t t = 0; t < positions_; ++t)
+          vectors[static_cast<size_t>(t * k_ + i)] = out.x[i * positions_ + t];
+      out.x = vectors.data();
+    }
+    if (any_fast_)
+      out.columns = fast_columns(out.x, k_, positions_, reinterpret_cast<std::byte*>(c.out(weights_.size())));
+    return out;
+  }
+
+  Activations pack(const FusedCall& c) const {
+    const float* x = c.floats(0);
+    Activations out{.live = distinct_columns(x, k_, positions_)};
+    if (any_exact_) out.x = packed(c, x, out.live);
+    if (!any_fast_) return out;
+    auto* panels = reinterpret_cast<std::byte*>(c.out(weights_.size() + (any_exact_ ? 1 : 0)));
+    const int64_t width = fast_panel_columns();
+    c.pool().parallel_for((out.live + width - 1) / width, 1, [&](int64_t begin, int64_t end) {
+      fast_pack(x, positions_, k_, out.live, begin, end, panels);
+    });
+    out.panels = {k_, out.live, panels};
+    return out;
+  }
+
+  void fast_few(const FusedCall& c, const Unit& unit, const Activations& x, const Tools& tools) const {
+    const FastWeight& w = *weights_[unit.weight].fast;
+    float* out = c.out(unit.weight) + unit.row * positions_;
+    if (positions_ == 1)
+      return fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, x.columns, out, 0);
+    float tile[kRows * kMostPositions];
+    fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, x.columns, tile, kRows);
+    for (int64_t i = 0; i < unit.count; ++i)
+      for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
+  }
+
+  void fast_many(const FusedCall& c, const Unit& unit, const Activations& x, const Tools& tools) const {
+    const FastWeight& w = *weights_[unit.weight].fast;
+    float* out = c.out(unit.weight) + unit.row * positions_;
+    fast_gemm(w.kind(), w.block(), tools.fast.rows, unit.count, x.panels, out, positions_,
+              tools.bytes.data());
+    repeat_last(out, unit.count, x.live);
+  }
+
+  // The columns behind the live ones.
+  void repeat_last(float* out, int64_t rows, int64_t live) const {
+    for (int64_t r = 0; r < rows && live < positions_; ++r)
+      std::fill(out + r * positions_ + live, out + (r + 1) * positions_, out[r * positions_ + live - 1]);
+  }
+
   void multiply_few(const FusedCall& c, const Unit& unit, const float* x, const WeightRows::Room& room,
                     float* wide) const {
-    const WeightRows& w = weights_[unit.weight].rows;
     float* out = c.out(unit.weight) + unit.row * positions_;
     float tile[kRows * kMostPositions];
     float* to = positions_ == 1 ? out : tile;
-    for (int64_t r = 0; r < unit.count && !w.in_place(); r += kFewRows) {
-      const int64_t count = std::min(kFewRows, unit.count - r);
-      for (int64_t i = 0; i < count; ++i) w.widen(room, r + i, 0, k_, wide + i * k_);
-      for (int64_t t = 0; t < positions_; t += kMostVectors)
-        matvec(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), count, k_, x + t * k_,
-               std::min(kMostVectors, positions_ - t), to + t * kRows + r, kRows);
-    }
-    for (int64_t t = 0; t < positions_ && w.in_place(); t += kMostVectors)
-      w.multiply(room, unit.count, x + t * k_, std::min(kMostVectors, positions_ - t), to + t * kRows, kRows);
+    multiply_columns(unit, x, positions_, room, wide, to);
     for (int64_t i = 0; i < unit.count && positions_ > 1; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
   }
@@ -158,12 +246,12 @@ class Projection : public FusedKernel {
     for (int64_t r = 0; r < unit.count && !w.in_place(); r += kFewRows) {
       const int64_t count = std::min(kFewRows, unit.count - r);
       for (int64_t i = 0; i < count; ++i) w.widen(room, r + i, 0, k_, wide + i * k_);
-      for (int64_t t = 0; t < columns; t += kSameOrder)
+      for (int64_t t = 0; t < columns; t += kMostVectors)
         matvec(WeightKind::fp32, reinterpret_cast<const std::byte*>(wide), count, k_, x + t * k_,
-               std::min(kSameOrder, columns - t), to + t * kRows + r, kRows);
+               std::min(kMostVectors, columns - t), to + t * kRows + r, kRows);
     }
-    for (int64_t t = 0; t < columns && w.in_place(); t += kSameOrder)
-      w.multiply(room, unit.count, x + t * k_, std::min(kSameOrder, columns - t), to + t * kRows, kRows);
+    for (int64_t t = 0; t < columns && w.in_place(); t += kMostVectors)
+      w.multiply(room, unit.count, x + t * k_, std::min(kMostVectors, columns - t), to + t * kRows, kRows);
   }
 
   // The first `live` columns of x for gemm_packed, kGemmDepth rows after kGemmDepth rows.
@@ -194,8 +282,7 @@ class Projection : public FusedKernel {
       gemm_packed(unit.count, live, depth, tile, depth, x + packed_size(live, from), out, positions_,
                   from > 0);
     }
-    for (int64_t r = 0; r < unit.count && live < positions_; ++r)
-      std::fill(out + r * positions_ + live, out + (r + 1) * positions_, out[r * positions_ + live - 1]);
+    repeat_last(out, unit.count, live);
   }
 
   // Scales, biases and what is added; false when fp16 arithmetic may have a fault to report.
@@ -204,17 +291,18 @@ class Projection : public FusedKernel {
     const float* bias = w.bias < 0 ? nullptr : c.floats(static_cast<size_t>(w.bias)) + unit.row;
     const int64_t count = unit.count * positions_;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (w.rows.scaled() && addend_ >= 0 && !bias && !c.half()) {
+    const bool scaled = w.rows.scaled() && !w.fast;  // `fast` products have their scales already
+    if (scaled && addend_ >= 0 && !bias && !c.half()) {
       const float* add = c.floats(static_cast<size_t>(addend_)) + unit.row * positions_;
       for (int64_t i = 0; i < unit.count; ++i)
         scale_and_add(out + i * positions_, w.rows.scale(unit.row + i), add + i * positions_, positions_,
                       false);
       return true;
     }
-    if (const float* scales = w.rows.row_scales(); scales && positions_ == 1) {
+    if (const float* scales = w.rows.row_scales(); scales && positions_ == 1 && scaled) {
       const float* scale = scales + unit.row;
       for (int64_t i = 0; i < unit.count; ++i) out[i] *= scale[i];
-    } else if (w.rows.scaled()) {
+    } else if (scaled) {
       for (int64_t i = 0; i < unit.count; ++i) {
         const float scale = w.rows.scale(unit.row + i);
         for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] *= scale;
@@ -236,7 +324,9 @@ class Projection : public FusedKernel {
   const bool in_place_ =
       std::all_of(weights_.begin(), weights_.end(), [](const Weight& w) { return w.rows.in_place(); });
   const int64_t k_, positions_;
+  const bool few_ = positions_ <= kMostPositions;
   const int addend_;
+  bool any_fast_ = false, any_exact_ = false;
   std::vector<Unit> units_;
 };
 
@@ -277,6 +367,9 @@ class Projections {
     const Shape& shape = operand->type.shape;
     Weight w{WeightRows(operand->stored, shape[0].size(), shape[1].size())};
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
+    if (edit_.fast()) w.fast = FastWeight::make(operand->stored->layout(), shape[0].size(), shape[1].size());
+    if (w.fast && !w.fast->many() && edit_.step(step).types[0].size() / shape[0].size() > kMostPositions)
+      w.fast.reset();
     return w;
   }
 
@@ -325,11 +418,13 @@ class Projections {
       steps.push_back(sum);
       at = sum;
     }
-    if (positions > kMostPositions) {
+    auto kernel = std::make_shared<Projection>(std::move(weights), k, positions, addend);
+    for (const int64_t room : {kernel->exact_room(), kernel->fast_room()}) {
+      if (room == 0) continue;
       fused.out.push_back(edit_.new_value());
-      fused.types.push_back(Type::tensor(DType::fp32, {packed_size(positions, k)}));
+      fused.types.push_back(Type::tensor(DType::fp32, {room}));
     }
-    fused.work = RunFused{std::make_shared<Projection>(std::move(weights), k, positions, addend)};
+    fused.work = RunFused{std::move(kernel)};
     edit_.replace(steps, std::move(fused), at);
   }
 

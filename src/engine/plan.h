@@ -88,6 +88,7 @@ struct Plan {
 struct PlanOptions {
   std::set<std::string> taps;  // values to keep until the end of the run
   bool half = false;           // fp16 arithmetic: what rounds differently as one step is not fused
+  bool fast = false;           // `fast` arithmetic: projections of activations that are rounded to 8 bits
   bool fuse = true;            // off: every operation runs its own kernel, for comparison
 };
 

@@ -7,12 +7,13 @@
 namespace anemone {
 
 PlanEdit::PlanEdit(Plan& plan, const FunctionInfo& info, const Block& block, size_t begin,
-                   std::set<int> staying, bool half)
+                   std::set<int> staying, bool half, bool fast)
     : plan_(plan),
       info_(info),
       block_(block),
       begin_(begin),
       half_(half),
+      fast_(fast),
       removed_(plan.steps.size(), false) {
   for (const auto& [step, alias] : plan_.aliases)
     views_.emplace(alias.id, View{alias.of, alias.offset, alias.type});

@@ -17,9 +17,10 @@ class PlanEdit {
  public:
   // `plan` is of `block` from operation `begin`; `staying`: values that are looked at behind it.
   PlanEdit(Plan& plan, const FunctionInfo& info, const Block& block, size_t begin, std::set<int> staying,
-           bool half);
+           bool half, bool fast = false);
 
   bool half() const { return half_; }  // fp16 arithmetic
+  bool fast() const { return fast_; }  // `fast` arithmetic
   int size() const { return static_cast<int>(plan_.steps.size()); }
   const Step& step(int i) const { return plan_.steps[static_cast<size_t>(i)]; }
   bool is(int i, std::string_view op) const;  // a step that runs this op by its own kernel; i may be -1
@@ -87,7 +88,7 @@ class PlanEdit {
   const FunctionInfo& info_;
   const Block& block_;
   const size_t begin_;
-  const bool half_;
+  const bool half_, fast_;
   std::set<int> staying_;  // roots
   std::vector<bool> removed_;
   std::unordered_map<int, View> views_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -56,6 +57,7 @@ class Checker {
       ANEMONE_CHECK(w.ref.columns == w.columns.value());
       std::vector<Use>& uses = uses_[w.ref.tensor];
       if (uses.empty()) order_.push_back(w.ref.tensor);
+      if (m_.shared_tensors && !taken_.insert(w.ref).second) return;  // the same part again
       Use use{w.layer < 0 ? std::string(w.role) : fmt::format("layer {}: {}", w.layer, w.role),
               stored_part(w.ref), w.rows, w.columns};
       if (w.ref.transposed) std::swap(use.lines, use.elements);
@@ -162,6 +164,7 @@ class Checker {
   const Checkpoint& c_;
   const Model& m_;
   std::map<std::string, std::vector<Use>> uses_;
+  std::set<WeightRef> taken_;
   std::vector<std::string> order_;  // of the model, so that the first thing wrong is named first
 };
 

@@ -119,6 +119,10 @@ struct Model {
 
   // Tensors of the checkpoint that the model does without; a * at either end of a name stands for anything.
   std::vector<std::string> unused;
+  // One tensor may serve several weights, as constants of a graph do where an exporter found them equal.
+  bool shared_tensors = false;
+  // What was found in a graph and where, for people; empty where names say all.
+  std::vector<std::string> inferred;
   // Where the checkpoint says a size, by the size's text (size_names.h): "'num_attention_heads' of config.json".
   // For messages; a size may be missing here.
   std::map<std::string, std::string, std::less<>> origins;

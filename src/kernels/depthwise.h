@@ -18,6 +18,16 @@ struct DepthwisePlane {
 // What one thread needs; grown as needed.
 struct DepthwiseRoom {
   std::vector<float> padded;
+  std::vector<int64_t> offsets;
+};
+
+// Where the planes of a call lie once they are padded: tap t of output (y, x) is at row y * step, offsets[t] + x.
+struct DepthwiseTaps {
+  const float* padded;
+  int64_t step;
+  const int64_t* offsets;
+  const float* weights;
+  int64_t count;
 };
 
 // out[y][x] = bias + sum over the kernel of weight[i][j] * in[y * stride + i * dilation - before][…].

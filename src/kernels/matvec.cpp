@@ -78,15 +78,19 @@ struct ByteWeights {
 // 576, AVX-512, one core, weights in a mapped file).
 constexpr int64_t kAhead = 2048;
 
+// Registers for the sums of four vectors, kSums each, beside what they are made of.
+constexpr bool kManyRegisters = HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3);
+
 // One row against N vectors, its elements up to `most` as far as they fill vectors; the sums of the lanes are
-// still apart. Each sum runs in kSums parts so that the additions overlap.
+// still apart. Each sum runs in kSums parts so that the additions overlap; in as many for any N, so that a vector's
+// result does not depend on those beside it.
 template <class W, int N>
 HWY_INLINE void sum_lanes(const W& w, const uint8_t* HWY_RESTRICT row, int64_t most, int64_t k,
                           const float* HWY_RESTRICT x, hn::Vec<hn::ScalableTag<float>>* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kSums = N <= 2 ? 4 : 2;
+  constexpr int kSums = 4;  // for every N: the order of a vector's sum is always the same
   V sums[N][kSums];
   for (int n = 0; n < N; ++n)
     for (int s = 0; s < kSums; ++s) sums[n][s] = hn::Zero(d);
@@ -173,6 +177,10 @@ void rows_by(const Rows rows, int64_t count, const uint8_t* end, int64_t k, cons
 template <class W, class Rows>
 void rows_of(const Rows& rows, int64_t count, const uint8_t* end, int64_t k, const float* x, int64_t vectors,
              float* out, int64_t out_stride) {
+  if constexpr (!kManyRegisters) {
+    for (; vectors > 2; vectors -= 2, x += 2 * k, out += 2 * out_stride)
+      rows_by<W, 2>(rows, count, end, k, x, out, out_stride);
+  }
   switch (vectors) {
     case 1: return rows_by<W, 1>(rows, count, end, k, x, out, out_stride);
     case 2: return rows_by<W, 2>(rows, count, end, k, x, out, out_stride);

@@ -1,6 +1,7 @@
 // Matrix times a few vectors, with the matrix as it is stored: what decoding a token is made of.
 //     matvec(WeightKind::fp16, w, rows, k, x, 1, out, rows);       // out[r] = sum over i of w[r][i] * x[i]
-// Memory-bound for one vector. Sums run in an order that depends on k and on where the weight ends alone.
+// Memory-bound for one vector. Sums run in an order that depends on k and on where the weight ends alone: the bits of a
+// vector do not depend on how many others are in the call.
 #pragma once
 
 #include <cstddef>

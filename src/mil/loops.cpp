@@ -26,6 +26,21 @@ std::vector<int64_t> broadcast_strides(std::span<const int64_t> dims, std::span<
   return out;
 }
 
+void join_dims(std::vector<int64_t>& dims, std::span<std::vector<int64_t>> strides) {
+  size_t kept = 0;  // dimensions of the result
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) continue;
+    const bool joins =
+        kept > 0 && std::all_of(strides.begin(), strides.end(),
+                                [&](const std::vector<int64_t>& s) { return s[kept - 1] == s[i] * dims[i]; });
+    const size_t to = joins ? kept - 1 : kept++;
+    dims[to] = joins ? dims[to] * dims[i] : dims[i];
+    for (std::vector<int64_t>& s : strides) s[to] = s[i];
+  }
+  dims.resize(kept);
+  for (std::vector<int64_t>& s : strides) s.resize(kept);
+}
+
 Walker::Walker(std::span<const int64_t> dims, std::span<const std::vector<int64_t>> strides)
     : dims_(dims.begin(), dims.end()),
       index_(dims.size(), 0),

@@ -20,6 +20,10 @@ std::vector<int64_t> dense_strides(std::span<const int64_t> dims);
 // Strides of an input of shape `dims` walked along `out_dims`: 0 where it is broadcast.
 std::vector<int64_t> broadcast_strides(std::span<const int64_t> dims, std::span<const int64_t> out_dims);
 
+// The same walk in fewer dimensions: those of size 1 go, and neighbors that every input goes through in one stride
+// become one. [1, C, T, 1] with one number per column is then [C, T], whose rows are long.
+void join_dims(std::vector<int64_t>& dims, std::span<std::vector<int64_t>> strides);
+
 // Walks all positions of `dims` in row-major order and keeps, for each set of strides, the offset of the
 // position.
 class Walker {
@@ -47,13 +51,26 @@ void map_float(const OpCall& c, std::string_view param, F f) {
   map(c, c.floats(param), c.out_floats(), c.out_type().size(), f);
 }
 
+// One row of map_pairs; steps of 1 and 0 stand there as such, so that compilers see them.
+template <class In, class Out, class F>
+void map_row(const In* x, int64_t step_x, const In* y, int64_t step_y, Out* out, int64_t n, F f) {
+  if (step_x == 1 && step_y == 1)
+    for (int64_t i = 0; i < n; ++i) out[i] = f(x[i], y[i]);
+  else if (step_x == 1 && step_y == 0)
+    for (int64_t i = 0; i < n; ++i) out[i] = f(x[i], *y);
+  else if (step_x == 0 && step_y == 1)
+    for (int64_t i = 0; i < n; ++i) out[i] = f(*x, y[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) out[i] = f(x[i * step_x], y[i * step_y]);
+}
+
 // out[i] = f(x[i], y[i]) with numpy broadcasting.
 template <class In, class Out, class F>
 void map_pairs(const OpCall& c, std::string_view param_x, std::string_view param_y, F f) {
   const auto* x = static_cast<const In*>(c.data(param_x));
   const auto* y = static_cast<const In*>(c.data(param_y));
   auto* out = static_cast<Out*>(c.out());
-  const std::vector<int64_t> dims = c.out_type().dims();
+  std::vector<int64_t> dims = c.out_type().dims();
   const int64_t count = c.out_type().size();
   if (count == 0) return;
   const int64_t nx = c.type(param_x).size(), ny = c.type(param_y).size();
@@ -65,18 +82,16 @@ void map_pairs(const OpCall& c, std::string_view param_x, std::string_view param
     return c.pool().parallel_for(count, kMapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) out[i] = f(x[i], y[0]);
     });
-  const std::vector<int64_t> strides[] = {broadcast_strides(c.type(param_x).dims(), dims),
-                                          broadcast_strides(c.type(param_y).dims(), dims)};
+  std::vector<int64_t> strides[] = {broadcast_strides(c.type(param_x).dims(), dims),
+                                    broadcast_strides(c.type(param_y).dims(), dims)};
+  join_dims(dims, strides);
   const int64_t row = dims.empty() ? 1 : dims.back();
   const int64_t step_x = dims.empty() ? 0 : strides[0].back(), step_y = dims.empty() ? 0 : strides[1].back();
   c.pool().parallel_for(count / row, std::max<int64_t>(1, kMapGrain / row), [&](int64_t begin, int64_t end) {
     Walker walk(dims, strides);
     for (int64_t r = begin; r < end; ++r) {
       walk.seek(r * row);
-      const In* px = x + walk.offset(0);
-      const In* py = y + walk.offset(1);
-      Out* po = out + r * row;
-      for (int64_t i = 0; i < row; ++i) po[i] = f(px[i * step_x], py[i * step_y]);
+      map_row(x + walk.offset(0), step_x, y + walk.offset(1), step_y, out + r * row, row, f);
     }
   });
 }

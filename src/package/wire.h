@@ -61,6 +61,13 @@ class Fields {
     return {v.data(), v.size()};
   }
   std::string text();
+  void skip() { reader_.skip(); }
+  // The bytes of a number of fixed size, as they lie in the message.
+  std::string_view fixed_bytes() {
+    const char* begin = reader_.data().data();
+    reader_.skip();
+    return {begin, static_cast<size_t>(reader_.data().data() - begin)};
+  }
 
   // Repeated integers come packed, or one by one.
   void integers(std::vector<int64_t>& out);

@@ -5,7 +5,7 @@
 namespace anemone {
 namespace {
 
-constexpr Arithmetic kAll[] = {Arithmetic::fp32, Arithmetic::fp16};
+constexpr Arithmetic kAll[] = {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast};
 
 }  // namespace
 
@@ -13,6 +13,7 @@ const char* arithmetic_name(Arithmetic arithmetic) {
   switch (arithmetic) {  // without a default: the compiler names what is missing here
     case Arithmetic::fp32: return "fp32";
     case Arithmetic::fp16: return "fp16";
+    case Arithmetic::fast: return "fast";
   }
   throw errorf("there is no arithmetic number {}", static_cast<int>(arithmetic));
 }

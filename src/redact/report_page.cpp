@@ -17,8 +17,6 @@ extern const std::string_view kRedactBody;  // page.html, embedded by CMake
 namespace redact {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr uint64_t kMostBytes = 4'000'000;  // of texts on one page
 
 std::string as_utf8(std::string_view raw, Encoding encoding) {
@@ -62,14 +60,15 @@ void ReportPage::find(const std::string& name, const Finding& finding) {
 }
 
 void ReportPage::write(const std::filesystem::path& path, const Report& report) const {
-  Json data = {{"model", head_.model},     {"limits", head_.limits}, {"policy", head_.policy},
-               {"replace", head_.replace}, {"shown", head_.show},    {"cut", cut_}};
-  data["kinds"] = Json::array();
+  nlohmann::ordered_json data = {{"model", head_.model},   {"limits", head_.limits},
+                                 {"policy", head_.policy}, {"replace", head_.replace},
+                                 {"shown", head_.show},    {"cut", cut_}};
+  data["kinds"] = nlohmann::ordered_json::array();
   for (size_t i = 0; i < kinds_.size(); ++i)
     data["kinds"].push_back({{"name", kinds_[i]}, {"count", report.counts()[i]}});
-  data["files"] = Json::array();
+  data["files"] = nlohmann::ordered_json::array();
   for (const File& f : files_) {
-    Json pieces = Json::array();
+    auto pieces = nlohmann::ordered_json::array();
     for (const Piece& p : f.pieces) {
       if (p.kind < 0)
         pieces.push_back(p.text);

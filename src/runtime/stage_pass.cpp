@@ -41,8 +41,10 @@ Call& StagePass::end(size_t stage, const StageFunction& function) {
     carrying_ = &call;
     carried_port_ = out;
   }
-  if (const Stage& s = bundle_.info().stages[stage]; s.kind == StageKind::route)
+  if (const Stage& s = bundle_.info().stages[stage]; s.kind == StageKind::route) {
+    experts_.clear();  // the sum of the layer before was taken
     experts_.push_back(std::make_unique<ExpertPass>(bundle_, calls_, s, function, call, pass_.tokens()));
+  }
   bundle_.saw(stage, function.name, call, pass_.tokens());
   return call;
 }

@@ -88,9 +88,9 @@ class TextRuns {
 // Chunks against one by one; what differs first, or nothing.
 std::string compare_runs(const Climber& c, const Run& one, const Run& chunked, Arithmetic a, int64_t width) {
   if (c.router_ties.contains(a)) return "";
-  double bar = a == Arithmetic::fp16 ? kChunkErrorHalf : kChunkError;
+  double bar = a == Arithmetic::fp32 ? kChunkError : kChunkErrorHalf;
   // A router in a near tie may choose by how its sums are rounded.
-  if (a == Arithmetic::fp16 && has_experts(c.model)) bar = std::max(bar, c.graph_bars(a).error);
+  if (a != Arithmetic::fp32 && has_experts(c.model)) bar = std::max(bar, c.graph_bars(a).error);
   const auto vocab = static_cast<size_t>(c.bundle->info().vocab);
   for (size_t t = 0; (t + 1) * vocab <= std::min(one.logits.size(), chunked.logits.size()); ++t) {
     const Figures f = compare(std::span(chunked.logits).subspan(t * vocab, vocab),

@@ -49,7 +49,7 @@ struct Climber {
   bool exact() const { return !options.source.empty(); }
   bool half_weights() const { return least_bits >= 16; }
   const GraphBars& graph_bars(Arithmetic arithmetic) const {
-    return arithmetic == Arithmetic::fp16 ? kHalfGraphBars : kGraphBars;
+    return arithmetic == Arithmetic::fp32 ? kGraphBars : kHalfGraphBars;
   }
   // What is wrong with a value of the stream, or of one inside a layer; empty when it is fine. `slack`: how many times
   // the bar it may reach.

@@ -187,15 +187,15 @@ bool VerifyReport::passed() const {
 }
 
 double Climber::stream_bar(Arithmetic arithmetic) const {
-  if (options.min_cosine < kMinCosine || !half_weights() || arithmetic == Arithmetic::fp16)
+  if (options.min_cosine < kMinCosine || !half_weights() || arithmetic != Arithmetic::fp32)
     return options.min_cosine;
   return std::max(kHalfWeightCosine, options.min_cosine);
 }
 
 double Climber::piece_bar(Arithmetic arithmetic) const {
   const double bar = !half_weights()                  ? kPieceCosine
-                     : arithmetic == Arithmetic::fp16 ? 0.99
-                                                      : kHalfWeightCosine;
+                     : arithmetic == Arithmetic::fp32 ? kHalfWeightCosine
+                                                      : 0.99;
   return options.min_cosine < kMinCosine ? std::min(bar, options.min_cosine) : bar;
 }
 

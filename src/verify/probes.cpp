@@ -46,7 +46,7 @@ class Prober {
  public:
   Prober(Climber& c, Arithmetic arithmetic, int64_t context)
       : c_(c),
-        how_{arithmetic, arithmetic == Arithmetic::fp16},
+        how_{arithmetic, arithmetic != Arithmetic::fp32},
         context_(context),
         stepper_(c.stepper(arithmetic, true, context)) {
     for (const CallShape& shape : stepper_.shapes())
@@ -76,7 +76,7 @@ class Prober {
   void plan(const CallShape& shape) {
     const std::set<int64_t> all = edges(context_, c_.bundle->tiers(), c_.options.deep);
     const bool slices = stepper_.info().kv_write == "slice";
-    const bool brief = how_.arithmetic == Arithmetic::fp16 && !c_.options.deep;
+    const bool brief = how_.arithmetic != Arithmetic::fp32 && !c_.options.deep;
     constexpr Padding kKinds[] = {Padding::zeros, Padding::repeat, Padding::noise};
     size_t kind = 0;
     std::vector<Probe> out;

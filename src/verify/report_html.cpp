@@ -35,7 +35,7 @@ std::string error_plot(const VerifyReport& r) {
     if (layers.empty()) continue;
     plot.first_layer = layers.front().layer;
     for (const auto& [part, style] : kSeries) {
-      PlotLine line{part, style, arithmetic == Arithmetic::fp16, {}};
+      PlotLine line{part, style, arithmetic != Arithmetic::fp32, {}};
       for (const LayerFigures& l : layers) {
         const auto it = l.parts.find(part);
         line.values.push_back(it == l.parts.end() ? NAN : std::max(it->second.relative, 1e-7));

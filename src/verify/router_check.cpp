@@ -102,7 +102,7 @@ std::string function_problem(const Climber& c, size_t index, const StageFunction
 bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t last,
               Arithmetic a) {
   const double bar =
-      a == Arithmetic::fp16 ? 0.05 : 0.002;  // of the gap; clean bundles stay below a third of it
+      a == Arithmetic::fp32 ? 0.002 : 0.05;  // of the gap; clean bundles stay below a third of it
   for (int64_t i = 0; i <= last; ++i) {
     const Experts* e = find_experts(c.full->model().layers[static_cast<size_t>(i)]);
     const Golden::Rows* rows = truth.find("router", i);

@@ -10,6 +10,7 @@
 #include "corpus/bundle_variants.h"
 #include "corpus/corpus.h"
 #include "engine/cpu_backend.h"
+#include "predict/arithmetic.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
 
@@ -76,18 +77,17 @@ TEST_CASE("corpus_speculation: drafts change no token of any model") {
     for (Variant form : forms) {
       form.options.overwrite = true;
       if (!convert_variant(model.checkpoint, folder / "b", form)) continue;
-      for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
+      for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast}) {
         const auto bundle = Bundle::open(folder / "b", cpu_backend({.arithmetic = arithmetic, .threads = 1}));
         for (const Ids& prompt : prompts_from(read_ids(model.golden / "input_ids.npy"), bundle->info().vocab))
           for (const double penalty : {1.0, 1.2}) {
-            if (arithmetic == Arithmetic::fp16 && (penalty != 1 || prompt.size() > 16)) continue;
+            if (arithmetic != Arithmetic::fp32 && (penalty != 1 || prompt.size() > 16)) continue;
             const GenerateOptions options{.max_new = 40,
                                           .sampling = {.repetition_penalty = penalty},
                                           .ignore_eos = true,
                                           .slide = penalty == 1};
-            const std::string name =
-                fmt::format("{} {} {} prompt of {} penalty {}", model.name(), form.name,
-                            arithmetic == Arithmetic::fp16 ? "fp16" : "fp32", prompt.size(), penalty);
+            const std::string name = fmt::format("{} {} {} prompt of {} penalty {}", model.name(), form.name,
+                                                 arithmetic_name(arithmetic), prompt.size(), penalty);
             tally.add(name, compare(bundle, prompt, options, accepted));
           }
       }
@@ -104,13 +104,13 @@ TEST_CASE("corpus_speculation: drafts change no token of the demo model") {
        {std::vector<lower::TokenCount>{{1, 4}}, std::vector<lower::TokenCount>{{1, 1}, {4, 4}}}) {
     convert(source_dir() / "examples/demo_model/demo.gguf", folder / "b",
             {.context = {128}, .tokens = tokens, .overwrite = true});
-    for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
+    for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast}) {
       const auto bundle = Bundle::open(folder / "b", cpu_backend({.arithmetic = arithmetic, .threads = 1}));
-      for (int32_t start = 20; start < 2000; start += arithmetic == Arithmetic::fp16 ? 990 : 140)
+      for (int32_t start = 20; start < 2000; start += arithmetic == Arithmetic::fp32 ? 140 : 990)
         tally.add(
             fmt::format("from {}", start),
             compare(bundle, {0, start, start + 1},
-                    {.max_new = arithmetic == Arithmetic::fp16 ? 60 : 160, .ignore_eos = true, .slide = true},
+                    {.max_new = arithmetic == Arithmetic::fp32 ? 160 : 60, .ignore_eos = true, .slide = true},
                     accepted));
     }
   }

@@ -13,8 +13,11 @@
 #include "corpus/corpus.h"
 #include "engine/cpu_backend.h"
 #include "runtime/session.h"
+#include "support/data.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
+#include "text/tokenizer.h"
+#include "verify/perplexity.h"
 
 using namespace anemone;
 using namespace anemone::test;
@@ -95,6 +98,24 @@ std::string greedy_difference(const std::shared_ptr<const Bundle>& bundle, const
   return "";
 }
 
+// Greedy text in `fast` arithmetic is that of fp32 up to a near tie of it: twice what one logit was seen to change by.
+std::string fast_difference(const std::shared_ptr<const Bundle>& exact,
+                            const std::shared_ptr<const Bundle>& fast, std::span<const int32_t> prompt) {
+  constexpr float kTie = 0.5f;
+  constexpr int kTokens = 24;
+  Session a(exact), b(fast);
+  std::vector<int32_t> next(prompt.begin(), prompt.end());
+  for (int i = 0; i < kTokens; ++i) {
+    const std::vector<float> x = a.forward(next, true), y = b.forward(next, true);
+    if (best(x) != best(y))
+      return x[best(x)] - x[best(y)] <= kTie ? ""
+                                             : fmt::format("token {} is {}, in fp32 {} by {:.2f}", i, best(y),
+                                                           best(x), x[best(x)] - x[best(y)]);
+    next = {static_cast<int32_t>(best(x))};
+  }
+  return "";
+}
+
 }  // namespace
 
 TEST_CASE("corpus_smollm2: fp16 weights give the tokens and logits of transformers") {
@@ -139,4 +160,43 @@ TEST_CASE("corpus_smollm2: int8 weights stay close to transformers") {
             s.cosine >= 0.998 && static_cast<double>(s.equal) >= 0.95 * static_cast<double>(s.positions)
                 ? ""
                 : text(s));
+}
+
+// Every kind of storage, judged by the same weights in fp32.
+TEST_CASE("corpus_smollm2: fast arithmetic costs next to nothing, whatever the weights are stored as") {
+  const auto model = given();
+  if (!model) return;
+  const TempFolder folder;
+  Tally tally("smollm2 fast");
+  const std::vector<int32_t> all =
+      Tokenizer::load(model->checkpoint)->encode(slurp(source_dir() / "bench" / "texts" / "tide.txt"), {});
+  const auto ids = std::span(all).first(std::min<size_t>(all.size(), 384));
+  const auto check = [&](const char* name, const char* bundle, double bar) {
+    const double exact = perplexity(Bundle::open(folder / bundle, cpu_backend({})), ids, {}).value();
+    const auto fast = Bundle::open(folder / bundle, cpu_backend({.arithmetic = Arithmetic::fast}));
+    const double change = perplexity(fast, ids, {}).value() / exact - 1;
+    MESSAGE(name << ": perplexity " << 100 * change << "%");
+    tally.add(name,
+              std::abs(change) <= bar ? "" : fmt::format("perplexity changes by {:.2f}%", 100 * change));
+  };
+  convert(model->checkpoint, folder / "int8", {.context = {512}, .tokens = {{1, 1}, {64, 64}}});
+  check("int8", "int8", 0.005);
+  const auto check_form = [&](const char* name, const StorageForm& form) {
+    convert(model->checkpoint, folder / "form",
+            {.context = {512},
+             .tokens = {{1, 1}, {64, 64}},
+             .recipe = Recipe{.rules = {{.form = form}}},
+             .overwrite = true});
+    check(name, "form", 0.01);
+  };
+  check_form("4-bit palettes, groups of 16", {.palette = PaletteForm{.group = 16, .fast = true}});
+  check_form("one 6-bit palette", {.palette = PaletteForm{.bits = 6, .fast = true}});
+  check_form("int4, blocks of 32",
+             {.integers = IntegerForm{.dtype = DType::int4, .per = IntegerForm::Per::block, .block = 32}});
+  const nlohmann::json long_greedy = read_json(model->golden / "long_greedy.json");
+  const auto exact = Bundle::open(folder / "int8", cpu_backend({})),
+             fast = Bundle::open(folder / "int8", cpu_backend({.arithmetic = Arithmetic::fast}));
+  for (const auto& [name, text] : long_greedy.items())
+    tally.add(fmt::format("greedy '{}'", name),
+              fast_difference(exact, fast, text.at("prompt_ids").get<std::vector<int32_t>>()));
 }

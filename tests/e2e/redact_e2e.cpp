@@ -143,6 +143,7 @@ TEST_CASE("redact: wrong calls") {
   check_refused(redact({letter, "--hash-key-file", letter}, 2), {"--replace hash or fake"});
   check_refused(redact({letter, "--model", "none"}, 2), {"--also"});
   check_refused(redact({letter, "--jsonl", "--lines"}, 2), {"--jsonl"});
+  check_refused(redact({letter, "--jsonl", "--html", letter + ".html"}, 2), {"--html"});
   check_refused(redact({letter, "--show"}, 2), {"--report"});
   CHECK(anemone_command({"redact", "--help"}).out.find("Not for compliance by itself") != std::string::npos);
 }

@@ -74,7 +74,7 @@ void check_op(const std::vector<int64_t>& shape, std::mt19937& random, const Mak
         make_predictor(package, "", {.threads = threads})->predict({{"x", in}}).at("y").to_float();
     REQUIRE(got.size() == expected.size());
     for (size_t i = 0; i < got.size(); ++i)
-      REQUIRE(std::abs(got[i] - expected[i]) <= 4e-6f * std::abs(expected[i]) + 4e-6f);
+      REQUIRE(std::abs(got[i] - expected[i]) <= 4e-6f * std::abs(expected[i]) + 2e-5f);
   }
 }
 
@@ -127,6 +127,50 @@ TEST_CASE("op kernels: softmax and layer norm along any axes") {
                    {"gamma", part("gamma")},
                    {"beta", part("beta")},
                    {"epsilon", Constant::number(1e-5f, DType::fp32)}},
+                  "y");
+    });
+  }
+}
+
+TEST_CASE("op kernels: linear over many positions, in blocks and with what is left of them") {
+  std::mt19937 random(4);
+  for (const auto& [positions, rows, k] :
+       {std::tuple<int64_t, int64_t, int64_t>{9, 70, 40}, {300, 25, 390}, {5, 64, 33}})
+    for (const DType dtype : {DType::fp32, DType::fp16})
+      check_op({1, positions, k}, random, [&, rows = rows, k = k](Builder& b, Value* x) {
+        return b.op("linear",
+                    {{"x", x},
+                     {"weight", numbers(some_floats(rows * k, random), {rows, k}, dtype)},
+                     {"bias", numbers(some_floats(rows, random), {rows}, dtype)}},
+                    "y");
+      });
+}
+
+TEST_CASE("op kernels: convolutions of one group, over 1 to 3 dimensions") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 24; ++round) {
+    const size_t spatial = static_cast<size_t>(1 + round % 3);
+    const int64_t channels = pick(random, 3, 40), out = pick(random, 20, 60);
+    std::vector<int64_t> shape = {pick(random, 1, 2), channels}, strides, pad;
+    Shape kernel = {out, channels};
+    int64_t taps = 1;
+    for (size_t i = 0; i < spatial; ++i) {
+      shape.push_back(pick(random, 6, spatial == 1 ? 700 : spatial == 2 ? 40 : 12));
+      strides.push_back(pick(random, 1, 2));
+      kernel.push_back(pick(random, 1, 3));
+      taps *= kernel.back().size();
+      for (int side = 0; side < 2; ++side) pad.push_back(pick(random, 0, 2));
+    }
+    check_op(shape, random, [&](Builder& b, Value* x) {
+      const DType dtype = round % 2 ? DType::fp16 : DType::fp32;
+      Value* bias = round % 4 ? b.constant(numbers(some_floats(out, random), {out}, dtype), "bias") : nullptr;
+      return b.op("conv",
+                  {{"x", x},
+                   {"weight", numbers(some_floats(out * channels * taps, random), kernel, dtype)},
+                   {"bias", bias},
+                   {"strides", Constant::ints(strides)},
+                   {"pad_type", Constant::text("custom")},
+                   {"pad", Constant::ints(pad)}},
                   "y");
     });
   }

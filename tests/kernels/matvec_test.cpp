@@ -76,6 +76,36 @@ TEST_CASE("matvec agrees with its plain twin for every kind, odd sizes and any a
   });
 }
 
+TEST_CASE("a vector's bits do not depend on the vectors beside it, on every target") {
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  test::for_each_target([&](const char* name) {
+    CAPTURE(name);
+    for (const WeightKind kind : kKinds) {
+      const int64_t rows = 9, k = 328;
+      const Weights w(kind, rows, k, random);
+      std::vector<float> x(static_cast<size_t>(kMostVectors * k));
+      for (float& v : x) v = normal(random);
+      const auto multiply = [&](int64_t first, int64_t vectors) {
+        std::vector<float> out(static_cast<size_t>(vectors * rows));
+        if (kind <= WeightKind::int8)
+          matvec(kind, w.all[0].data, rows, k, x.data() + first * k, vectors, out.data(), rows);
+        else
+          matvec(kind, w.all.data(), rows, w.end(), k, x.data() + first * k, vectors, out.data(), rows);
+        return out;
+      };
+      for (int64_t vectors = 2; vectors <= kMostVectors; ++vectors) {
+        const std::vector<float> together = multiply(0, vectors);
+        for (int64_t v = 0; v < vectors; ++v) {
+          CAPTURE(static_cast<int>(kind));
+          CHECK(std::memcmp(together.data() + v * rows, multiply(v, 1).data(),
+                            static_cast<size_t>(rows) * 4) == 0);
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("weights are widened to what they stand for, on every target") {
   std::mt19937 random(3);
   test::for_each_target([&](const char* name) {

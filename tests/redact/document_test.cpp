@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "redact/batch.h"
 #include "redact/records.h"
 #include "support/temp_folder.h"
 #include "text/unicode.h"

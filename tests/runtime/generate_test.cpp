@@ -173,7 +173,7 @@ TEST_CASE("sliding goes on past the context's end, as a fresh session on the kep
 
 // The full sweep over forms, models and prompts is in corpus/generate_corpus.cpp.
 TEST_CASE("speculation changes no token") {
-  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16}) {
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast}) {
     const Demo demo({.context = {32, 96}, .tokens = {{1, 1}, {4, 4}}},
                     {.arithmetic = arithmetic, .threads = 1});
     GenerateOptions options{.max_new = 100, .ignore_eos = true, .slide = true};
@@ -185,7 +185,8 @@ TEST_CASE("speculation changes no token") {
     CHECK(drafted.stats.slides == plain.stats.slides);
     CHECK(drafted.stats.accepted > 5);  // else this shows nothing
     CHECK(drafted.stats.accepted <= drafted.stats.drafted);
-    CHECK(drafted.stats.calls < plain.stats.calls);
+    // In `fast` most choices count as close.
+    if (arithmetic != Arithmetic::fast) CHECK(drafted.stats.calls < plain.stats.calls);
     CHECK(drafted.stats.acceptance() == doctest::Approx(static_cast<double>(drafted.stats.accepted) /
                                                         static_cast<double>(drafted.stats.drafted)));
   }

@@ -60,8 +60,8 @@ class _Worker:
     def pids(self) -> tuple[int, int]:
         return os.getpid(), self._open().pid
 
-    def redact_file(self, source: str, output: str) -> Done:
-        unfinished = f"{output}.{uuid.uuid4().hex}.part"
+    def redact_file(self, source: str, output: str, run: str) -> Done:
+        unfinished = f"{output}.{run}-{uuid.uuid4().hex}.part"
         try:
             write = self._parquet if source.endswith(".parquet") else self._jsonl
             records, errors = write(source, unfinished)
@@ -127,6 +127,7 @@ def redact_corpus(sources: Sequence[str], output: str, *, column: str = "text", 
     waiting = [pair for pair in plan(sources, output) if not os.path.exists(pair[1])]
     tries = {source: 0 for source, _ in waiting}
     worker_class = ray.remote(num_cpus=cpus, max_restarts=0)(_Worker)
+    run = uuid.uuid4().hex
     arguments = (column, [*flags, "--threads", str(max(1, round(cpus)))], program)
     done: list[Done] = []
     running: dict = {}  # the answer that is waited for: (actor, pair)
@@ -136,7 +137,7 @@ def redact_corpus(sources: Sequence[str], output: str, *, column: str = "text", 
             actor = idle.pop() if idle else worker_class.remote(*arguments)
             pair = waiting.pop(0)
             tries[pair[0]] += 1
-            running[actor.redact_file.remote(*pair)] = (actor, pair)
+            running[actor.redact_file.remote(*pair, run)] = (actor, pair)
         (answer,), _ = ray.wait(list(running), num_returns=1)
         actor, pair = running.pop(answer)
         try:
@@ -150,6 +151,8 @@ def redact_corpus(sources: Sequence[str], output: str, *, column: str = "text", 
                 raise
             ray.kill(actor)
             waiting.append(pair)
+    for left in glob.glob(f"{glob.escape(output)}/*.{run}-*.part"):  # of workers that were lost
+        os.remove(left)
     return done
 
 

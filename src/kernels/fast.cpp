@@ -1,0 +1,207 @@
+#include "kernels/fast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/fast_level.h"
+#include "kernels/quantize.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/fast.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace anemone {
+namespace HWY_NAMESPACE {
+
+// Highway's choice: tests and benchmarks reach every level through it.
+int Chosen() { return HWY_ARCH_X86 ? (HWY_TARGET <= HWY_AVX3 ? 2 : HWY_TARGET <= HWY_AVX2 ? 1 : 0) : 0; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace anemone
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace anemone {
+HWY_EXPORT(Chosen);
+namespace {
+
+int64_t entries_of(int bits) { return std::max<int64_t>(16, int64_t{1} << bits); }
+
+const FastLevel& level() {
+#if HWY_ARCH_X86
+  const int chosen = HWY_DYNAMIC_DISPATCH(Chosen)();
+  // Highway has no name for the two extensions that the first level needs.
+  static const bool extended = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
+  if (chosen == 2 && extended) return *fast_level_avx512();
+  if (chosen > 0) return *fast_level_avx2();
+#endif
+  return *fast_level_portable();
+}
+
+// The middle of the distances between neighbours.
+float median_gap(std::vector<float> values) {
+  std::sort(values.begin(), values.end());
+  std::vector<float> gaps;
+  for (size_t i = 1; i < values.size(); ++i)
+    if (values[i] > values[i - 1]) gaps.push_back(values[i] - values[i - 1]);
+  if (gaps.empty()) return 0;
+  std::nth_element(gaps.begin(), gaps.begin() + static_cast<int64_t>(gaps.size() / 2), gaps.end());
+  return gaps[gaps.size() / 2];
+}
+
+uint32_t code_at(const std::byte* data, int bits, int64_t i) {
+  uint32_t code = 0;
+  for (int64_t b = 0; b < bits; ++b) {
+    const int64_t at = i * bits + b;
+    code |= (std::to_integer<uint32_t>(data[at / 8]) >> (at % 8) & 1) << b;
+  }
+  return code;
+}
+
+// What element i of a row stands for before its scale.
+double plain_value(FastKind kind, const FastRow& row, int64_t i, bool coarse) {
+  const int bits = fast_bits(kind);
+  const uint32_t code = code_at(row.data, bits, i);
+  const int64_t entries = entries_of(bits);
+  const auto entry = [&](int64_t plane) { return row.table[plane * entries + code]; };
+  switch (kind) {
+    case FastKind::int8: return static_cast<int8_t>(code);
+    case FastKind::uint8: return code;
+    case FastKind::number4:
+      return coarse ? std::to_integer<int8_t>(entry(1)) : std::to_integer<uint8_t>(entry(0));
+    default:
+      if (coarse) return std::to_integer<int8_t>(entry(2));
+      return 128.0 * std::to_integer<uint8_t>(entry(0)) + std::to_integer<uint8_t>(entry(1));
+  }
+}
+
+}  // namespace
+
+int fast_bits(FastKind kind) {
+  static constexpr int kBits[] = {8, 8, 1, 2, 3, 4, 6, 8, 4};
+  return kBits[static_cast<size_t>(kind)];
+}
+
+int64_t fast_table_bytes(int bits) { return 3 * entries_of(bits); }
+
+FastScales fast_table(const float* values, int bits, std::byte* out) noexcept {
+  const int64_t count = int64_t{1} << bits, entries = entries_of(bits);
+  const float most = largest_magnitude(values, count);
+  FastScales scales;
+  scales.finite = std::isfinite(most);
+  scales.fine = most > 0 ? most / (kFastMiddle - 1) : 1;
+  scales.coarse = most > 0 ? most / 127 : 1;
+  // Halves and floats whose scale would be no number of its own are too small to matter.
+  if (!scales.finite || scales.fine < 0x1p-120f) {
+    std::memset(out, 0, static_cast<size_t>(3 * entries));
+    std::fill_n(out, entries, std::byte{64});  // 128 * 64 = kFastMiddle
+    return scales;
+  }
+  const float fine = 1 / scales.fine, coarse = 1 / scales.coarse;
+  for (int64_t i = 0; i < entries; ++i) {  // small tables are repeated: a code may have foreign bits above it
+    const float v = values[i % count];
+    const auto q =
+        static_cast<int32_t>(nearest_step(v * fine, 1 - kFastMiddle, kFastMiddle - 1) + kFastMiddle);
+    out[i] = static_cast<std::byte>(q >> 7);
+    out[entries + i] = static_cast<std::byte>(q & 127);
+    out[2 * entries + i] = static_cast<std::byte>(static_cast<int8_t>(nearest_step(v * coarse, -127, 127)));
+  }
+  return scales;
+}
+
+bool fast_coarse_fits(const float* values, int bits) {
+  std::vector<float> all(values, values + (size_t{1} << bits)), sizes(all);
+  for (float& v : sizes) v = std::fabs(v);
+  const auto middle = sizes.begin() + static_cast<int64_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  const float step = *std::max_element(middle, sizes.end()) / 127;
+  return bits == 1 || step <= 0.3f * median_gap(std::move(all)) || step <= 0.03f * *middle;
+}
+
+void fast_numbers(bool is_signed, std::byte* out) {
+  for (int i = 0; i < 16; ++i) {
+    out[i] = static_cast<std::byte>(is_signed ? i ^ 8 : i);
+    out[16 + i] = static_cast<std::byte>(static_cast<int8_t>(is_signed && i >= 8 ? i - 16 : i));
+  }
+}
+
+int64_t fast_columns_bytes(int64_t k, int64_t count) {
+  const int64_t padded = fast_padded(k);
+  return count * (padded + padded / 4 * 4 + padded / kFastBlock * 4) + count * 4;
+}
+
+FastColumns fast_columns(const float* x, int64_t k, int64_t count, std::byte* room) noexcept {
+  const int64_t padded = fast_padded(k);
+  auto* values = reinterpret_cast<int8_t*>(room);
+  auto* scales = reinterpret_cast<float*>(room + count * padded);
+  float* sums = scales + count * (padded / 4);
+  float* totals = sums + count * (padded / kFastBlock);
+  for (int64_t c = 0; c < count; ++c)
+    level().columns(x + c * k, k, values + c * padded, scales + c * (padded / 4),
+                    sums + c * (padded / kFastBlock), totals + c);
+  return {.k = k,
+          .padded = padded,
+          .count = count,
+          .values = values,
+          .scales = scales,
+          .sums = sums,
+          .totals = totals};
+}
+
+void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
+                 float* out, int64_t out_stride) noexcept {
+  level().matvec(kind, block, rows, count, x, out, out_stride);
+}
+
+int64_t fast_panel_columns() noexcept { return level().lanes; }
+
+int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept {
+  const int64_t lanes = level().lanes;
+  return (columns + lanes - 1) / lanes * fast_panel_bytes(k, lanes);
+}
+
+void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
+               std::byte* out) noexcept {
+  const FastLevel& l = level();
+  for (int64_t p = begin; p < end; ++p)
+    l.pack(x + p * l.lanes, stride, k, std::min(l.lanes, columns - p * l.lanes),
+           out + p * fast_panel_bytes(k, l.lanes));
+}
+
+int64_t fast_room_bytes(int64_t count, int64_t k) noexcept { return count * fast_padded(k); }
+
+void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
+               float* out, int64_t out_stride, std::byte* room) noexcept {
+  level().gemm(kind, block, rows, count, x, out, out_stride, room);
+}
+
+void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
+                        const FastColumns& x, bool coarse, float* out, int64_t out_stride) noexcept {
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t c = 0; c < x.count; ++c) {
+      const FastRow& row = rows[r];
+      double sum = 0;
+      for (int64_t i = 0; i < x.k; ++i) {
+        double offset = coarse ? row.coarse_offset : row.offset, scale = 1;
+        if (block > 0) {
+          scale = row.block_scale[i / block];
+          if (row.block_offset) offset += row.block_offset[i / block];
+        }
+        sum += scale * (plain_value(kind, row, i, coarse) - offset) * x.values[c * x.padded + i] *
+               x.scales[(c * x.padded + i) / 4];
+      }
+      out[r + c * out_stride] = static_cast<float>(sum * (block > 0 ? 1.0
+                                                          : coarse  ? row.coarse_scale
+                                                                    : row.scale));
+    }
+}
+
+const char* fast_level_name() noexcept { return level().name; }
+
+}  // namespace anemone
+#endif  // HWY_ONCE

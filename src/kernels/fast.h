@@ -1,0 +1,88 @@
+// Products in `fast` arithmetic: weights as they are stored, activations as whole numbers of 8 bits with a scale
+// for every 32 of them. Sums within a block are exact.
+//     FastColumns x = fast_columns(vectors, k, 1, room);
+//     fast_matvec(FastKind::int8, 0, rows, count, x, out, count);   // out[r] = scale * sum of (w - offset) * x
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace anemone {
+
+inline constexpr int64_t kFastBlock = 32;  // values of a column that share a scale
+inline constexpr int64_t kFastStep = 64;   // columns are padded with zeros to a multiple of it
+// At most so many columns in fast_matvec. The bits of a column do not depend on the others.
+inline constexpr int64_t kFastColumns = 8;
+
+// How the elements of a row lie: bytes; codes of 1 to 8 bits for the values of a table; 4 bits that are a number.
+enum class FastKind { int8, uint8, table1, table2, table3, table4, table6, table8, number4 };
+int fast_bits(FastKind kind);
+
+// A row: value = scale * (q - offset), or with blocks block_scale[b] * (q - offset - block_offset[b]). For tables q
+// is what `table` (see fast_table) says, for 4-bit numbers too. Products of many columns take the coarse side.
+struct FastRow {
+  const std::byte* data = nullptr;
+  const std::byte* table = nullptr;
+  float scale = 1, offset = 0;
+  float coarse_scale = 1, coarse_offset = 0;
+  const float* block_scale = nullptr;   // one for every `block` columns
+  const float* block_offset = nullptr;  // may be empty
+};
+
+// A table as the kernels take it: two planes of 7 bits (14-bit numbers about kFastMiddle), then the same rounded to
+// 8 bits, signed. Its values are scale * (14 bits - kFastMiddle), or coarse * (8 bits).
+inline constexpr float kFastMiddle = 8192;
+int64_t fast_table_bytes(int bits);
+struct FastScales {
+  float fine = 1, coarse = 1;
+  bool finite = true;  // else the table is of no use
+};
+FastScales fast_table(const float* values, int bits, std::byte* out) noexcept;
+// What 8 bits round off is small beside the distances of the values, or beside the values themselves.
+bool fast_coarse_fits(const float* values, int bits);
+// The table of FastKind::number4: the 16 patterns as 0 … 15 (for signed ones: plus 8), then as they are, signed.
+inline constexpr int64_t kFastNumberBytes = 32;
+void fast_numbers(bool is_signed, std::byte* out);
+
+// Columns as fast_matvec takes them, in memory of the caller.
+struct FastColumns {
+  int64_t k = 0, padded = 0, count = 0;
+  const int8_t* values = nullptr;  // `padded` for each column
+  const float* scales = nullptr;   // padded / 4: that of every four values
+  const float* sums = nullptr;     // padded / 32: the sum of a block's values, scaled
+  const float* totals = nullptr;   // one: the sum of all
+};
+int64_t fast_columns_bytes(int64_t k, int64_t count);
+// x: columns of k floats, one after the other; `room` is aligned to 64 bytes. A block that is not finite gives NaN.
+FastColumns fast_columns(const float* x, int64_t k, int64_t count, std::byte* room) noexcept;
+
+// out[r + c * out_stride] for every row and column. `block`: columns of the weight that share a scale, a multiple of
+// kFastBlock; 0: the whole row.
+void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
+                 float* out, int64_t out_stride) noexcept;
+
+// Many columns: packed once for all threads, `fast_panel_columns()` side by side.
+struct FastPanels {
+  int64_t k = 0, columns = 0;
+  const std::byte* data = nullptr;
+};
+int64_t fast_panel_columns() noexcept;
+int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept;
+// Packs the panels [begin, end) of x, whose element (row, column) is at x[row * stride + column].
+void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
+               std::byte* out) noexcept;
+// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `room`: for the rows as
+// bytes, fast_room_bytes(count, k), aligned to 64 bytes.
+int64_t fast_room_bytes(int64_t count, int64_t k) noexcept;
+void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
+               float* out, int64_t out_stride, std::byte* room) noexcept;
+
+// The plain twin of both products: values as they are defined, one by one, sums in double. Columns as fast_columns
+// gives them. `coarse`: as fast_gemm takes the rows.
+void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
+                        const FastColumns& x, bool coarse, float* out, int64_t out_stride) noexcept;
+
+// Which of the three sets of kernels runs: "avx512" (VNNI and VBMI), "avx2" or "portable".
+const char* fast_level_name() noexcept;
+
+}  // namespace anemone

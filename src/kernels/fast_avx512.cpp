@@ -1,0 +1,143 @@
+// The kernels of fast.h for AVX-512 with VNNI and VBMI: a dot product of four bytes is one instruction, and so is a
+// look-up in 64 bytes. Highway has neither.
+#include "kernels/fast_level.h"
+
+#include <hwy/base.h>
+
+#include <type_traits>
+
+#if HWY_ARCH_X86
+#include <immintrin.h>
+
+#define FAST_INLINE inline __attribute__((always_inline))
+HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi,avx512vnni")
+namespace anemone::fast_avx512 {
+
+constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2;
+// Signed bytes are multiplied as unsigned ones, 128 too large.
+constexpr float kSignedShift = 128;
+constexpr int32_t kProductShift = 128;
+
+using Bytes = __m512i;
+using Ints = __m512i;
+using Floats = __m512;
+
+FAST_INLINE Bytes load_bytes(const void* p) { return _mm512_loadu_si512(p); }
+FAST_INLINE void store_bytes(Bytes v, void* p) { _mm512_storeu_si512(p, v); }
+FAST_INLINE Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+FAST_INLINE Floats load_floats(const void* p) { return _mm512_loadu_ps(p); }
+FAST_INLINE void store_floats(Floats v, float* p) { _mm512_storeu_ps(p, v); }
+FAST_INLINE Ints zero_ints() { return _mm512_setzero_si512(); }
+FAST_INLINE Floats zero_floats() { return _mm512_setzero_ps(); }
+FAST_INLINE Floats all_floats(float f) { return _mm512_set1_ps(f); }
+FAST_INLINE Floats two_halves(float a, float b) {
+  return _mm512_mask_broadcastss_ps(_mm512_set1_ps(a), 0xff00, _mm_set_ss(b));
+}
+FAST_INLINE Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
+FAST_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+FAST_INLINE Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+FAST_INLINE Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+FAST_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+FAST_INLINE Bytes flip(Bytes v) { return _mm512_xor_si512(v, _mm512_set1_epi8(-128)); }
+
+FAST_INLINE __m256 fold(Floats v) {
+  return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+}
+FAST_INLINE void store_four_sums(const Floats* v, float* out) {
+  const __m256 ab = _mm256_hadd_ps(fold(v[0]), fold(v[1])), cd = _mm256_hadd_ps(fold(v[2]), fold(v[3]));
+  const __m256 all = _mm256_hadd_ps(ab, cd);
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+}
+
+// Eight codes of b bits are b bytes: each goes to eight bytes of its own, and from there by its bit.
+template <int kBits>
+struct Places {
+  alignas(64) uint8_t spread[64] = {}, shift[64] = {};
+  constexpr Places() {
+    for (int i = 0; i < 64; ++i) {
+      spread[i] = static_cast<uint8_t>((i / 8 * kBits + i % 8) & 63);
+      shift[i] = static_cast<uint8_t>(i % 8 * kBits);
+    }
+  }
+};
+
+template <int kBits>
+FAST_INLINE Bytes codes(const uint8_t* p) {
+  if constexpr (kBits == 8) {
+    return load_bytes(p);
+  } else {
+    static constexpr Places<kBits> kPlaces;
+    Bytes raw;
+    if constexpr (kBits == 4)
+      raw = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    else if constexpr (kBits == 2)
+      raw = _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    else
+      raw = _mm512_maskz_loadu_epi8((1ull << (8 * kBits)) - 1, p);
+    const Bytes spread = _mm512_permutexvar_epi8(_mm512_load_si512(kPlaces.spread), raw);
+    return _mm512_multishift_epi64_epi8(_mm512_load_si512(kPlaces.shift), spread);
+  }
+}
+
+// Look-ups go by the lowest six bits of a code (all eight for the largest table).
+template <int kBits>
+class Table {
+ public:
+  explicit Table(const std::byte* plane) {
+    if constexpr (kBits <= 4) {
+      table_[0] = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(plane)));
+    } else {
+      for (int i = 0; i < kParts; ++i) table_[i] = load_bytes(plane + 64 * i);
+    }
+  }
+  FAST_INLINE Bytes look_up(Bytes code) const {
+    if constexpr (kBits < 8) {
+      return _mm512_permutexvar_epi8(code, table_[0]);
+    } else {
+      const Bytes low = _mm512_permutex2var_epi8(table_[0], code, table_[1]);
+      const Bytes high = _mm512_permutex2var_epi8(table_[2], code, table_[3]);
+      return _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), low, high);
+    }
+  }
+
+ private:
+  static constexpr int kParts = kBits == 8 ? 4 : 1;
+  Bytes table_[kParts];
+};
+
+struct Signed {
+  Bytes plus128;
+};
+FAST_INLINE Signed as_signed(Bytes v) { return {flip(v)}; }
+FAST_INLINE Ints dot(Ints sum, Signed w, Bytes x) { return _mm512_dpbusd_epi32(sum, w.plus128, x); }
+FAST_INLINE Ints dot(Ints sum, Bytes w, Bytes x) { return _mm512_dpbusd_epi32(sum, w, x); }
+FAST_INLINE Ints dot_planes(Bytes high, Bytes low, Bytes x) {
+  return _mm512_dpbusd_epi32(_mm512_slli_epi32(_mm512_dpbusd_epi32(zero_ints(), high, x), 7), low, x);
+}
+
+FAST_INLINE Bytes for_product(Bytes v) { return flip(v); }
+using Four = Bytes;
+FAST_INLINE Four four_bytes(const uint8_t* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, 4);
+  return _mm512_set1_epi32(word);
+}
+FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) { return _mm512_dpbusd_epi32(sum, w, x); }
+
+#include "kernels/fast_loops-inl.h"
+
+}  // namespace anemone::fast_avx512
+HWY_POP_ATTRIBUTES
+
+namespace anemone {
+const FastLevel* fast_level_avx512() {
+  static constexpr FastLevel kLevel{.name = "avx512",
+                                    .lanes = fast_avx512::kLanes,
+                                    .columns = fast_avx512::quantize_column,
+                                    .matvec = fast_avx512::matvec_level,
+                                    .pack = fast_avx512::pack_panel,
+                                    .gemm = fast_avx512::gemm_level};
+  return &kLevel;
+}
+}  // namespace anemone
+#endif

@@ -1,0 +1,31 @@
+// FastLevel: the kernels of fast.h for one kind of processor. fast_loops-inl.h writes them once; each fast_<level>.cpp
+// gives the few operations that they are made of.
+//     const FastLevel* level = fast_level_avx2();     // null where it was not compiled
+#pragma once
+
+#include "kernels/fast.h"
+
+namespace anemone {
+
+struct FastLevel {
+  const char* name;
+  int64_t lanes;  // columns of a panel
+  void (*columns)(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total);
+  void (*matvec)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
+                 float* out, int64_t out_stride);
+  void (*pack)(const float* x, int64_t stride, int64_t k, int64_t columns, std::byte* panel);
+  void (*gemm)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
+               float* out, int64_t out_stride, std::byte* room);
+};
+
+const FastLevel* fast_level_avx512();
+const FastLevel* fast_level_avx2();
+const FastLevel* fast_level_portable();
+
+inline int64_t fast_padded(int64_t k) { return (k + kFastStep - 1) / kFastStep * kFastStep; }
+// Of a panel: for each block its values, and scales, scaled sums and sums of whole numbers; at the end the totals.
+inline int64_t fast_panel_bytes(int64_t k, int64_t lanes) {
+  return fast_padded(k) / kFastBlock * (44 * lanes) + 4 * lanes;
+}
+
+}  // namespace anemone

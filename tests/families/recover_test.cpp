@@ -1,0 +1,139 @@
+// Decoders recovered from ONNX graphs: the reference over the recovered Model gives onnxruntime's logits. Small bundles
+// of every exporter are in tests/data/onnx/models (tests/oracle/make_onnx_models.py); others are in the given data.
+#include "families/recover/recover.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/npy.h"
+#include "families/family.h"
+#include "reference/reference.h"
+#include "support/data.h"
+#include "support/temp_folder.h"
+
+using namespace anemone;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+const fs::path& small_models() {
+  static const fs::path folder = source_dir() / "tests/data/onnx/models";
+  return folder;
+}
+
+// The logits without quantized activations, where there are several.
+std::optional<fs::path> golden_of(const fs::path& folder) {
+  for (const char* name : {"logits_ort_acc1.npy", "logits_dequant_ref.npy", "logits.npy"})
+    if (fs::exists(folder / "golden" / name)) return folder / "golden" / name;
+  return std::nullopt;
+}
+
+std::vector<fs::path> bundles() {
+  std::vector<fs::path> out;
+  std::vector<fs::path> roots = data_folders("models");
+  roots.push_back(small_models());
+  for (const fs::path& root : roots)
+    for (const auto& entry : fs::directory_iterator(root))
+      if (fs::exists(entry.path() / "model.onnx") && golden_of(entry.path())) out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// The largest difference to the golden logits, as a part of their range.
+double fault_of(const fs::path& folder) {
+  auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
+  const std::vector<int64_t> wide = read_npy(folder / "golden/input_ids.npy").to_int();
+  const std::vector<float> wanted = read_npy(*golden_of(folder)).to_float();
+  const Reference reference(checkpoint, describe(*checkpoint), 1);
+  const std::vector<float> found = reference.logits(std::vector<int32_t>(wide.begin(), wide.end()));
+  REQUIRE(found.size() == wanted.size());
+  const auto [low, high] = std::minmax_element(wanted.begin(), wanted.end());
+  double worst = 0;
+  for (size_t i = 0; i < found.size(); ++i) worst = std::max(worst, std::abs(double{found[i]} - wanted[i]));
+  return worst / (double{*high} - *low);
+}
+
+std::string error_of(const fs::path& folder) {
+  try {
+    describe(Checkpoint::open(folder));
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+// A copy of a small bundle whose config has one text in place of another.
+std::string error_with(const std::string& model, const std::string& file, const std::string& from,
+                       const std::string& to) {
+  const TempFolder temp;
+  for (const auto& entry : fs::directory_iterator(small_models() / model))
+    if (entry.is_regular_file()) fs::copy(entry.path(), temp.path() / entry.path().filename());
+  std::string text = slurp(temp.path() / file);
+  REQUIRE(has(text, from));
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  std::ofstream(temp.path() / file, std::ios::binary) << text;
+  return error_of(temp.path());
+}
+
+}  // namespace
+
+TEST_CASE("decoders recovered from ONNX graphs give onnxruntime's logits") {
+  CHECK(bundles().size() >= 13);
+  for (const fs::path& folder : bundles()) {
+    CAPTURE(folder.string());
+    // fp32 sums in another order; graphs that compute in fp16 round every value.
+    const bool half = folder.filename().string().ends_with("fp16");
+    double fault = 1;
+    CHECK_NOTHROW(fault = fault_of(folder));
+    CHECK(fault < (half ? 1e-3 : 5e-6));
+  }
+}
+
+TEST_CASE("what a graph says that no config does") {
+  const Model qwen3 = describe(Checkpoint::open(small_models() / "genai-qwen3-int4"));
+  CHECK(qwen3.ropes.at(0).base == 1e6);
+  CHECK(qwen3.vocabulary_head().tied);
+  CHECK(first_attention(qwen3)->qk_norm.has_value());
+  CHECK(qwen3.eos == std::vector<int64_t>{2});
+  const Model gemma = describe(Checkpoint::open(small_models() / "torch-gemma2-eager"));
+  CHECK(gemma.embedding.scale == doctest::Approx(std::sqrt(32.0)));
+  CHECK(first_attention(gemma)->reach == Reach{Reach::Kind::window, 5});
+  CHECK(find_attention(gemma.layers.at(1))->reach == Reach{});
+  CHECK(first_attention(gemma)->softcap == 50);
+  CHECK(gemma.vocabulary_head().softcap == 30);
+  CHECK(first_attention(gemma)->scale == doctest::Approx(1 / std::sqrt(24.0)));
+  const Model phi = describe(Checkpoint::open(small_models() / "genai-phi3-longrope"));
+  CHECK(phi.ropes.at(0).scaling == RopeScaling::longrope);
+  CHECK(phi.ropes[0].original_context == 64);
+  CHECK(phi.ropes[0].long_factors.at(7) == doctest::Approx(3.8).epsilon(1e-4));
+  CHECK(phi.ropes[0].attention_factor ==
+        doctest::Approx(std::sqrt(1 + std::log(4.0) / std::log(64.0))).epsilon(1e-5));
+  CHECK(!phi.inferred.empty());
+}
+
+TEST_CASE("a config that contradicts the graph is refused with both values") {
+  const std::string layers = error_with("genai-llama-int4", "genai_config.json", "\"num_hidden_layers\": 2",
+                                        "\"num_hidden_layers\": 3");
+  CHECK(has(layers, "2 layers in the graph"));
+  CHECK(has(layers, "'num_hidden_layers' of genai_config.json is 3"));
+  CHECK(has(error_with("genai-llama-int4", "genai_config.json", "\"hidden_size\": 32", "\"hidden_size\": 64"),
+            "hidden size 32 in the graph"));
+  CHECK(has(error_with("dynamo-qwen3-18", "config.json", "1000000.0", "5000.0"),
+            "a rope of base 1e+06 in the graph"));
+  CHECK(
+      has(error_with("genai-llama-int4", "genai_config.json", "\"eos_token_id\": 2", "\"eos_token_id\": 70"),
+          "no token of the vocabulary"));
+}
+
+TEST_CASE("a node that has no place is named") {
+  const std::string error = error_with("torch-llama-eager", "model.onnx", "Softmax", "Hardmax");
+  CHECK(has(error, "has no place in a decoder"));
+  CHECK(has(error, ".mlpackage"));
+}
