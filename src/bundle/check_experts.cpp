@@ -56,10 +56,14 @@ int64_t check_functions(const Stage& stage, int64_t next, int64_t experts) {
       throw errorf("'{}' is no function of experts", f.name)
           .expected("two inputs, no states, and one number of tokens");
     // Functions of the same experts differ in the number of tokens.
-    const bool again = std::ranges::any_of(stage.functions, [&](const StageFunction& other) {
-      const Port* port = &other < &f ? other.find_input(Kind::shares) : nullptr;
-      return port && port->role == shares && other.most_tokens != f.most_tokens;
-    });
+    bool again = false;
+    for (const StageFunction* other = stage.functions.data(); other != &f; ++other) {
+      if (other->find_input(Kind::shares)->role != shares) continue;
+      again = true;
+      if (other->most_tokens == f.most_tokens)
+        throw errorf("'{}' and '{}' are for the same experts and the same number of tokens", other->name,
+                     f.name);
+    }
     if (again) continue;
     if (shares.first != end || shares.last <= shares.first || shares.last > experts)
       throw errorf("'{}' holds experts {} to {}", f.name, shares.first, shares.last)

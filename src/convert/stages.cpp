@@ -177,7 +177,8 @@ void set_ranges(const Function& f, const TokenCount& tokens, Artifact& out) {
   }
 }
 
-// Where a layer's matrices, an expert, or a row of the vocabulary went; what belongs to no layer is behind the last one.
+// Where a layer's matrices, an expert, or a row of the vocabulary went; what belongs to no layer is behind the last
+// one.
 std::string package_of(const std::vector<StagePlan>& stages, const PlaceInModel& at) {
   std::string last;
   for (const StagePlan& p : stages) {

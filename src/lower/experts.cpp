@@ -1,5 +1,5 @@
-// Experts. All of them computed: the router's choice is a mask over what they give. No gather, no topk, no integers: the
-// Neural Engine takes every operation. Or some of them, over shares that the host has chosen.
+// Experts. All of them computed: the router's choice is a mask over what they give. No gather, no topk, no integers:
+// the Neural Engine takes every operation. Or some of them, over shares that the host has chosen.
 #include <numeric>
 
 #include "base/error.h"

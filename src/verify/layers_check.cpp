@@ -252,14 +252,11 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     LayerFigures layer;
     layer.layer = c.first_layer + i;
     for (const Part& part : kParts) {
-      const bool right = problem.empty();
-      const auto f = look(
-          {part.name, i}, part.stream,
-          fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i)),
-          part.slack);
-      if (f) layer.parts.emplace(part.name, *f);
-      if (right && !problem.empty() && std::string_view(part.name) == "shares")
-        problem = choice_text(r, truth, first, i, layer.layer) + problem;
+      std::string what =
+          fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i));
+      if (std::string_view(part.name) == "shares") what = choice_text(r, truth, first, i, layer.layer) + what;
+      if (const auto f = look({part.name, i}, part.stream, what, part.slack))
+        layer.parts.emplace(part.name, *f);
     }
     if (figures) figures->push_back(std::move(layer));
   }

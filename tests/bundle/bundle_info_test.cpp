@@ -114,8 +114,8 @@ TEST_CASE("a stage is run where nothing else is said, and an unknown kind of sta
   CHECK(bundle.error([](Json& j) { j["stages"][0]["kind"] = "run"; }) == "");
   CHECK_FALSE(
       Json::parse(slurp(model().write({.context = {16}}) / kBundleFile))["stages"][0].contains("kind"));
-  const std::string error = bundle.error([](Json& j) { j["stages"][1]["kind"] = "route"; });
-  CHECK(error.find("unknown kind of stage 'route'") != std::string::npos);
+  const std::string error = bundle.error([](Json& j) { j["stages"][1]["kind"] = "solve"; });
+  CHECK(error.find("unknown kind of stage 'solve'") != std::string::npos);
   CHECK(error.find("newer anemone") != std::string::npos);
   CHECK(bundle.error([](Json& j) { j["stages"][1]["kind"] = 3; }) != "");
 }

@@ -76,7 +76,8 @@ TEST_CASE("what bundle.json says of experts must be possible") {
         [](BundleInfo& b) { b.stages[0].rule->skip = Experts::Skip::zero; });
   fails("there is no route before it", [](BundleInfo& b) { b.stages.erase(b.stages.begin()); });
   fails("hold 2 experts", [](BundleInfo& b) { b.stages[1].functions.resize(2); });
-  fails("holds experts 0 to 2", [](BundleInfo& b) { b.stages[1].functions[2] = expert_function(0, 2, 1); });
+  fails("the same number of tokens",
+        [](BundleInfo& b) { b.stages[1].functions[2] = expert_function(0, 2, 1); });
   fails("one number of tokens", [](BundleInfo& b) { b.stages[1].functions[0].most_tokens = 2; });
   fails("experts of layers 1 to 2", [](BundleInfo& b) {
     b.stages[1].first_layer = 1;
@@ -86,6 +87,6 @@ TEST_CASE("what bundle.json says of experts must be possible") {
         [](BundleInfo& b) { b.stages[2].functions = {layers_function(0, false)}; });
   fails("the kind 'run' adds no experts", [](BundleInfo& b) { b.stages[2].kind = StageKind::run; });
   fails("nothing adds the experts", [](BundleInfo& b) { b.stages.pop_back(); });
-  fails("no output has the role 'router'",
+  fails("no output has the role 'normed'",
         [](BundleInfo& b) { b.stages[0].functions = {layers_function(0, false)}; });
 }

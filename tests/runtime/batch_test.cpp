@@ -112,6 +112,11 @@ TEST_CASE("batch: fp16 arithmetic rounds each session as if it were alone") {
   check_steps(demo_bundle(options, {.arithmetic = Arithmetic::fp16, .threads = 2}), 3, 6);
 }
 
+TEST_CASE("batch: fast arithmetic, also with more sessions than its kernels take at once") {
+  const ConvertOptions options{.context = {64}, .tokens = {{1, 1}, {8, 8}}};
+  check_steps(demo_bundle(options, {.arithmetic = Arithmetic::fast, .threads = 2}), 5, 6);
+}
+
 TEST_CASE("batch: layers that remember more than rows of a cache") {
   MadeModel made(small_decoder(4, 2));
   for (const ConvertOptions& options :
