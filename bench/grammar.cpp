@@ -1,4 +1,4 @@
-// What a grammar costs per token: the bytes of JSON texts go through a schema's automaton, and the mask of every token's
+// What a grammar costs per token: bytes of JSON texts go through a schema's automaton, and the mask of every token's
 // state is asked for, fresh (the first answer to a schema) and again (the next ones).
 //     bench_grammar TOKENIZER [SCHEMA.json TEXT.json]
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// OnnxInterpreter: computes an ONNX graph node by node with plain loops: the second way to the same numbers. It shares no
+// OnnxInterpreter: computes an ONNX graph node by node with plain loops, the second way to the numbers. It shares no
 // code with the lowering, so that the two check each other.
 //     OnnxInterpreter run(model);
 //     run.compute({{"x", x}}, [](const OnnxNode& node, std::string_view name, const OnnxArray& value) { … });
