@@ -154,6 +154,7 @@ void OnnxWeights::add_nbits_zeros(const OnnxNode& node, OnnxCodes& c) const {
   if (!node.input(3).empty()) {
     c.zeros = needed(node, 3, "zero points of MatMulNBits");
     c.packed_zeros = !is_float(c.zeros->type());
+    c.products = !c.packed_zeros;
     c.zero_row_bytes = (c.blocks * c.bits + 7) / 8;
     const int64_t wanted = c.packed_zeros ? c.outer * c.zero_row_bytes : c.outer * c.blocks;
     if (!c.packed_zeros && c.bits == 8)

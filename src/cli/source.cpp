@@ -80,7 +80,7 @@ Found look(const fs::path& given) {
                                               : "not a GGUF file: it does not begin with \"GGUF\"",
             "download it again"};
   if (const std::string format = format_name(path); !format.empty())
-    return {kCheckpoint, fmt::format("a {} checkpoint", format), ""};
+    return {kCheckpoint, format == "ONNX" ? "an ONNX model" : fmt::format("a {} checkpoint", format), ""};
   const bool folder = fs::is_directory(path, ignored);
   if (folder ? fs::exists(path / "config.json", ignored) : path.filename() == "config.json")
     return {kConfig, folder ? "a folder with config.json and no weights" : "the config.json of a model", ""};

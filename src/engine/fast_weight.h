@@ -1,5 +1,5 @@
-// A stored weight of rows x k as the kernels of `fast` arithmetic take it. Tables become whole numbers once, when a
-// plan is made; the codes stay where they lie.
+// A stored weight of rows x k as the kernels of `fast` arithmetic take it. Tables become integers once, when a plan
+// is made; the codes stay where they lie.
 //     if (auto weight = FastWeight::make(stored->layout(), rows, k))
 //       weight->prepare(first, count, room), fast_matvec(weight->kind(), weight->block(), room.rows, …);
 #pragma once

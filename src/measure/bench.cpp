@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "bundle/files.h"
@@ -107,11 +109,41 @@ double read_rate() {
 
 }  // namespace
 
+namespace {
+
+// How many functions of a stage of experts one token calls on average, where every choice is as likely as any other;
+// and of how many.
+std::pair<double, double> calls_of_experts(const Stage& stage, const ExpertRule& rule) {
+  std::set<std::pair<int64_t, int64_t>> groups;
+  for (const StageFunction& f : stage.functions)
+    if (const Port* shares = f.find_input(Role::Kind::shares))
+      groups.insert({shares->role.first, shares->role.last});
+  double used = 0;
+  const auto choices = static_cast<double>(rule.choices());
+  for (const auto& [first, last] : groups) {
+    double none = 1;
+    for (int64_t k = 0; k < rule.used; ++k)
+      none *=
+          std::max(0.0, choices - static_cast<double>(last - first + k)) / (choices - static_cast<double>(k));
+    used += 1 - none;
+  }
+  return {used, static_cast<double>(groups.size())};
+}
+
+}  // namespace
+
 TokenWork token_work(const BundleInfo& info, const std::filesystem::path& path) {
   TokenWork work;
-  for (const BundleFile& f : info.files)
-    if (f.path.ends_with("weight.bin")) work.weight_bytes += static_cast<double>(f.bytes);
-  work.calls = static_cast<double>(info.stages.size());
+  const ExpertRule* rule = nullptr;
+  for (const Stage& stage : info.stages) {
+    if (stage.rule) rule = &*stage.rule;
+    const auto [calls, of] =
+        stage.kind == StageKind::experts && rule ? calls_of_experts(stage, *rule) : std::pair(1.0, 1.0);
+    work.calls += calls;
+    for (const BundleFile& f : info.files)
+      if (f.path.starts_with(stage.package + "/") && f.path.ends_with("weight.bin"))
+        work.weight_bytes += static_cast<double>(f.bytes) * calls / of;
+  }
   work.hidden = static_cast<double>(info.hidden);
   const int64_t longest = info.tiers().back();
   for (const Stage& stage : info.stages) {

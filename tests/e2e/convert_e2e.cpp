@@ -232,6 +232,9 @@ TEST_CASE("flags that contradict each other or say nothing sensible are refused 
   refused({"--layers", "3-9"}, {"no layers 3 to 9", "0 to 4"});
   refused({"--head-rows", "70000"}, {"--head-rows", "65536"});
   refused({"--precision", "int4"}, {"int4"});
+  refused({"--experts", "host"}, {"no experts", "leave out --experts"});
+  refused({"--expert-group", "2"}, {"no experts", "leave out --expert-group"});
+  refused({"--experts", "some"}, {"--experts", "groups"});
 }
 
 TEST_CASE("a model that cannot be converted is refused in one line") {
@@ -369,4 +372,45 @@ TEST_CASE("a bundle of a GGUF file carries a tokenizer.json for other programs, 
   CHECK(anemone_command({"tokenize", alone, text}).out == anemone_command({"tokenize", demo(), text}).out);
   check_refused(anemone_command({"tokenize", alone, "--export", (folder / "x.json").string()}), {"already"});
   check_refused(anemone_command({"tokenize", demo(), "Hi", "--export", alone}), {"--export takes no text"});
+}
+
+// A bundle whose experts are calls of their own goes through every verb.
+TEST_CASE("a model with experts: every way converts, runs, and is inspected; what cannot be is refused") {
+  std::string source;  // the first given model with experts that writes text
+  for (const fs::path& root : anemone::data_folders("models"))
+    for (const auto& entry : fs::directory_iterator(root))
+      if (const fs::path config = entry.path() / "config.json"; fs::exists(config)) {
+        const std::string text = slurp(config);
+        if (text.find("num_experts_per_tok") != std::string::npos &&
+            text.find("CausalLM") != std::string::npos && (source.empty() || entry.path().string() < source))
+          source = entry.path().string();
+      }
+  if (source.empty()) {
+    MESSAGE("skipped: no given model has experts");
+    return;
+  }
+  const TempFolder folder;
+  const std::string target = (folder / "b").string();
+  check_refused(anemone_command({"convert", source, "-o", target, "--experts", "host", "--whole"}),
+                {"--whole"});
+  check_refused(
+      anemone_command({"convert", source, "-o", target, "--experts", "host", "--expert-group", "2"}),
+      {"--expert-group needs --experts groups"});
+  check_refused(anemone_command({"convert", source, "-o", target, "--expert-group", "99"}),
+                {"a group has 1 to"});
+  std::string text;
+  for (const char* way : {"all", "host", "groups"}) {
+    CAPTURE(way);
+    const Outcome made = anemone_command({"convert", source, "-o", target, "--experts", way, "--precision",
+                                          "fp16", "--context", "64", "--overwrite"});
+    REQUIRE(made.status == 0);
+    const Outcome run = anemone_command({"run", target, "hello", "--temperature", "0", "-n", "8", "--quiet"});
+    REQUIRE(run.status == 0);
+    if (text.empty()) text = run.out;
+    CHECK(run.out == text);
+    const Outcome seen = anemone_command({"inspect", target});
+    CHECK(seen.status == 0);
+    CHECK((seen.out.find(" of layer 1, ") != std::string::npos) == (std::string_view(way) != "all"));
+    CHECK(anemone_command({"check", target, "--quiet"}).status == 0);
+  }
 }
