@@ -1,4 +1,4 @@
-// What a grammar costs per token: the bytes of JSON texts go through a schema's automaton, and the mask of every token's
+// What a grammar costs per token: bytes of JSON texts go through a schema's automaton, and the mask of every token's
 // state is asked for, fresh (the first answer to a schema) and again (the next ones).
 //     bench_grammar TOKENIZER [SCHEMA.json TEXT.json]
 #include <fmt/format.h>
@@ -34,8 +34,10 @@ int main(int argc, char** argv) {
   if (argc < 2) return fmt::print(stderr, "usage: bench_grammar TOKENIZER\n"), 2;
   const auto tokenizer = Tokenizer::load(argv[1]);
   auto start = std::chrono::steady_clock::now();
-  const auto vocabulary = std::make_shared<const GrammarVocabulary>(*tokenizer, tokenizer->end_of_generation());
-  fmt::print("vocabulary {:>8} tokens  {:8.2f} ms, once per model\n", vocabulary->size(), milliseconds(start));
+  const auto vocabulary =
+      std::make_shared<const GrammarVocabulary>(*tokenizer, tokenizer->end_of_generation());
+  fmt::print("vocabulary {:>8} tokens  {:8.2f} ms, once per model\n", vocabulary->size(),
+             milliseconds(start));
   start = std::chrono::steady_clock::now();
   auto grammar = std::make_shared<const Grammar>(schema_grammar(Json::parse(kSchema)));
   auto masks = std::make_shared<TokenMasks>(grammar, vocabulary);

@@ -358,6 +358,18 @@ constexpr std::string_view kExamples =
     "  anemone convert HuggingFaceTB/SmolLM2-135M-Instruct -o smollm2\n"
     "  anemone convert Qwen3-0.6B.Q8_0.gguf -o qwen3 --context 512,2048 --target iphone";
 
+void declare_experts(Options& o, Args& args) {
+  o.text("--experts", "WAY", args.experts,
+         "of a model with experts: all (each is computed, a mask picks), host (the host chooses, and "
+         "calls those alone), groups (it calls groups of them), auto (what plan predicts to be fastest; "
+         "default)")
+      .one_of({"auto", "all", "host", "groups"});
+  o.integer("--expert-group", "N", args.expert_group, "experts of one call, with --experts groups");
+  o.text("--skip", "HOW", args.skip,
+         "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
+      .one_of({"pass", "zero"});
+}
+
 }  // namespace
 
 extern const Command kConvert{
@@ -406,15 +418,7 @@ extern const Command kConvert{
              "scales the residual stream, for models that leave the range of fp16; a few words are run to "
              "see whether "
              "that is needed, auto runs more of them, 1 leaves it as it is");
-      o.text("--experts", "WAY", args->experts,
-             "of a model with experts: all (each is computed, a mask picks), host (the host chooses, and "
-             "calls those "
-             "alone), groups (it calls groups of them), auto (what plan predicts to be fastest; default)")
-          .one_of({"auto", "all", "host", "groups"});
-      o.integer("--expert-group", "N", args->expert_group, "experts of one call, with --experts groups");
-      o.text("--skip", "HOW", args->skip,
-             "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
-          .one_of({"pass", "zero"});
+      declare_experts(o, *args);
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);

@@ -51,7 +51,7 @@ function turn(m, index) {
   const acts = make("div", "acts");
   acts.append(act("Copy", "Copy this message", () => navigator.clipboard?.writeText(m.content)));
   if (m.role === "user") acts.append(act("Edit", "Edit this message", () => edit(e, m, index)));
-  else acts.append(act("Retry", "Ask again", () => retry(index)));
+  else acts.append(act("Retry", "Retry: ask again", () => retry(index)));
   if (m.timings) acts.append(make("span", "figures", figures(m)));
   e.append(text, acts);
   return e;
@@ -68,7 +68,7 @@ function edit(element, m, index) {
       chat.messages.length = index;
       ask(box.value);
     }),
-    act("Cancel", "Leave it as it was", draw));
+    act("Cancel", "Cancel: leave it as it was", draw));
   element.replaceChildren(box, acts);
   box.focus();
 }
