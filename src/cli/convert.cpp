@@ -381,10 +381,9 @@ extern const Command kConvert{
            "a .gguf file (any part of a split one), a folder with safetensors and config.json, a folder "
            "with model.onnx and its config, or OWNER/REPO on the Hugging Face Hub; or an .onnx file")
           .also("-m,--model")
-          .takes(kCheckpoint | kNetwork);
+          .takes(kCheckpoint);
       o.text("-o,--output", "FOLDER", args->output,
-             "the bundle to write (a new folder here, called like the model); NAME.mlpackage for an ONNX "
-             "network")
+             "the bundle to write (a new folder here, called like the model), or NAME.mlpackage")
           .also("--outfile")
           .writes();
       o.text("--context", "N[,N…]", args->context,

@@ -56,6 +56,7 @@ VerifyOptions options_of(const Args& args, const Common& common) {
 int run_verify(const Args& args, const Common& common) {
   if (is_network_package(args.bundle, args.source))
     return run_verify_network({args.bundle, args.source, args.inputs}, args.backend, common);
+  expect_source("verify", args.bundle, kBundle);
   if (!args.inputs.empty()) throw errorf("--inputs is for a package made from an ONNX network");
   const VerifyOptions options = options_of(args, common);
   const VerifyReport report = verify(args.bundle, options);
@@ -82,7 +83,7 @@ extern const Command kVerify{
           .takes(kBundle | kPackage);
       o.text("--source", "MODEL", args->source,
              "the .gguf file, safetensors folder or ONNX model that it was made from")
-          .takes(kCheckpoint | kNetwork);
+          .takes(kCheckpoint);
       o.text("--inputs", "FILE", args->inputs,
              "of an ONNX network: its inputs, .npz; made up where they are left out")
           .streams();

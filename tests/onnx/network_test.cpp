@@ -8,7 +8,7 @@
 #include "engine/cpu_backend.h"
 #include "mil/passes/half.h"
 #include "package/wire.h"
-#include "support/temp_folder.h"
+#include "verify/network.h"
 
 using namespace anemone;
 
@@ -182,4 +182,23 @@ TEST_CASE("onnx network: whole numbers beyond int32 are refused by name") {
                                    {value_info("y", {1}, 7)});
   const std::string error = error_of([&] { lower_network(model, {}); });
   CHECK_MESSAGE(has(error, "tensor 'big': the whole number 1099511627776 is outside int32's range"), error);
+}
+
+TEST_CASE("onnx network: verify finds no difference in a sound package, and names the node of a faulty one") {
+  const std::initializer_list<Message> inputs = {value_info("x", {2, 3})},
+                                       outputs = {value_info("y", {2, 3})};
+  const OnnxModel model = model_of(
+      {node("Relu", {"x"}, "a"), node("Exp", {"a"}, "b"), node("Add", {"b", "x"}, "y")}, inputs, outputs);
+  const OnnxModel other = model_of(
+      {node("Relu", {"x"}, "a"), node("Tanh", {"a"}, "b"), node("Add", {"b", "x"}, "y")}, inputs, outputs);
+  const auto backend = cpu_backend({.threads = 1});
+  const auto package = std::make_shared<const Package>(network_package(lower_network(model, {}), "t.onnx"));
+  const NetworkVerdict good = verify_network(package, model, {}, *backend);
+  CHECK(good.passed());
+  CHECK(good.compared == 3);
+  CHECK(good.made_inputs);
+  const NetworkVerdict bad = verify_network(package, other, {}, *backend);
+  CHECK_FALSE(bad.passed());
+  REQUIRE(bad.first);
+  CHECK(bad.first->node == "node 'b' (Tanh)");
 }

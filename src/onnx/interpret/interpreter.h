@@ -1,5 +1,5 @@
-// OnnxInterpreter: computes an ONNX graph node by node with plain loops, the second way to the numbers. It shares no
-// code with the lowering, so that the two check each other.
+// OnnxInterpreter: computes an ONNX graph node by node with plain loops: the second way to the same numbers. It shares
+// no code with the lowering, so that the two check each other.
 //     OnnxInterpreter run(model);
 //     run.compute({{"x", x}}, [](const OnnxNode& node, std::string_view name, const OnnxArray& value) { … });
 // Every number is a double here, which holds fp32 and int32 exactly; floating-point results are rounded to fp32 after
