@@ -1,5 +1,5 @@
 // Decoding many texts at once: sessions side by side, one pass over the weights a step, beside one session alone.
-//     bench_batch BUNDLE [threads] [tokens of a step's text] [fill]
+//     bench_batch BUNDLE [threads] [steps] [fill] [arithmetic]
 // Prints tokens per second of all sessions together and how many times one session that is. `fill`: positions that each
 // session has behind it before the clock starts.
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/cpu_backend.h"
+#include "predict/arithmetic.h"
 #include "runtime/batch.h"
 #include "timing.h"
 
@@ -53,10 +54,11 @@ double step_s(const std::shared_ptr<const Bundle>& bundle, int64_t count, int64_
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return fmt::print("usage: bench_batch BUNDLE [threads] [steps] [fill]\n"), 2;
+  if (argc < 2) return fmt::print("usage: bench_batch BUNDLE [threads] [steps] [fill] [arithmetic]\n"), 2;
   const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
   const int64_t steps = argc > 3 ? std::atoll(argv[3]) : 24, fill = argc > 4 ? std::atoll(argv[4]) : 32;
-  const auto bundle = Bundle::open(argv[1], cpu_backend({.threads = threads}));
+  const Arithmetic arithmetic = argc > 5 ? parse_arithmetic(argv[5]) : Arithmetic::fp32;
+  const auto bundle = Bundle::open(argv[1], cpu_backend({.arithmetic = arithmetic, .threads = threads}));
   double alone = 0;
   fmt::print("{:>8} {:>10} {:>10} {:>10}\n", "sessions", "ms a step", "tok/s", "times one");
   for (const int64_t count : {1, 2, 3, 4, 6, 8, 12, 16}) {

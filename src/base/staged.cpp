@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/signals.h"
 
 namespace anemone {
 namespace {
@@ -37,6 +38,7 @@ Registry& registry() {
 // Who takes SIGINT instead of the thread that waits for signals.
 std::atomic<bool> interrupts_left = false;
 std::atomic<void (*)()> before_exit = nullptr;
+std::atomic<void (*)()> instead_of_exit = nullptr;
 std::atomic<pthread_t> interrupts_owner = {};
 // SIGPIPE reaches the thread that writes, not the one that waits for signals; it passes it on as SIGTERM.
 std::atomic<bool> pipe_broken = false;
@@ -192,6 +194,10 @@ void remove_staged_outputs_on_signals() {
     int signal = 0;
     while (true) {
       if (sigwait(&signals, &signal) != 0) return;
+      if (void (*const own)() = instead_of_exit.exchange(nullptr); own && !pipe_broken) {
+        own();
+        continue;
+      }
       if (signal != SIGINT || !interrupts_left) break;
       pthread_kill(interrupts_owner, SIGINT);  // it may come here although that thread does not block it
     }
@@ -202,6 +208,8 @@ void remove_staged_outputs_on_signals() {
 }
 
 void call_before_signal_exit(void (*function)()) { before_exit = function; }
+
+void call_instead_of_signal_exit(void (*function)()) { instead_of_exit = function; }
 
 void leave_interrupts_to_this_thread() {
   interrupts_owner = pthread_self();

@@ -81,9 +81,11 @@ void OnnxCodesSource::read_row(int64_t row, int64_t begin, int64_t end, float* o
     floats_of(c_.scales, row * c_.blocks + first, last - first, scales.data());
     for (int64_t block = first; block < last; ++block) {
       const int64_t stop = std::min(end, (block + 1) * c_.block);
-      decode_codes(codes, c_.bits, row * c_.stored_count + at, stop - at,
-                   zero(row * c_.blocks + block, row, block), scales[static_cast<size_t>(block - first)],
+      const float scale = scales[static_cast<size_t>(block - first)];
+      const float zero_point = zero(row * c_.blocks + block, row, block);
+      decode_codes(codes, c_.bits, row * c_.stored_count + at, stop - at, c_.products ? 0 : zero_point, scale,
                    out);
+      for (int64_t i = 0; c_.products && i < stop - at; ++i) out[i] -= zero_point * scale;
       out += stop - at;
       at = stop;
     }

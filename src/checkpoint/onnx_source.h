@@ -55,6 +55,8 @@ struct OnnxCodes {
   bool packed_zeros = false;
   int64_t zero_row_bytes = 0;  // of packed ones: each row begins a byte
   float default_zero = 0;
+  bool products =
+      false;  // code * scale - zero * scale, each rounded: zero points of MatMulNBits that are no codes
   std::vector<int32_t> groups;  // g_idx: the block of each index of the middle; empty: i / block
 };
 

@@ -105,7 +105,9 @@ std::string OnnxWeights::add(std::string name, std::vector<int64_t> shape, OnnxC
 // x [..., n, ...] with a scale for all; by axis: scales [n]; by block: scales with the axis divided by the block.
 void OnnxWeights::add_dequantized(const OnnxNode& node) {
   const OnnxTensor* x = stored(node.input(0));
-  if (!x || x->elements() == 0) return;  // of activations
+  const OnnxNode* gather = x ? nullptr : graph_.producer(node.input(0));
+  if (gather && gather->op == "Gather") x = stored(gather->input(0));  // a table whose rows are dequantized
+  if (!x || x->elements() == 0) return;                                // of activations
   OnnxCodes c{.codes = *x, .scales = needed(node, 1, "scales of a constant")};
   const OnnxTypeInfo& type = onnx_type_info(x->type());
   c.bits = type.bits;
@@ -138,7 +140,13 @@ void OnnxWeights::add_dequantized(const OnnxNode& node) {
     if (c.zeros->elements() != scales)
       throw refused(model_, node, "the zero points do not fit the scales").found(described(*c.zeros));
   }
+  const bool one_scale = c.one_scale;
+  if (gather && !one_scale) return;  // scales would belong to rows that are not known here
   const std::string tensor = add(std::string(node.output(0)), x->dims(), std::move(c));
+  if (gather) {
+    own_[&node] = {tensor, false};
+    return;
+  }
   by_value_.emplace(std::string(node.output(0)), tensor);
 }
 
@@ -146,6 +154,7 @@ void OnnxWeights::add_nbits_zeros(const OnnxNode& node, OnnxCodes& c) const {
   if (!node.input(3).empty()) {
     c.zeros = needed(node, 3, "zero points of MatMulNBits");
     c.packed_zeros = !is_float(c.zeros->type());
+    c.products = !c.packed_zeros;
     c.zero_row_bytes = (c.blocks * c.bits + 7) / 8;
     const int64_t wanted = c.packed_zeros ? c.outer * c.zero_row_bytes : c.outer * c.blocks;
     if (!c.packed_zeros && c.bits == 8)

@@ -3,14 +3,14 @@
 namespace anemone::cli {
 
 extern const Command kFetch, kPlan, kConvert, kCompress, kCheck, kDoctor, kVerify, kGolden, kPerplexity,
-    kLogits, kBench, kWarm, kRun, kChat, kTranslate, kEmbed, kClassify, kRedact, kTokenize, kTemplate,
+    kLogits, kBench, kWarm, kRun, kChat, kServe, kTranslate, kEmbed, kClassify, kRedact, kTokenize, kTemplate,
     kInspect, kPredict, kCompletion, kHelp;
 
 const std::vector<CommandGroup>& command_groups() {
   static const std::vector<CommandGroup> all = {
       {"Make", {&kFetch, &kPlan, &kConvert, &kCompress}},
       {"Judge", {&kCheck, &kVerify, &kPerplexity, &kGolden, &kLogits, &kBench, &kDoctor}},
-      {"Use", {&kWarm, &kRun, &kChat, &kTranslate, &kEmbed, &kClassify, &kRedact}},
+      {"Use", {&kWarm, &kRun, &kChat, &kServe, &kTranslate, &kEmbed, &kClassify, &kRedact}},
       {"Look inside", {&kInspect, &kPredict, &kTokenize, &kTemplate}},
       {"About the command", {&kHelp, &kCompletion}}};
   return all;

@@ -20,6 +20,7 @@
 #include "checkpoint/onnx_bundle.h"
 #include "cli/command.h"
 #include "cli/compress_flags.h"
+#include "cli/convert_network.h"
 #include "cli/format.h"
 #include "cli/source.h"
 #include "cli/version.h"
@@ -41,6 +42,7 @@ struct Args {
   double shard_mb = 250;
   int64_t head_rows = kNotSaid, expert_group = kNotSaid;
   CompressFlags compress;
+  NetworkFlags network;
 };
 
 int64_t number(const std::string& text, const char* flag) {
@@ -311,6 +313,11 @@ void choose_onnx(Args& args) {
 
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
+  if (is_network(args.model, args.output))
+    return convert_network(
+        {args.model, args.output, args.no_int8 ? "fp16" : args.precision, args.target, args.overwrite},
+        args.network, common);
+  args.network.expect_none();
   if (args.output.empty() && !(args.bundle_version + args.variant).empty())
     args.output = free_bundle_name(args.model);
   choose_onnx(args);
@@ -351,20 +358,33 @@ constexpr std::string_view kExamples =
     "  anemone convert HuggingFaceTB/SmolLM2-135M-Instruct -o smollm2\n"
     "  anemone convert Qwen3-0.6B.Q8_0.gguf -o qwen3 --context 512,2048 --target iphone";
 
+void declare_experts(Options& o, Args& args) {
+  o.text("--experts", "WAY", args.experts,
+         "of a model with experts: all (each is computed, a mask picks), host (the host chooses, and "
+         "calls those alone), groups (it calls groups of them), auto (what plan predicts to be fastest; "
+         "default)")
+      .one_of({"auto", "all", "host", "groups"});
+  o.integer("--expert-group", "N", args.expert_group, "experts of one call, with --experts groups");
+  o.text("--skip", "HOW", args.skip,
+         "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
+      .one_of({"pass", "zero"});
+}
+
 }  // namespace
 
 extern const Command kConvert{
-    "convert", "Turn a model into a bundle: a GGUF file, safetensors or an ONNX bundle, or OWNER/REPO",
-    kExamples, [](Options& o) -> Action {
+    "convert", "Turn a model into a bundle, or an ONNX network into one package", kExamples,
+    [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
       o.positional(
            "MODEL", args->model,
            "a .gguf file (any part of a split one), a folder with safetensors and config.json, a folder "
-           "with model.onnx and its config, or OWNER/REPO on the Hugging Face Hub")
+           "with model.onnx and its config, or OWNER/REPO on the Hugging Face Hub; or an .onnx file")
           .also("-m,--model")
-          .takes(kCheckpoint);
+          .takes(kCheckpoint | kNetwork);
       o.text("-o,--output", "FOLDER", args->output,
-             "the bundle to write (a new folder here, called like the model)")
+             "the bundle to write (a new folder here, called like the model); NAME.mlpackage for an ONNX "
+             "network")
           .also("--outfile")
           .writes();
       o.text("--context", "N[,N…]", args->context,
@@ -399,18 +419,11 @@ extern const Command kConvert{
              "scales the residual stream, for models that leave the range of fp16; a few words are run to "
              "see whether "
              "that is needed, auto runs more of them, 1 leaves it as it is");
-      o.text("--experts", "WAY", args->experts,
-             "of a model with experts: all (each is computed, a mask picks), host (the host chooses, and "
-             "calls those "
-             "alone), groups (it calls groups of them), auto (what plan predicts to be fastest; default)")
-          .one_of({"auto", "all", "host", "groups"});
-      o.integer("--expert-group", "N", args->expert_group, "experts of one call, with --experts groups");
-      o.text("--skip", "HOW", args->skip,
-             "what a router adds when it skips its experts: pass (the input, the vendor's way) or zero")
-          .one_of({"pass", "zero"});
+      declare_experts(o, *args);
       o.text("--layers", "A-B", args->layers, "only these layers, for a quick trial");
       o.flag("--no-int8", args->no_int8, "the same as --precision fp16");
       args->compress.declare(o);
+      args->network.declare(o);
       return [args](const Common& common) { return run_convert(*args, common); };
     }};
 

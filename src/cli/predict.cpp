@@ -20,6 +20,7 @@
 #include "cli/package_argument.h"
 #include "cli/profile.h"
 #include "cli/source.h"
+#include "onnx/network.h"
 #include "predict/predictor.h"
 #include "predict/taps.h"
 
@@ -57,6 +58,16 @@ std::map<std::string, Array> read_inputs(const Args& args) {
     out.insert_or_assign(pair.substr(0, equals), parse_npy(open_input(path)->bytes(), path));
   }
   return out;
+}
+
+// A package made from ONNX takes the model's names too.
+std::map<std::string, Array> with_package_names(std::map<std::string, Array> given, const Package& package) {
+  for (const auto& [original, name] : onnx_names(package))
+    if (auto node = given.extract(original)) {
+      node.key() = name;
+      given.insert(std::move(node));
+    }
+  return given;
 }
 
 std::unique_ptr<State> read_state(const Predictor& predictor, const std::string& path, const Common& common) {
@@ -177,7 +188,7 @@ int predict(Args& args, const Common& common) {
   args.profile.start(args.backend);
   const auto package = package_argument(args.package);
   const auto predictor = open_tapped(*args.backend.open(common), package, args.function, args.tap);
-  const auto inputs = read_inputs(args);
+  const auto inputs = with_package_names(read_inputs(args), *package);
   const bool stateful = !predictor->signature().states.empty();
   if (!stateful && !args.state.empty())
     throw errorf("the function '{}' has no states", predictor->signature().function)

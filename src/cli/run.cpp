@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_problem.h"
 #include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/format.h"
@@ -13,13 +14,16 @@
 #include "cli/input.h"
 #include "cli/profile.h"
 #include "cli/source.h"
+#include "grammar/gbnf.h"
+#include "grammar/json_schema.h"
+#include "runtime/answer.h"
 #include "runtime/prompt.h"
 
 namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string bundle, prompt, system;
+  std::string bundle, prompt, system, schema_file, grammar_file;
   std::vector<std::string> files;
   int64_t warmup = 0;
   bool raw = false, lines = false;
@@ -69,6 +73,32 @@ Session session_for(const OpenModel& model, const std::vector<int32_t>& ids, con
   return Session(model.bundle, {.positions = wanted});
 }
 
+// What the answer must look like; null where nothing was asked for.
+std::shared_ptr<TokenMasks> masks_of(const Args& args, const OpenModel& model) {
+  const std::string& file = args.schema_file.empty() ? args.grammar_file : args.schema_file;
+  if (file.empty()) return nullptr;
+  if (!args.schema_file.empty() && !args.grammar_file.empty())
+    throw errorf("--json-schema and --grammar both say what the answer looks like")
+        .hint("leave one of them out");
+  const std::string text = read_text(file);
+  Grammar grammar;
+  try {
+    if (args.schema_file.empty())
+      grammar = parse_gbnf(text);
+    else
+      grammar = schema_grammar(nlohmann::ordered_json::parse(text));
+  } catch (const nlohmann::json::exception& e) {
+    throw json_error(e, text, "is not a JSON schema").at(file);
+  } catch (Error& e) {
+    e.within(file);
+    throw;
+  }
+  auto vocabulary = std::make_shared<const GrammarVocabulary>(
+      *model.tokenizer, end_tokens(*model.bundle, model.tokenizer.get()));
+  return std::make_shared<TokenMasks>(std::make_shared<const Grammar>(std::move(grammar)),
+                                      std::move(vocabulary));
+}
+
 void warm_up(const Args& args, const OpenModel& model, const std::vector<int32_t>& ids) {
   GenerateOptions options = args.flags.options();
   options.max_new = args.warmup;
@@ -86,6 +116,7 @@ int run_text(Args& args, const Common& common) {
     throw errorf("--system needs a chat template")
         .hint(args.raw ? "leave out --raw" : "the model has none: put the words into the prompt");
   GenerateOptions options = args.flags.options();
+  options.grammar = masks_of(args, model);
   options.on_prefill = prefill_progress(common);
   if (!common.json) options.on_text = show_text;
   const Generator generator(model.tokenizer, options);
@@ -137,6 +168,10 @@ extern const Command kRun{
       o.text("--system", "TEXT", args->system, "instructions for the model, before the prompt")
           .also("-sys,--system-prompt");
       o.flag("--raw", args->raw, "no chat template: continue the text as it is");
+      o.text("--json-schema", "FILE", args->schema_file, "the answer is JSON that this JSON Schema accepts")
+          .streams();
+      o.text("--grammar", "FILE", args->grammar_file, "the answer is a text of this grammar (GBNF)")
+          .streams();
       args->flags.declare(o);
       o.integer("--warmup", "N", args->warmup,
                 "first generate N tokens that are not shown, for steady figures");

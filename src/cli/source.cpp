@@ -48,7 +48,7 @@ std::string format_name(const fs::path& path) {
 // Files that people try and that are something else, by their names.
 Found other_file(const fs::path& path) {
   const std::string extension = path.extension().string(), name = path.filename().string();
-  if (extension == ".onnx") return {0, "an ONNX model", kReads};
+  if (extension == ".onnx") return {kNetwork, "an ONNX model", ""};
   if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt")
     return {0, "a PyTorch file, or other bytes",
             "save it as safetensors first: model.save_pretrained(folder, safe_serialization=True)"};
@@ -80,7 +80,7 @@ Found look(const fs::path& given) {
                                               : "not a GGUF file: it does not begin with \"GGUF\"",
             "download it again"};
   if (const std::string format = format_name(path); !format.empty())
-    return {kCheckpoint, fmt::format("a {} checkpoint", format), ""};
+    return {kCheckpoint, format == "ONNX" ? "an ONNX model" : fmt::format("a {} checkpoint", format), ""};
   const bool folder = fs::is_directory(path, ignored);
   if (folder ? fs::exists(path / "config.json", ignored) : path.filename() == "config.json")
     return {kConfig, folder ? "a folder with config.json and no weights" : "the config.json of a model", ""};
@@ -108,6 +108,7 @@ std::string taken(unsigned kinds) {
   add(kCheckpoint, "a checkpoint");
   add(kConfig, "a config.json");
   add(kTokenizer, "a tokenizer");
+  add(kNetwork, "an ONNX model");
   std::string out;
   for (size_t i = 0; i < words.size(); ++i)
     out += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
@@ -141,6 +142,9 @@ std::string way_out(std::string_view verb, const std::string& path, const Found&
       return fmt::format("anemone plan {} shows its sizes", shell_word(path));
     case kConfig:
       return fmt::format("download the weights too; anemone plan {} shows their sizes", shell_word(path));
+    case kNetwork:
+      return fmt::format("anemone convert {} -o {}.mlpackage makes a package of it", shell_word(path),
+                         shell_word(fs::path(path).stem().string()));
     case kTokenizer: return fmt::format("anemone tokenize {} TEXT reads a tokenizer", shell_word(path));
     case kPackage:
       if (verb == "convert")

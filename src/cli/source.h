@@ -15,6 +15,7 @@ inline constexpr unsigned kCheckpoint = 4;  // what one of checkpoint/formats cl
 inline constexpr unsigned kConfig = 8;      // config.json, or a folder with one and no weights
 inline constexpr unsigned kTokenizer = 16;  // a tokenizer.json or tokenizer.model, or a folder with one
 inline constexpr unsigned kName = 32;       // a name that is no path: the verb knows what it means
+inline constexpr unsigned kNetwork = 64;    // an .onnx file that is no checkpoint
 
 // Error, with the command that fits, where something else stands at `path`, or nothing.
 void expect_source(std::string_view verb, const std::string& path, unsigned kinds);

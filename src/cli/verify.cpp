@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/ids.h"
 #include "cli/source.h"
+#include "cli/verify_network.h"
 #include "page/page.h"
 #include "verify/report.h"
 
@@ -16,7 +17,7 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string bundle, source, golden, text, ids, html;
+  std::string bundle, source, golden, text, ids, html, inputs;
   BackendFlags backend;
   int64_t steps = 16;
   double min_cosine = kMinCosine, max_kl = -1;
@@ -53,6 +54,9 @@ VerifyOptions options_of(const Args& args, const Common& common) {
 }
 
 int run_verify(const Args& args, const Common& common) {
+  if (is_network_package(args.bundle, args.source))
+    return run_verify_network({args.bundle, args.source, args.inputs}, args.backend, common);
+  if (!args.inputs.empty()) throw errorf("--inputs is for a package made from an ONNX network");
   const VerifyOptions options = options_of(args, common);
   const VerifyReport report = verify(args.bundle, options);
   if (options.progress) fmt::print(stderr, "\r\x1b[K");
@@ -74,9 +78,14 @@ extern const Command kVerify{
     "verify", "Test in six steps that a bundle computes the same as its model", kExamples,
     [](Options& o) -> Action {
       auto args = std::make_shared<Args>();
-      o.positional("BUNDLE", args->bundle, "what convert wrote").takes(kBundle);
-      o.text("--source", "MODEL", args->source, "the .gguf file or safetensors folder that it was made from")
-          .takes(kCheckpoint);
+      o.positional("BUNDLE", args->bundle, "what convert wrote: a bundle, or the package of an ONNX network")
+          .takes(kBundle | kPackage);
+      o.text("--source", "MODEL", args->source,
+             "the .gguf file, safetensors folder or ONNX model that it was made from")
+          .takes(kCheckpoint | kNetwork);
+      o.text("--inputs", "FILE", args->inputs,
+             "of an ONNX network: its inputs, .npz; made up where they are left out")
+          .streams();
       o.text("--golden", "FILE", args->golden, "or an .npz with what a trusted model computes").reads();
       o.text("--html", "FILE", args->html, "also write the report as a page").writes();
       o.text("--text", "FILE", args->text, "the prompt; a few plain sentences by default")

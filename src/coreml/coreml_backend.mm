@@ -121,8 +121,8 @@ std::string core_ml_missing(ComputeUnits units) {
     if (![[NSProcessInfo processInfo] isOperatingSystemAtLeastVersion:kLeastSystem]) {
       const NSOperatingSystemVersion v = [NSProcessInfo processInfo].operatingSystemVersion;
       return fmt::format(
-          "Core ML has states and functions from {0} {1} on, and this is {0} {2}.{3}: use --backend cpu", kSystem,
-          kLeastSystem.majorVersion, v.majorVersion, v.minorVersion);
+          "Core ML has states and functions from {0} {1} on, and this is {0} {2}.{3}: use --backend cpu",
+          kSystem, kLeastSystem.majorVersion, v.majorVersion, v.minorVersion);
     }
   }
   if (units == ComputeUnits::ane && !core_ml_device().neural_engine)

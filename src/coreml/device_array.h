@@ -21,8 +21,9 @@ class DeviceArray {
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
 
-  MLMultiArray* array() const { return array_; }
-  MLFeatureValue* value() const { return value_; }  // the array as an input
+  // By reference: an object that a function gives away may wait in an autorelease pool, and there may be none.
+  MLMultiArray* const& array() const { return array_; }
+  MLFeatureValue* const& value() const { return value_; }  // the array as an input
   bool surface() const { return buffer_ != nullptr; }
   uint64_t bytes() const { return bytes_; }
   // Whether Core ML gave this array, or one over the same surface.

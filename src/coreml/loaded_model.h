@@ -49,7 +49,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
 
   const Signature& signature() const { return signature_; }
   const CoreMlOptions& options() const { return options_; }
-  MLModel* model() const { return model_; }
+  MLModel* const& model() const { return model_; }                     // by reference: see DeviceArray
   const std::filesystem::path& compiled() const { return compiled_; }  // where it lies
   CoreMlTally& tally() const { return *tally_; }
   std::mutex& mutex() { return mutex_; }

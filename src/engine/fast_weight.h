@@ -1,4 +1,4 @@
-// A stored weight of rows x k as the kernels of `fast` arithmetic take it. Tables become whole numbers once, when a plan
+// A stored weight of rows x k as the kernels of `fast` arithmetic take it. Tables become integers once, when a plan
 // is made; the codes stay where they lie.
 //     if (auto weight = FastWeight::make(stored->layout(), rows, k))
 //       weight->prepare(first, count, room), fast_matvec(weight->kind(), weight->block(), room.rows, …);

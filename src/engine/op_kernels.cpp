@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "engine/kernel_choice.h"
@@ -127,6 +128,43 @@ void run_depthwise(const OpCall& c) {
   });
 }
 
+// Rows of a window first, all columns at a time, then the columns of each window. What is no number stays.
+void run_max_pool(const OpCall& c) {
+  const std::vector<int64_t> x = c.type("x").dims(), out = c.out_type().dims();
+  if (x.size() != 4) return find_op("max_pool")->run(c);
+  if (c.out_type().size() == 0) return;
+  std::string pad_type(c.text("pad_type"));
+  for (char& ch : pad_type) ch = ch >= 'A' && ch <= 'Z' ? static_cast<char>(ch + 32) : ch;
+  const std::vector<int64_t> kernel = c.integers("kernel_sizes"), strides = c.integers_or("strides", 2, 1),
+                             pad = c.integers_or("pad", 4, 0), dilations = {1, 1};
+  const std::vector<int64_t> before = sliding_window(std::span(c.type("x").shape).subspan(2), pad_type,
+                                                     kernel, strides, dilations, pad, c.flag("ceil_mode"))
+                                          .before;
+  const auto better = [](float best, float v) { return v > best || v != v ? v : best; };
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  const float* in = c.floats("x");
+  float* to = c.out_floats();
+  c.pool().parallel_for(
+      x[0] * x[1] * out[2], std::max<int64_t>(1, kMapGrain / x[3]), [&](int64_t begin, int64_t end) {
+        std::vector<float> row(static_cast<size_t>(x[3]));
+        for (int64_t unit = begin; unit < end; ++unit) {
+          const float* plane = in + unit / out[2] * x[2] * x[3];
+          const int64_t top = unit % out[2] * strides[0] - before[0];
+          std::fill(row.begin(), row.end(), kLeast);
+          for (int64_t y = std::max<int64_t>(0, top); y < std::min(x[2], top + kernel[0]); ++y)
+            for (int64_t i = 0; i < x[3]; ++i)
+              row[static_cast<size_t>(i)] = better(row[static_cast<size_t>(i)], plane[y * x[3] + i]);
+          for (int64_t o = 0; o < out[3]; ++o) {
+            const int64_t left = o * strides[1] - before[1];
+            float best = kLeast;
+            for (int64_t i = std::max<int64_t>(0, left); i < std::min(x[3], left + kernel[1]); ++i)
+              best = better(best, row[static_cast<size_t>(i)]);
+            to[unit * out[3] + o] = best;
+          }
+        }
+      });
+}
+
 // A convolution of one group: patches of the image, packed, times the weight as it is stored.
 void run_convolution(const OpCall& c) {
   const std::vector<int64_t> x = c.type("x").dims(), w = c.type("weight").dims(), out = c.out_type().dims();
@@ -215,9 +253,11 @@ bool is_depthwise(const OpBinding& b) {
 
 void (*find_op_kernel(const OpBinding& binding))(const OpCall&) {
   static const std::map<std::string_view, void (*)(const OpCall&)> kKernels = {
-      {"gelu", run_gelu},       {"sigmoid", run_sigmoid}, {"tanh", run_tanh},
-      {"silu", run_silu},       {"relu", run_relu},       {"relu6", run_relu6},
-      {"softmax", run_softmax}, {"linear", run_linear},   {"layer_norm", run_layer_norm},
+      {"gelu", run_gelu},         {"sigmoid", run_sigmoid},
+      {"tanh", run_tanh},         {"silu", run_silu},
+      {"relu", run_relu},         {"relu6", run_relu6},
+      {"softmax", run_softmax},   {"linear", run_linear},
+      {"max_pool", run_max_pool}, {"layer_norm", run_layer_norm},
   };
   if (binding.op->name == "conv" && is_depthwise(binding)) return run_depthwise;
   if (binding.op->name == "conv" && is_one_group(binding)) return run_convolution;

@@ -13,7 +13,12 @@ constexpr int64_t kPacked = 1 << 21;  // floats that are packed at a time: 8 MiB
 }  // namespace
 
 PackedProduct::PackedProduct(std::shared_ptr<const StoredTensor> weight, int64_t rows, int64_t k)
-    : weight_(std::move(weight), rows, k), k_(k) {}
+    : weight_(weight, rows, k), k_(k) {
+  const StoredTensor::Layout layout = weight->layout();
+  const bool plain = layout.dtype == DType::fp32 && !layout.scale && !layout.offset && !layout.indices();
+  if (plain && reinterpret_cast<uintptr_t>(layout.data) % sizeof(float) == 0)
+    floats_ = static_cast<const float*>(static_cast<const void*>(layout.data));
+}
 
 // tile[r][c] for all columns of a block.
 void PackedProduct::multiply(int64_t row, int64_t rows, const float* packed, int64_t count, float* tile,
@@ -21,11 +26,16 @@ void PackedProduct::multiply(int64_t row, int64_t rows, const float* packed, int
   weight_.prepare(row, rows, room);
   for (int64_t from = 0; from < k_; from += kGemmDepth) {
     const int64_t depth = std::min(kGemmDepth, k_ - from);
+    const float* piece = packed + packed_size(count, from);
+    if (floats_) {
+      gemm_packed(rows, count, depth, floats_ + row * k_ + from, k_, piece, tile, kColumns, from > 0);
+      continue;
+    }
     for (int64_t r = 0; r < rows; ++r) {
       weight_.widen(room, r, from, depth, wide + r * depth);
       weight_.fetch(row + r + kTileRows, from, depth);
     }
-    gemm_packed(rows, count, depth, wide, depth, packed + packed_size(count, from), tile, kColumns, from > 0);
+    gemm_packed(rows, count, depth, wide, depth, piece, tile, kColumns, from > 0);
   }
   for (int64_t r = 0; r < rows && weight_.scaled(); ++r) {
     const float scale = weight_.scale(row + r);

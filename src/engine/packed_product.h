@@ -34,6 +34,7 @@ class PackedProduct {
 
   WeightRows weight_;
   int64_t k_;
+  const float* floats_ = nullptr;  // the weight, where it is stored as fp32
 };
 
 }  // namespace anemone

@@ -318,6 +318,7 @@ class Chains {
       return;
     const int a = ac->slice, b = bs->slice;
     const Source x = edit_.input(a, "x");
+    if (out_type(a).rank() != type.rank() || out_type(b).rank() != type.rank()) return;
     const int64_t pairs = out_type(a).dim(type.rank() - 1).size(), dim = type.dim(type.rank() - 1).size();
     std::vector<int> steps{a, b, ac->step, bs->step, bc->step, as->step, low, high, concat};
     if (!slices_last(a, x, 0) || !slices_last(b, x, pairs) || !users_are(a, {ac->step, as->step}) ||

@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "engine/kernel_choice.h"
 #include "engine/place.h"
+#include "mil/fold.h"
 #include "mil/verify.h"
 
 namespace anemone {
@@ -154,18 +154,11 @@ class PlanBuilder {
 
   bool fold(const Operation& op, const OpBinding& binding, std::span<const void* const> data,
             const Types& types) {
-    if (!binding.op->run) return false;
-    for (const Type& type : types)
-      if (!type.is_tensor() || type.dtype == DType::string || type.size() > kSmallElements) return false;
-    static ThreadPool alone(1);
-    std::vector<std::vector<uint32_t>> results;
-    std::vector<void*> out;
-    for (const Type& type : types) results.emplace_back(static_cast<size_t>(type.size()) + 1);
-    for (auto& result : results) out.push_back(result.data());
-    binding.op->run(OpCall(binding, data, types, out, alone));
+    auto results = fold_call(binding, data, types, kSmallElements);
+    if (!results) return false;
     for (size_t i = 0; i < types.size(); ++i) {
       const int id = info_.id(op.outputs[i].get());
-      plan_->folded.push_back({id, types[i], std::move(results[i])});
+      plan_->folded.push_back({id, types[i], std::move((*results)[i].data)});
       made_.emplace(id, Made{types[i], plan_->folded.back().data.data()});
     }
     return true;

@@ -23,8 +23,9 @@ Error unknown(const Checkpoint& c, std::span<const Family* const> families) {
   const std::vector<std::string> names = c.names();
   std::string known;
   for (const Family* family : families)
-    known += fmt::format("{}{} ({})", known.empty() ? "" : "; ", family->name,
-                         fmt::join(family->architectures, ", "));
+    if (!family->architectures.empty())
+      known += fmt::format("{}{} ({})", known.empty() ? "" : "; ", family->name,
+                           fmt::join(family->architectures, ", "));
   return Error("the architecture is not known")
       .at(c.path().string())
       .found(names.empty() ? "no name at all" : printable(fmt::format("{}", fmt::join(names, ", "))))

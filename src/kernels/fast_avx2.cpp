@@ -46,7 +46,7 @@ FAST_INLINE void store_four_sums(const Floats* v, float* out) {
 FAST_INLINE __m128i load_8(const uint8_t* p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); }
 FAST_INLINE __m128i load_16(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 
-// Codes of 3 or 6 bits: the two bytes that hold one go to 16 bits of their own, and a product moves the code to the top.
+// Codes of 3 or 6 bits: the two bytes that hold one go to 16 bits of their own, a product moves the code to the top.
 // Half a vector, 16 codes, is 2 * kBits bytes from `begin` of what is loaded for it.
 template <int kBits>
 struct Places {

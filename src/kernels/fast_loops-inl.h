@@ -17,7 +17,7 @@
 #endif
 
 constexpr int64_t kBytes = 4 * kLanes, kVectors = kFastStep / kBytes;
-constexpr int64_t kAhead = 2048;  // weights are asked for so many bytes before their use
+constexpr int64_t kAhead = 4096;  // weights are asked for so many bytes before their use
 constexpr int64_t kPanelBlock = 44 * kLanes;
 
 // ---- Weights: a source gives a vector of elements as what dot_with() multiplies. kShift is what its sums have too

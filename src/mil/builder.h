@@ -44,6 +44,9 @@ class Builder {
   // Calls an operation's single output, and the operation with it, by another name, made unique.
   void rename(Value* value, std::string_view name);
 
+  // A name like that which no value has yet; it is taken from now on.
+  std::string unique_name(std::string_view wanted) { return unique(wanted); }
+
   Function& function() { return *function_; }
 
  private:

@@ -1,5 +1,6 @@
-// A function of the model is a list of nodes over formal names. A call becomes these nodes: formal inputs and outputs get
-// the names of the call, names inside get the call's name in front, and attributes that refer to the caller's are copied.
+// A function of the model is a list of nodes over formal names. A call becomes these nodes: formal inputs and outputs
+// get the names of the call, names inside get the call's name in front, and attributes that refer to the caller's are
+// copied.
 #include <unordered_map>
 
 #include "base/error.h"

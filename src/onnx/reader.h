@@ -2,11 +2,14 @@
 //
 // | message | fields that are read |
 // |---|---|
-// | ModelProto | ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8, metadata_props 14, functions 25 |
-// | GraphProto | node 1, name 2, initializer 5, input 11, output 12, value_info 13, sparse_initializer 15 (refused) |
+// | ModelProto | ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8, metadata_props 14, |
+// | | functions 25 |
+// | GraphProto | node 1, name 2, initializer 5, input 11, output 12, value_info 13; sparse_initializer 15 is refused |
 // | NodeProto | input 1, output 2, name 3, op_type 4, attribute 5, domain 7, overload 8 |
-// | AttributeProto | name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, strings 9, tensors 10, graphs 11, type 20, ref_attr_name 21 |
-// | TensorProto | dims 1, data_type 2, segment 3 (refused), the data 4 5 6 7 9 10 11, name 8, external_data 13, data_location 14 |
+// | AttributeProto | name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, strings 9, tensors 10, graphs 11, type 20, |
+// | | ref_attr_name 21 |
+// | TensorProto | dims 1, data_type 2, name 8, external_data 13, data_location 14, the data 4 5 6 7 9 10 11; |
+// | | segment 3 is refused |
 // | ValueInfoProto | name 1, type 2 |
 // | FunctionProto | name 1, input 4, output 5, node 7, opset_import 9, domain 10, attribute_proto 11, overload 13 |
 #pragma once

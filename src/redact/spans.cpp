@@ -12,7 +12,7 @@ enum class Run { none, letters, digits };
 // Runs that a span never cuts: letters of scripts with case, and digits. Others (Han, kana) have no words to see.
 Run run_of(char32_t c) {
   const uint16_t is = class_of(c);
-  if (is & kNumber) return Run::digits;
+  if (is & kNumeral) return Run::digits;
   return is & (kUpper | kLower | kTitle | kMark) ? Run::letters : Run::none;
 }
 

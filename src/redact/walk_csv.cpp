@@ -125,7 +125,7 @@ class CsvWalker : public Walker {
   // A cell of the first row, whose part depends on all of it.
   void flush_name(UnitSink& sink) {
     const bool data = std::any_of(cell_.begin(), cell_.end(), [](const CellChar& c) {
-      return c.code == ' ' || c.code == '@' || (class_of(c.code) & kNumber);
+      return c.code == ' ' || c.code == '@' || (class_of(c.code) & kNumeral);
     });
     const Part part = !wanted_ ? Part::fixed : data ? Part::open : Part::shown;
     for (const CellChar& c : cell_) sink.unit().put(part, c.code, c.bytes, c.characters);

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "runtime/answer.h"
 #include "runtime/ngram.h"
-#include "runtime/stop_text.h"
 
 namespace anemone {
 namespace {
@@ -17,30 +17,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-SamplerOptions with_seed(SamplerOptions options, uint64_t seed) {
-  options.seed = seed;
-  return options;
-}
-
-// One answer in the making.
+// One answer on one session: prefill, drafts, sliding.
 class Loop {
  public:
   Loop(const GenerateOptions& options, const std::shared_ptr<const Tokenizer>& tokenizer, Session& session,
        std::span<const int32_t> prompt, uint64_t seed)
       : options_(options),
         session_(session),
-        sampler_(with_seed(options.sampling, seed)),
-        stop_text_(options.stops),
-        ids_(prompt.begin(), prompt.end()),
-        close_call_(session.bundle()->backend().close_call()) {
-    if (tokenizer) stream_.emplace(tokenizer, true);
-    const auto& own = session.bundle()->info().eos;
-    ends_.assign(own.begin(), own.end());
-    if (tokenizer)
-      ends_.insert(ends_.end(), tokenizer->end_of_generation().begin(), tokenizer->end_of_generation().end());
-    if (options.ignore_eos) ends_.clear();
-    if (!options.sampling.greedy()) out_.seed = seed;
-  }
+        answer_(options, tokenizer, end_tokens(*session.bundle(), tokenizer.get()), prompt, seed),
+        close_call_(session.bundle()->backend().close_call()) {}
 
   ~Loop() { session_.watch(nullptr); }
   Loop(const Loop&) = delete;
@@ -50,28 +35,27 @@ class Loop {
     const auto start = Clock::now();
     try {
       int32_t next = prefill();
-      out_.stats.first_seconds = seconds_since(start);
+      stats().first_seconds = seconds_since(start);
       timed_ = Clock::now();
-      while (emit(next) && step(next)) {
+      while (answer_.emit(next) && step(next)) {
       }
     } catch (const Cancelled&) {
-      out_.why = StopReason::cancelled;
+      answer_.end(StopReason::cancelled);
     }
-    if (timed_) out_.stats.decode_seconds = seconds_since(*timed_);
-    finish();
-    return std::move(out_);
+    if (timed_) stats().decode_seconds = seconds_since(*timed_);
+    return answer_.finish();
   }
 
  private:
   int32_t prefill() {
-    const std::span<const int32_t> prompt(ids_);
+    const std::span<const int32_t> prompt(answer_.ids());
     const auto total = static_cast<int64_t>(prompt.size());
     // The last token is always fed: its logits are what the answer starts from.
     const int64_t known = std::min(session_.common_prefix(prompt), total - 1);
     session_.rewind(known);
-    out_.stats.prompt_tokens = total;
-    out_.stats.speculated = options_.speculate > 0;
-    out_.stats.reused_tokens = known;
+    stats().prompt_tokens = total;
+    stats().speculated = options_.speculate > 0;
+    stats().reused_tokens = known;
     session_.watch([&](int64_t done, int64_t) {
       if (options_.on_prefill) options_.on_prefill(known + done, total);
       return !options_.keep_going || options_.keep_going();
@@ -86,40 +70,27 @@ class Loop {
   // Feeds tokens as decoding without speculation does; the one that comes after them.
   int32_t pick(std::span<const int32_t> fresh) {
     if (session_.bundle()->info().argmax) return static_cast<int32_t>(session_.forward_best(fresh));
-    return sampler_.pick(session_.forward_view(fresh, true), ids_);
-  }
-
-  // Takes a token into the answer; false when that ends it.
-  bool emit(int32_t token) {
-    if (std::find(ends_.begin(), ends_.end(), token) != ends_.end()) return ends(StopReason::end_of_text);
-    if (options_.max_new <= 0) return ends(StopReason::length);
-    ids_.push_back(token);
-    out_.ids.push_back(token);
-    if (stream_) give(stop_text_.feed(stream_->feed(token)));
-    if (stop_text_.found()) return ends(StopReason::stop_text);
-    if (ends_in_repeat(out_.ids, options_.stop_ngram)) return ends(StopReason::repetition);
-    if (made() >= options_.max_new) return ends(StopReason::length);
-    if (options_.keep_going && !options_.keep_going()) return ends(StopReason::cancelled);
-    return true;
+    return answer_.pick(session_.forward_view(fresh, true));
   }
 
   // Feeds the token, and with it a draft where there is one; `token` is then the one to take next.
   bool step(int32_t& token) {
     if (session_.position() == session_.capacity()) {
-      if (!options_.slide) return ends(StopReason::context);
+      if (!options_.slide) return answer_.end(StopReason::context);
       const int64_t first = std::min(options_.slide_first, session_.capacity() / 2);
       session_.slide(first, (session_.capacity() - first) / 2);
       all_exact();
-      ++out_.stats.slides;
+      ++stats().slides;
     }
-    ++out_.stats.calls;
+    ++stats().calls;
     if (options_.speculate <= 0) {
       token = pick(std::span(&token, 1));
       return true;
     }
-    const int64_t room = session_.capacity() - session_.position() - 1, left = options_.max_new - made() - 1;
-    const std::vector<int32_t> draft =
-        ngram_draft(ids_, std::min({options_.speculate, session_.bundle()->most_tokens() - 1, room, left}));
+    const int64_t room = session_.capacity() - session_.position() - 1,
+                  left = options_.max_new - answer_.made() - 1;
+    const std::vector<int32_t> draft = ngram_draft(
+        answer_.ids(), std::min({options_.speculate, session_.bundle()->most_tokens() - 1, room, left}));
     return check_draft(token, draft);
   }
 
@@ -130,17 +101,17 @@ class Loop {
     fed.insert(fed.end(), draft.begin(), draft.end());
     const std::vector<float> logits = session_.forward(fed);  // its own: a replay makes others
     if (draft.empty() && exact_ == base) all_exact();
-    out_.stats.drafted += static_cast<int64_t>(draft.size());
+    stats().drafted += static_cast<int64_t>(draft.size());
     const auto vocab = static_cast<size_t>(session_.bundle()->info().vocab);
     for (size_t i = 0; i < fed.size(); ++i) {
       const int64_t after = base + static_cast<int64_t>(i) + 1;
-      Sampler::Best best = sampler_.best(std::span(logits).subspan(i * vocab, vocab), ids_);
+      Sampler::Best best = answer_.best(std::span(logits).subspan(i * vocab, vocab));
       const bool close = exact_ < after && best.margin <= close_call_ * best.scale;
       if (close) best = replay(after);
       const bool as_drafted = i < draft.size() && best.id == draft[i];
-      if (as_drafted) ++out_.stats.accepted;
+      if (as_drafted) ++stats().accepted;
       if (as_drafted && !close) {
-        if (emit(draft[i])) continue;
+        if (answer_.emit(draft[i])) continue;
         session_.rewind(after);
         return false;
       }
@@ -167,44 +138,18 @@ class Loop {
     std::span<const float> logits;
     for (const int32_t id : tokens) logits = session_.forward_view(std::span(&id, 1), true);
     all_exact();
-    out_.stats.replayed += static_cast<int64_t>(tokens.size());
-    return sampler_.best(logits, ids_);
+    stats().replayed += static_cast<int64_t>(tokens.size());
+    return answer_.best(logits);
   }
 
-  int64_t made() const { return static_cast<int64_t>(out_.ids.size()); }
-
-  bool ends(StopReason why) {
-    out_.why = why;
-    return false;
-  }
-
-  void give(const std::string& text) {
-    if (text.empty()) return;
-    out_.text += text;
-    if (options_.on_text) options_.on_text(text);
-  }
-
-  void finish() {
-    if (stream_) give(stop_text_.feed(stream_->finish()));
-    give(stop_text_.finish());
-    if (stop_text_.found()) {
-      out_.why = StopReason::stop_text;
-      out_.stop = *stop_text_.found();
-    }
-    out_.stats.new_tokens = made();
-  }
+  GenerateStats& stats() { return answer_.stats(); }
 
   const GenerateOptions& options_;
   Session& session_;
-  Sampler sampler_;
-  StopText stop_text_;
-  std::optional<Tokenizer::Stream> stream_;
-  std::vector<int32_t> ids_;  // prompt and answer
-  std::vector<int64_t> ends_;
+  Answer answer_;
   double close_call_;
   int64_t exact_ = 0;  // leading rows of the cache that were computed as without speculation
   std::optional<Clock::time_point> timed_;
-  Generation out_;
 };
 
 }  // namespace
@@ -242,6 +187,9 @@ Generator::Generator(std::shared_ptr<const Tokenizer> tokenizer, GenerateOptions
     throw errorf("speculation is for greedy decoding: its promise is the same tokens")
         .found(fmt::format("temperature {}", options_.sampling.temperature))
         .hint("leave out --speculate or --temperature");
+  if (options_.speculate > 0 && (options_.grammar || options_.chances >= 0))
+    throw errorf("speculation goes neither with a grammar nor with probabilities")
+        .hint("leave out --speculate");
 }
 
 void Generator::check(const Session& session, std::span<const int32_t> prompt) const {
@@ -254,8 +202,9 @@ void Generator::check(const Session& session, std::span<const int32_t> prompt) c
         .hint("convert with a larger --context");
   if (bundle.info().argmax) {
     const SamplerOptions& s = options_.sampling;
-    if (!s.greedy() || s.repetition_penalty != 1)
-      throw errorf("the bundle gives only the best token, so nothing can be sampled or penalised")
+    if (!s.greedy() || s.changes_logits() || options_.grammar || options_.chances >= 0)
+      throw errorf(
+          "the bundle gives only the best token, so nothing can be sampled, penalised or held to a grammar")
           .at(where)
           .hint("convert without --argmax-output");
     if (options_.speculate > 0)

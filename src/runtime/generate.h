@@ -21,6 +21,8 @@
 
 namespace anemone {
 
+class TokenMasks;
+
 enum class StopReason {
   length,       // max_new tokens
   end_of_text,  // the model ended it
@@ -36,7 +38,13 @@ struct GenerateOptions {
   SamplerOptions sampling;
   std::vector<std::string> stops;  // texts that end the answer; they and what follows are not given out
   bool ignore_eos = false;
-  int64_t stop_ngram = 0;  // ends when the last that many new tokens stand earlier in the answer; 0: off
+  bool show_special = false;  // the text has special tokens too, but none that ends the answer
+  int64_t stop_ngram = 0;     // ends when the last that many new tokens stand earlier in the answer; 0: off
+
+  std::shared_ptr<TokenMasks>
+      grammar;  // the answer is a text of this grammar, unless something cuts it short
+  int64_t chances =
+      -1;  // keep the probability of each token, and of so many that were likelier; below 0: none
 
   // Drafts of up to this many tokens, looked up in the text so far and checked by one call of the bundle. The
   // tokens are always those of greedy decoding without it. Greedy only; the bundle must give logits and take
@@ -69,12 +77,20 @@ struct GenerateStats {
   double acceptance() const;  // of the drafted tokens, 0 to 1
 };
 
+// Logarithms of probabilities, as the model gave them.
+struct TokenChance {
+  int32_t id = 0;
+  float log = 0;
+  std::vector<std::pair<int32_t, float>> top;  // the likeliest, from the first on
+};
+
 struct Generation {
   std::string text;
   std::vector<int32_t> ids;  // new ones, an end token not included
   StopReason why = StopReason::length;
-  std::string stop;              // the stop string that was met
-  std::optional<uint64_t> seed;  // of the sampling; nothing where the best token is taken always
+  std::string stop;                  // the stop string that was met
+  std::optional<uint64_t> seed;      // of the sampling; nothing where the best token is taken always
+  std::vector<TokenChance> chances;  // of ids, where they were asked for
   GenerateStats stats;
 };
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "grammar/token_masks.h"
 
 namespace anemone {
 
@@ -18,6 +19,10 @@ void SamplerOptions::check() const {
   if (!(min_p >= 0 && min_p <= 1)) refuse("min-p", min_p, "0 to 1");
   if (!(repetition_penalty > 0 && std::isfinite(repetition_penalty)))
     refuse("the repetition penalty", repetition_penalty, "above 0");
+  if (!std::isfinite(presence_penalty)) refuse("the presence penalty", presence_penalty, "a number");
+  if (!std::isfinite(frequency_penalty)) refuse("the frequency penalty", frequency_penalty, "a number");
+  for (const auto& [id, bias] : biases)
+    if (std::isnan(bias)) refuse("the bias of a token", bias, "a number");
 }
 
 // SplitMix64: small, good, and the same everywhere.
@@ -29,25 +34,39 @@ double Sampler::uniform() {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-std::vector<float> Sampler::penalized(std::span<const float> logits, std::span<const int32_t> history) const {
-  std::vector<float> out(logits.begin(), logits.end());
-  const auto window = static_cast<size_t>(std::max<int64_t>(0, options_.repetition_window));
-  const auto last = history.last(std::min(window, history.size()));
-  std::vector<int32_t> recent(last.begin(), last.end());
-  std::sort(recent.begin(), recent.end());
-  recent.erase(std::unique(recent.begin(), recent.end()), recent.end());
-  const auto penalty = static_cast<float>(options_.repetition_penalty);
-  for (const int32_t id : recent)
-    if (id >= 0 && static_cast<size_t>(id) < out.size()) {
-      float& l = out[static_cast<size_t>(id)];
-      l = l > 0 ? l / penalty : l * penalty;
+std::span<const float> Sampler::changed(std::span<const float> logits, const Past& past,
+                                        std::vector<float>& own) const {
+  if (!options_.changes_logits() && !past.grammar) return logits;
+  own.assign(logits.begin(), logits.end());
+  const auto each = [&](std::span<const int32_t> ids, const auto& change) {
+    std::vector<int32_t> sorted(ids.begin(), ids.end());
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 0, next = 0; i < sorted.size(); i = next) {
+      while (next < sorted.size() && sorted[next] == sorted[i]) ++next;
+      if (sorted[i] >= 0 && static_cast<size_t>(sorted[i]) < own.size())
+        change(own[static_cast<size_t>(sorted[i])], static_cast<double>(next - i));
     }
-  return out;
+  };
+  for (const auto& [id, bias] : options_.biases)
+    if (id >= 0 && static_cast<size_t>(id) < own.size()) own[static_cast<size_t>(id)] += bias;
+  if (options_.presence_penalty != 0 || options_.frequency_penalty != 0)
+    each(past.answer, [&](float& l, double times) {
+      l -= static_cast<float>(options_.presence_penalty + options_.frequency_penalty * times);
+    });
+  if (options_.repetition_penalty != 1) {
+    const auto window = static_cast<size_t>(std::max<int64_t>(0, options_.repetition_window));
+    const auto penalty = static_cast<float>(options_.repetition_penalty);
+    each(past.history.last(std::min(window, past.history.size())),
+         [&](float& l, double) { l = l > 0 ? l / penalty : l * penalty; });
+  }
+  if (past.grammar) past.grammar->mask(own);
+  return own;
 }
 
-Sampler::Best Sampler::best(std::span<const float> logits, std::span<const int32_t> history) const {
-  std::vector<float> changed;
-  if (options_.repetition_penalty != 1) logits = changed = penalized(logits, history);
+Sampler::Best Sampler::best(std::span<const float> logits, std::span<const int32_t> history,
+                            std::span<const int32_t> answer, GrammarMatcher* grammar) const {
+  std::vector<float> own;
+  logits = changed(logits, {history, answer, grammar}, own);
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   Best out{-1, 0, 0};
   float first = kNone, second = kNone;
@@ -67,10 +86,11 @@ Sampler::Best Sampler::best(std::span<const float> logits, std::span<const int32
   return out;
 }
 
-int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> history) {
-  if (options_.greedy()) return best(logits, history).id;
-  std::vector<float> changed;
-  if (options_.repetition_penalty != 1) logits = changed = penalized(logits, history);
+int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> history,
+                      std::span<const int32_t> answer, GrammarMatcher* grammar) {
+  if (options_.greedy()) return best(logits, history, answer, grammar).id;
+  std::vector<float> own;
+  logits = changed(logits, {history, answer, grammar}, own);
   struct Candidate {
     float logit;
     int32_t id;

@@ -1,15 +1,19 @@
 // Sampler: picks the next token from logits.
 //     Sampler sampler({.temperature = 0.8, .top_p = 0.95, .seed = 1});
 //     int32_t id = sampler.pick(logits, history);
-// The steps are those of transformers, in its order: repetition penalty, temperature, top-k, top-p, min-p. The
-// same seed and logits give the same tokens on every machine.
+// The steps are those of transformers, in its order: repetition penalty, temperature, top-k, top-p, min-p. Before them
+// come OpenAI's: biases, presence and frequency penalty; then the grammar. The same seed and logits give the same
+// tokens on every machine.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace anemone {
+
+class GrammarMatcher;
 
 struct SamplerOptions {
   double temperature = 0;          // 0: the best token always
@@ -18,9 +22,16 @@ struct SamplerOptions {
   double min_p = 0;                // keep what is at least this times as likely as the best
   double repetition_penalty = 1;   // divides the logits above zero of recent tokens, multiplies those below
   int64_t repetition_window = 64;  // how many of the last tokens the penalty looks at
+  double presence_penalty = 0;     // taken off the logits of tokens that the answer has already
+  double frequency_penalty = 0;    // the same for each time that it has them
+  std::vector<std::pair<int32_t, float>> biases = {};  // added to the logits of these tokens
   uint64_t seed = 1;
 
   bool greedy() const { return temperature <= 0; }
+  // Something is done to the logits before the best of them is looked for.
+  bool changes_logits() const {
+    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0 || !biases.empty();
+  }
   void check() const;  // Error for a value that means nothing
 };
 
@@ -37,14 +48,23 @@ class Sampler {
     options.check();
   }
 
-  // Error where no logit is a number. Of equally good tokens the lower id is the better one.
-  int32_t pick(std::span<const float> logits, std::span<const int32_t> history);
-  Best best(std::span<const float> logits, std::span<const int32_t> history) const;
+  // `history`: all tokens so far, the prompt's too; `answer`: those of the answer alone; `grammar`: only what it
+  // allows. Error where no logit is a number. Of equally good tokens the lower id is the better one.
+  int32_t pick(std::span<const float> logits, std::span<const int32_t> history,
+               std::span<const int32_t> answer = {}, GrammarMatcher* grammar = nullptr);
+  Best best(std::span<const float> logits, std::span<const int32_t> history,
+            std::span<const int32_t> answer = {}, GrammarMatcher* grammar = nullptr) const;
 
   const SamplerOptions& options() const { return options_; }
 
  private:
-  std::vector<float> penalized(std::span<const float> logits, std::span<const int32_t> history) const;
+  struct Past {
+    std::span<const int32_t> history, answer;
+    GrammarMatcher* grammar = nullptr;
+  };
+  // The logits after biases, penalties and the grammar: `own`, or as they are where nothing changes.
+  std::span<const float> changed(std::span<const float> logits, const Past& past,
+                                 std::vector<float>& own) const;
   double uniform();  // [0, 1)
 
   SamplerOptions options_;

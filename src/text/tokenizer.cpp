@@ -269,6 +269,15 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   return is_valid_utf8(out) ? out : to_valid_utf8(out);
 }
 
+std::string Tokenizer::bytes(int32_t id) const {
+  if (!parts_->detokenizer->piecewise())
+    throw errorf("a token of this tokenizer has no bytes of its own: its text depends on its neighbors");
+  std::string out;
+  std::string_view text;
+  if (token_text(id, false, text)) parts_->detokenizer->append(text, false, out);
+  return out;
+}
+
 Tokenizer::Stream::Stream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special)
     : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {
   to_strip_ = tokenizer_->parts_->detokenizer->strip_start();

@@ -47,6 +47,9 @@ class Tokenizer : public std::enable_shared_from_this<Tokenizer> {
   int32_t find(std::string_view piece) const;
   bool is_special(int32_t id) const;
   bool is_added(int32_t id) const;  // it is found in a text before anything else
+  // What the token adds to a text that goes on, perhaps a part of a character. Error where that depends on its
+  // neighbours.
+  std::string bytes(int32_t id) const;
 
   int32_t bos() const { return spec().bos; }
   int32_t eos() const { return spec().eos; }

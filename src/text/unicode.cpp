@@ -45,8 +45,8 @@ uint16_t compute_class(char32_t c) {
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME: bits = kMark | kWord; break;
     case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL: bits = kNumber | kWord; break;
-    case UTF8PROC_CATEGORY_NO: bits = kNumber; break;
+    case UTF8PROC_CATEGORY_NL: bits = kNumeral | kWord; break;
+    case UTF8PROC_CATEGORY_NO: bits = kNumeral; break;
     case UTF8PROC_CATEGORY_PC: bits = kPunctuation | kWord; break;
     case UTF8PROC_CATEGORY_PD:
     case UTF8PROC_CATEGORY_PS:
@@ -278,7 +278,7 @@ bool is_nonspacing_8(char32_t c) noexcept { return c >= 0x300 && in_ranges(kNons
 bool is_control_8(char32_t c) noexcept { return in_ranges(kControls8, c); }
 bool is_punctuation_8(char32_t c) noexcept { return in_ranges(kPunctuation8, c); }
 bool is_number_17(char32_t c) noexcept {
-  return (class_of(c) & kNumber) || (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
+  return (class_of(c) & kNumeral) || (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
 }
 
 bool is_bert_ideograph(char32_t c) noexcept {

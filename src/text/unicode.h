@@ -20,7 +20,7 @@ enum CharClass : uint16_t {
   kModifierLetter = 1 << 3,  // Lm
   kOtherLetter = 1 << 4,     // Lo
   kMark = 1 << 5,            // M
-  kNumber = 1 << 6,          // N
+  kNumeral = 1 << 6,         // N
   kPunctuation = 1 << 7,     // P
   kSymbol = 1 << 8,          // S
   kSpace = 1 << 9,           // White_Space
@@ -40,7 +40,7 @@ inline constexpr std::array<uint16_t, 128> kAsciiClasses = [] {
     else if (c >= 'a' && c <= 'z')
       t[c] = kLower | kWord;
     else if (c >= '0' && c <= '9')
-      t[c] = kNumber | kWord;
+      t[c] = kNumeral | kWord;
     else if (c == '_')
       t[c] = kPunctuation | kWord;
     else if (c == '$' || c == '+' || c == '^' || c == '`' || c == '|' || c == '~' || (c >= '<' && c <= '>'))

@@ -14,7 +14,7 @@ struct AddedRange {
 
 inline constexpr uint16_t kLu = kUpper | kWord, kLl = kLower | kWord, kLo = kOtherLetter | kWord,
                           kLm = kModifierLetter | kWord, kMn = kMark | kNonspacing | kWord,
-                          kMc = kMark | kWord, kNd = kNumber | kWord, kPo = kPunctuation, kSo = kSymbol;
+                          kMc = kMark | kWord, kNd = kNumeral | kWord, kPo = kPunctuation, kSo = kSymbol;
 
 inline constexpr AddedRange kAddedRanges[] = {
     {0x00897, 0x00897, kMn}, {0x01b4e, 0x01b4f, kPo}, {0x01b7f, 0x01b7f, kPo}, {0x01c89, 0x01c89, kLu},

@@ -128,8 +128,8 @@ TEST_CASE("a GGUF file, or a folder with one, is a checkpoint") {
   CHECK(&copy.tensor("w") == &c.tensor("w"));
   folder.write("n.gguf", b.bytes());
   CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path()), doctest::Contains("found 2 GGUF files"), Error);
-  folder.write("x.onnx", "\x08");
-  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path() / "x.onnx"),
+  folder.write("x.bin", "\x08");
+  CHECK_THROWS_WITH_AS(Checkpoint::open(folder.path() / "x.bin"),
                        doctest::Contains("is not a checkpoint that can be read"), Error);
 }
 

@@ -101,7 +101,7 @@ TEST_CASE("the formats are told apart by first bytes, names and folders") {
   TempFolder folder;
   std::vector<std::string> names;
   for (const FileFormat* format : all_file_formats()) names.emplace_back(format->name);
-  CHECK(names == std::vector<std::string>{"GGUF", "safetensors"});
+  CHECK(names == std::vector<std::string>{"GGUF", "ONNX", "safetensors"});
 
   CHECK(!Checkpoint::recognises(folder.path()));
   CHECK(!Checkpoint::recognises(folder / "none"));

@@ -38,15 +38,16 @@ std::string bundle(const std::vector<std::string>& flags = {"--tokens", "1,4", "
   return path;
 }
 
+// In fp32, whose text does not depend on the machine.
 Outcome run(std::vector<std::string> arguments, const std::string& from = bundle()) {
-  arguments.insert(arguments.begin(), {"run", from});
+  arguments.insert(arguments.begin(), {"run", from, "--arith", "fp32"});
   return anemone_command(arguments);
 }
 
 // Lines typed into `anemone chat`, through a pipe.
 Outcome chat(const TempFolder& folder, const std::string& lines, const std::string& flags) {
   spill(folder / "typed", lines);
-  return shell("'" ANEMONE_BINARY "' chat '" + bundle() + "' " + flags + " < '" +
+  return shell("'" ANEMONE_BINARY "' chat '" + bundle() + "' --arith fp32 " + flags + " < '" +
                (folder / "typed").string() + "'");
 }
 
@@ -79,6 +80,15 @@ TEST_CASE("run prints the text alone, and its figures beside it") {
   for (const char* part : {"prompt       10 tokens", "first token ", "answer       ", "speculation  ",
                            "memory       weights ", " (mapped), cache ", "backend      cpu, fp32"})
     CHECK_MESSAGE(table.err.find(part) != std::string::npos, table.err);
+}
+
+TEST_CASE("run and chat compute in fast arithmetic unless they are told otherwise") {
+  const Outcome usual = anemone_command({"run", bundle(), kPrompt, "--max-new", "4", "--stats"});
+  CHECK(usual.status == 0);
+  CHECK_MESSAGE(usual.err.find("backend      cpu, fast arithmetic") != std::string::npos, usual.err);
+  const Json said = Json::parse(anemone_command({"run", bundle(), kPrompt, "--max-new", "4", "--json"}).out);
+  CHECK(said.at("arithmetic") == "fast");
+  CHECK(Json::parse(run({kPrompt, "--max-new", "4", "--json"}).out).at("arithmetic") == "fp32");
 }
 
 TEST_CASE("run --json says the same as run, and the same with speculation and from every source") {

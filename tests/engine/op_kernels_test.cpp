@@ -132,6 +132,27 @@ TEST_CASE("op kernels: softmax and layer norm along any axes") {
   }
 }
 
+TEST_CASE("op kernels: max_pool with every kind of window") {
+  std::mt19937 random(6);
+  for (int round = 0; round < 24; ++round) {
+    const std::vector<int64_t> kernel = {pick(random, 1, 4), pick(random, 1, 4)},
+                               strides = {pick(random, 1, 3), pick(random, 1, 3)};
+    const int64_t side = pick(random, 0, 1);
+    const std::vector<int64_t> pad = {side, side, side, side};
+    const char* kind = round % 3 == 0 ? "same" : round % 3 == 1 ? "valid" : "custom";
+    check_op({2, 5, pick(random, 5, 30), pick(random, 5, 30)}, random, [&](Builder& b, Value* x) {
+      return b.op("max_pool",
+                  {{"x", x},
+                   {"kernel_sizes", Constant::ints(kernel)},
+                   {"strides", Constant::ints(strides)},
+                   {"pad_type", Constant::text(kind)},
+                   {"pad", round % 3 == 2 ? b.constant(Constant::ints(pad), "pad") : nullptr},
+                   {"ceil_mode", Constant::boolean(round % 3 == 2 && round % 2 == 0)}},
+                  "y");
+    });
+  }
+}
+
 TEST_CASE("op kernels: linear over many positions, in blocks and with what is left of them") {
   std::mt19937 random(4);
   for (const auto& [positions, rows, k] :

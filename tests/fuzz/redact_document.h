@@ -39,7 +39,8 @@ inline void redact_any(const uint8_t* data, size_t size, redact::Format format) 
   redact::Document* read = nullptr;
   settings.write = [&](std::string_view b) { out += b; };
   settings.found = [&](const redact::Finding& f) {
-    expect(f.range.begin.byte >= at && f.range.end.byte > f.range.begin.byte && f.range.end.byte <= bytes.size());
+    expect(f.range.begin.byte >= at && f.range.end.byte > f.range.begin.byte &&
+           f.range.end.byte <= bytes.size());
     made += bytes.substr(at, f.range.begin.byte - at);
     made += redact::encoded_ascii(f.replacement, read->encoding());
     at = f.range.end.byte;

@@ -3,13 +3,14 @@
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(SRC ${SRC} ABSOLUTE)
 get_filename_component(INCLUDE ${INCLUDE} ABSOLUTE)
-set(layers base hub kernels mil package predict engine onnx checkpoint families target placement lower text bundle
-           runtime reference compress page plan convert redact check verify measure coreml capi cli)
+set(layers base hub kernels mil package predict engine onnx checkpoint families target placement lower text grammar
+           bundle runtime reference compress page plan convert redact check verify measure coreml capi serve cli)
 # Narrower than the order: these are of use without the rest.
 set(only_hub base hub)
 set(only_checkpoint base kernels onnx checkpoint)
 set(only_onnx base kernels mil package onnx)
 set(only_text base checkpoint text)
+set(only_grammar base text grammar)
 # Rooms of one folder that do not know each other; what they share lies in the folder itself.
 set(rooms_text jinja tokenizer)
 # Libraries that stay behind one wall each.
@@ -19,11 +20,10 @@ set(homes_CoreVideo coreml)
 set(homes_Foundation coreml)
 set(homes_curl hub)
 set(homes_hwy kernels)
-set(homes_protozero package checkpoint text)  # onnx reads through package/wire.h
+set(homes_protozero package checkpoint text)
 set(homes_simdjson text)
 set(homes_utf8proc text)
 set(homes_pcre2 text)
-set(homes_httplib serve)
 set(homes_xxhash package bundle)
 
 set(faults "")

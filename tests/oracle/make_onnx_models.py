@@ -38,7 +38,8 @@ MODELS = {
     "qwen2": (Qwen2ForCausalLM, Qwen2Config(**SIZES, tie_word_embeddings=True)),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True,
                                             rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
-    "phi3": (Phi3ForCausalLM, Phi3Config(**SIZES, tie_word_embeddings=False, original_max_position_embeddings=64,
+    # Another vocabulary: the builder takes a fused qkv of as many rows as there are tokens for the head.
+    "phi3": (Phi3ForCausalLM, Phi3Config(**SIZES | dict(vocab_size=72), tie_word_embeddings=False, original_max_position_embeddings=64,
                                          rope_parameters=LONG)),
     "gemma2": (Gemma2ForCausalLM, Gemma2Config(**SIZES, head_dim=16, query_pre_attn_scalar=24, sliding_window=5)),
     "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=2, n_positions=64, bos_token_id=1,

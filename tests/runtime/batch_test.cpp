@@ -107,9 +107,20 @@ TEST_CASE("batch: every form of the past, sessions that join, fork and leave, th
     }
 }
 
+TEST_CASE("batch: fast arithmetic rounds the activations of each session as if it were alone") {
+  const ConvertOptions options{.context = {8, 64}, .tokens = {{1, 1}, {8, 8}}};
+  for (const int threads : {1, 2})
+    check_steps(demo_bundle(options, {.arithmetic = Arithmetic::fast, .threads = threads}), 4, 6);
+}
+
 TEST_CASE("batch: fp16 arithmetic rounds each session as if it were alone") {
   const ConvertOptions options{.context = {64}, .tokens = {{1, 1}, {8, 8}}};
   check_steps(demo_bundle(options, {.arithmetic = Arithmetic::fp16, .threads = 2}), 3, 6);
+}
+
+TEST_CASE("batch: fast arithmetic, also with more sessions than its kernels take at once") {
+  const ConvertOptions options{.context = {64}, .tokens = {{1, 1}, {8, 8}}};
+  check_steps(demo_bundle(options, {.arithmetic = Arithmetic::fast, .threads = 2}), 5, 6);
 }
 
 TEST_CASE("batch: layers that remember more than rows of a cache") {

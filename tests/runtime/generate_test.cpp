@@ -183,7 +183,7 @@ TEST_CASE("speculation changes no token") {
     CHECK(drafted.ids == plain.ids);
     CHECK(drafted.text == plain.text);
     CHECK(drafted.stats.slides == plain.stats.slides);
-    CHECK(drafted.stats.accepted > 5);  // else this shows nothing
+    CHECK(drafted.stats.accepted > (arithmetic == Arithmetic::fast ? 1 : 5));  // else this shows nothing
     CHECK(drafted.stats.accepted <= drafted.stats.drafted);
     // In `fast` most choices count as close.
     if (arithmetic != Arithmetic::fast) CHECK(drafted.stats.calls < plain.stats.calls);

@@ -30,7 +30,7 @@ const Op* find_behind(Context& c, ValueId value, std::initializer_list<std::stri
     const bool weights =
         op->type == "MatMul" && c.graph.bundle().weights.constant(c.graph.name(op->input(1)));
     if (!weights && std::count(types.begin(), types.end(), op->type) > 0) return op;
-    if (weights || op->type == "ms.MatMulNBits" || op->type == "Gemm") continue;
+    if (weights || op->type == "Gemm" || c.graph.bundle().weights.own(*op->node)) continue;
     for (const ValueId in : op->inputs) open.push_back(in);
   }
   return nullptr;

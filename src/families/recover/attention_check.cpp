@@ -75,7 +75,7 @@ std::set<ValueId> caches_behind(Context& c, ValueId value, ValueId stop) {
     if (v == kNone || v == stop || !seen.insert(v).second || c.graph.constant(v)) continue;
     const Op* op = c.graph.producer(v);
     if (!op && role_of(c.graph, c.graph.name(v)) == InputRole::past) out.insert(v);
-    if (!op || op->type == "Shape" || op->type == "ms.MatMulNBits") continue;
+    if (!op || op->type == "Shape" || c.graph.bundle().weights.own(*op->node)) continue;
     if (op->type == "MatMul" && c.graph.bundle().weights.constant(c.graph.name(op->input(1)))) continue;
     for (const ValueId in : op->inputs) open.push_back(in);
   }

@@ -16,6 +16,10 @@ std::optional<Table> match_table(Context& c, ValueId value) {
   std::optional<OnnxMatrix> matrix;
   if (op->type == "Gather" && (op->node->op != "Gather" || op->node->integer("axis", 0) == 0)) {
     matrix = c.graph.weight(op->input(0));
+  } else if (op->type == "DequantizeLinear" && c.graph.made_by(op->input(0), "Gather")) {
+    if (const OnnxMatrix* own = c.graph.bundle().weights.own(*op->node)) matrix = *own;
+    c.graph.claim(*op);
+    op = c.graph.producer(op->input(0));
   } else if (op->type == "ms.GatherBlockQuantized") {
     if (const OnnxMatrix* own = c.graph.bundle().weights.own(*op->node)) matrix = *own;
     for (const Op* shaped = c.graph.producer(op->input(0)); shaped;

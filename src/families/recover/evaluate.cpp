@@ -64,10 +64,16 @@ std::string genai_name(const Graph& graph, const char* key, const char* otherwis
 }
 
 bool is_elementwise(std::string_view type) {
-  constexpr std::string_view kTypes[] = {"Add",     "Sub",  "Mul",     "Div",      "Pow",       "Where",
-                                         "Max",     "Min",  "Cast",    "Neg",      "Sqrt",      "Sigmoid",
-                                         "Tanh",    "Erf",  "Softmax", "Identity", "Exp",       "Abs",
-                                         "Dropout", "Gelu", "Cos",     "Sin",      "Reciprocal"};
+  constexpr std::string_view kTypes[] = {
+      "Add",         "Sub",         "Mul",          "Div",         "Mod",
+      "Pow",         "Where",       "Max",          "Min",         "Cast",
+      "Neg",         "Abs",         "Sqrt",         "Exp",         "Log",
+      "Reciprocal",  "Sigmoid",     "Tanh",         "Erf",         "Floor",
+      "Ceil",        "Cos",         "Sin",          "Clip",        "Softmax",
+      "Identity",    "Dropout",     "Gelu",         "Swish",       "Not",
+      "IsNaN",       "IsInf",       "And",          "Or",          "Xor",
+      "Equal",       "Less",        "Greater",      "LessOrEqual", "GreaterOrEqual",
+      "ms.FastGelu", "ms.BiasGelu", "ms.QuickGelu", "ms.Gelu"};
   return std::count(std::begin(kTypes), std::end(kTypes), type) > 0;
 }
 
@@ -182,6 +188,9 @@ Array Evaluator::run(const Op& op, ValueId wanted) {
     if (const OnnxTensor* table = graph_.constant(op.input(0)); table && table->rank() > 1)
       return gather_rows(*table, value(op.input(1)));
   if (op.type == "ms.RotaryEmbedding" || op.type == "RotaryEmbedding") return rotary(op);
+  // Weights are never computed with: a value behind one is set, or asked for its dimensions alone.
+  if (op.type == "MatMul" && graph_.bundle().weights.constant(graph_.name(op.input(1))))
+    throw graph_.unexpected(op, "an operator of masks, positions, rotations or activations");
   const Compute compute = find_compute(op.type);
   if (!compute) throw graph_.unexpected(op, "an operator of masks, positions, rotations or activations");
   Call call{op, {}};
@@ -285,38 +294,58 @@ std::vector<int64_t> Evaluator::infer(const Op& op, ValueId wanted) {
   if (op.type == "Gemm") return with_last(dims(op.input(1))[node.integer("transB", 0) ? 0 : 1]);
   if (op.type == "MatMulInteger") return with_last(dims(op.input(1)).back());
   if (op.type == "ms.GatherBlockQuantized" || (op.type == "Gather" && graph_.constant(op.input(0)))) {
-    std::vector<int64_t> out = dims(op.input(1)), table = dims(op.input(0));
+    std::vector<int64_t> out = dims(op.input(1));
     if (op.type == "Gather" && node.integer("axis", 0) != 0) return this->value(wanted).dims;
-    if (const OnnxMatrix* own = graph_.bundle().weights.own(node); own && !table.empty())
-      for (const OnnxTensor& t : graph_.model().graph().initializers)
-        if (t.name() == node.input(2)) table.back() = t.dims().back() * node.integer("block_size", 128);
+    if (const OnnxMatrix* own = graph_.bundle().weights.own(node)) {
+      const OnnxCodes& codes = *graph_.bundle().weights.codes(own->tensor);
+      out.push_back(codes.inner == 1 ? codes.count : codes.inner);
+      return out;
+    }
+    const std::vector<int64_t> table = dims(op.input(0));
+    if (table.empty()) throw graph_.unexpected(op, "a table");
     out.insert(out.end(), table.begin() + 1, table.end());
     return out;
   }
+  if (op.type == "DynamicQuantizeLinear" && wanted != op.output()) return {};  // its scale and zero point
   if (op.type.ends_with("LayerNormalization") || op.type == "RMSNormalization" ||
       op.type == "DequantizeLinear" || op.type == "QuantizeLinear" || op.type.ends_with("RotaryEmbedding") ||
-      op.type == "DynamicQuantizeLinear" || op.type == "ms.GroupQueryAttention")
+      op.type == "DynamicQuantizeLinear" || op.type == "ms.GroupQueryAttention" || op.type == "ms.QMoE")
     return dims(op.input(0));
   if (is_elementwise(op.type)) {
     std::vector<int64_t> out;
     for (const ValueId in : op.inputs)
       if (in != kNone) out = broadcast_dims(out, dims(in));
-    return op.type == "Dropout" || op.type == "Softmax" || op.type == "Cast" ? dims(op.input(0)) : out;
+    return op.type == "Dropout" || op.type == "Softmax" || op.type == "Cast" || op.type == "Clip"
+               ? dims(op.input(0))
+               : out;
   }
-  // The rest are moves of data: computed with zeros in place of what is not known.
-  const std::vector<int64_t> data = dims(op.input(0));
-  if (!known_.contains(op.input(0)) && graph_.producer(op.input(0))) {
-    Evaluator hollow(graph_, probe_);
-    hollow.kv_heads = kv_heads, hollow.head_dim = head_dim;
-    for (size_t i = 0; i < op.inputs.size(); ++i)
-      if (const ValueId in = op.inputs[i];
-          in != kNone && (i == 0 || op.type == "Concat" || op.type == "MatMul"))
-        hollow.set(in, Array::filled(i == 0 ? data : dims(in), 0));
-      else if (in != kNone)
-        hollow.set(in, this->value(in));
-    return hollow.value(wanted).dims;
+  if (op.type == "Reshape") {
+    Array shape = value(op.input(1));
+    return reshaped(dims(op.input(0)), integers_of(shape), node.integer("allowzero", 0) != 0);
   }
-  return this->value(wanted).dims;
+  return moved(op, wanted);
+}
+
+// Operators that move data: computed with zeros in its place. What says how it is moved is computed.
+std::vector<int64_t> Evaluator::moved(const Op& op, ValueId wanted) {
+  constexpr std::string_view kMovers[] = {"Concat",    "Transpose", "Split",      "Slice",
+                                          "Squeeze",   "Unsqueeze", "Expand",     "Tile",
+                                          "Gather",    "MatMul",    "Flatten",    "ms.MultiHeadAttention",
+                                          "Attention", "Trilu",     "ReduceMean", "ReduceSum",
+                                          "ReduceMax", "ReduceMin", "CumSum"};
+  if (std::count(std::begin(kMovers), std::end(kMovers), op.type) == 0) return value(wanted).dims;
+  const bool all =
+      op.type == "Concat" || op.type == "MatMul" || op.type == "Gather" || op.type.ends_with("Attention");
+  Evaluator hollow(graph_, probe_);
+  hollow.kv_heads = kv_heads;
+  hollow.head_dim = head_dim;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] == kNone) continue;
+    const bool mask = op.type.ends_with("Attention") && i == 3;
+    hollow.set(op.inputs[i],
+               i == 0 || (all && !mask) ? Array::filled(dims(op.inputs[i]), 0) : value(op.inputs[i]));
+  }
+  return hollow.value(wanted).dims;
 }
 
 void Evaluator::claim(Graph& graph) const {

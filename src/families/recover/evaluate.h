@@ -61,6 +61,7 @@ class Evaluator {
   Array run(const Op& op, ValueId wanted);
   Array rotary(const Op& op);
   std::vector<int64_t> infer(const Op& op, ValueId wanted);
+  std::vector<int64_t> moved(const Op& op, ValueId wanted);
 
   const Graph& graph_;
   Probe probe_;
@@ -91,6 +92,9 @@ int64_t checked_elements(const std::vector<int64_t>& dims);
 std::vector<int64_t> broadcast_dims(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 // The array with these dims, its elements repeated where a dimension is 1.
 Array broadcast(const Array& array, const std::vector<int64_t>& dims);
+// What a Reshape to these sizes makes of these dims.
+std::vector<int64_t> reshaped(const std::vector<int64_t>& dims, std::vector<int64_t> sizes,
+                              bool zero_is_zero);
 int64_t wrapped(int64_t axis, int64_t rank);
 std::vector<int64_t> integers_of(const Array& array);
 

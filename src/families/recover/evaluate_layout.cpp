@@ -59,23 +59,7 @@ Arrays constant_of_shape(const Call& c) {
 
 Arrays reshape(const Call& c) {
   Array out = c.at(0);
-  std::vector<int64_t> dims = integers_of(c.at(1));
-  const bool zero_is_zero = c.op.node->integer("allowzero", 0) != 0;
-  int64_t known = 1, open = -1;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] == 0 && !zero_is_zero) {
-      if (d >= out.dims.size()) throw Error("a shape refers to a dimension that is not there");
-      dims[d] = out.dims[d];
-    }
-    if (dims[d] == -1)
-      open = static_cast<int64_t>(d);
-    else
-      known *= dims[d];
-  }
-  if (open >= 0) dims[static_cast<size_t>(open)] = known > 0 ? out.size() / known : 0;
-  if (checked_elements(dims) != out.size())
-    throw errorf("a shape does not fit").found(shape_text(out.dims) + " as " + shape_text(dims));
-  out.dims = std::move(dims);
+  out.dims = reshaped(out.dims, integers_of(c.at(1)), c.op.node->integer("allowzero", 0) != 0);
   return {std::move(out)};
 }
 
@@ -360,6 +344,29 @@ Arrays scatter_nd(const Call& c) {
 }
 
 }  // namespace
+
+std::vector<int64_t> reshaped(const std::vector<int64_t>& dims, std::vector<int64_t> sizes,
+                              bool zero_is_zero) {
+  const int64_t elements = element_count(dims);
+  int64_t known = 1, open = -1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0 && !zero_is_zero) {
+      if (d >= dims.size()) throw Error("a shape refers to a dimension that is not there");
+      sizes[d] = dims[d];
+    }
+    if (sizes[d] < -1 || sizes[d] > (int64_t{1} << 40)) throw Error("a shape with an impossible size");
+    if (sizes[d] == -1)
+      open = static_cast<int64_t>(d);
+    else
+      known = element_count(std::vector<int64_t>{known, sizes[d]});
+  }
+  if (open >= 0) sizes[static_cast<size_t>(open)] = known > 0 ? elements / known : 0;
+  for (const int64_t size : sizes)
+    if (size < 0) throw Error("a shape with two open sizes");
+  if (element_count(sizes) != elements)
+    throw errorf("a shape does not fit").found(shape_text(dims) + " as " + shape_text(sizes));
+  return sizes;
+}
 
 Compute find_layout_compute(std::string_view type) {
   static const std::map<std::string_view, Compute> table = {

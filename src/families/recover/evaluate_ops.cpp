@@ -170,9 +170,9 @@ double gelu_tanh(double v) {
   return 0.5 * v * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
 }
 
-using Table = std::map<std::string_view, Compute>;
+using OpTable = std::map<std::string_view, Compute>;
 
-Table unary_table() {
+OpTable unary_table() {
   return {
       {"Neg", [](const Call& c) { return unary(c, [](double v) { return -v; }); }},
       {"Abs", [](const Call& c) { return unary(c, [](double v) { return std::abs(v); }); }},
@@ -213,7 +213,7 @@ Table unary_table() {
   };
 }
 
-Table binary_table() {
+OpTable binary_table() {
   return {
       {"Add", [](const Call& c) { return binary(c, [](double a, double b) { return a + b; }); }},
       {"Sub", [](const Call& c) { return binary(c, [](double a, double b) { return a - b; }); }},
@@ -296,7 +296,7 @@ Array broadcast(const Array& array, const std::vector<int64_t>& dims) {
 }
 
 Compute find_compute(std::string_view type) {
-  static const Table one = unary_table(), two = binary_table();
+  static const OpTable one = unary_table(), two = binary_table();
   if (const auto at = one.find(type); at != one.end()) return at->second;
   if (const auto at = two.find(type); at != two.end()) return at->second;
   if (const Compute found = find_layout_compute(type)) return found;

@@ -101,7 +101,7 @@ size_t match_cased(const char* p, const char* end, bool lower, bool suffix) noex
   const auto word = lower ? match_upper_then_lower : match_upper_run;
   const char* body = p;
   size_t n = 0;
-  if (!(next_class(body, end) & (kNewline | kLetter | kNumber)) && body < end) n = word(body, end);
+  if (!(next_class(body, end) & (kNewline | kLetter | kNumeral)) && body < end) n = word(body, end);
   if (n == 0) {
     body = p;
     n = word(body, end);
@@ -197,8 +197,8 @@ std::optional<Scanner> Scanner::recognise(std::string_view regex) {
 }
 
 bool Scanner::add(std::string_view s, std::vector<Alternative>& rules) {
-  constexpr Bits other = kSpace | kLetter | kNumber;
-  constexpr Bits no_lead = kNewline | kLetter | kNumber;
+  constexpr Bits other = kSpace | kLetter | kNumeral;
+  constexpr Bits no_lead = kNewline | kLetter | kNumeral;
   struct Known {
     std::string_view text;
     Alternative rule;
@@ -207,7 +207,7 @@ bool Scanner::add(std::string_view s, std::vector<Alternative>& rules) {
       {kContraction, {Rule::contraction_any_case}},
       {"'(?i:[sdmt]|ll|ve|re)", {Rule::contraction_any_case}},
       {" ?\\p{L}+", {Rule::space_run, kLetter}},
-      {" ?\\p{N}+", {Rule::space_run, kNumber}},
+      {" ?\\p{N}+", {Rule::space_run, kNumeral}},
       {" ?[^\\s\\p{L}\\p{N}]+", {Rule::space_run, 0, other}},
       {" ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*", {Rule::space_run, 0, other, 0, 0, 1}},
       {" ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*", {Rule::space_run, 0, other, 0, 0, 1}},
@@ -219,10 +219,10 @@ bool Scanner::add(std::string_view s, std::vector<Alternative>& rules) {
       {"[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+", {Rule::lead_run, kLetter | kMark, 0, no_lead}},
       {"[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+",
        {Rule::lead_run, kLetter | kMark, 0, kNewline | kLetter | kPunctuation | kSymbol}},
-      {"\\p{N}", {Rule::numbers, kNumber, 0, 0, 1}},
-      {"\\p{N}{1}", {Rule::numbers, kNumber, 0, 0, 1}},
-      {"\\p{N}{1,3}", {Rule::numbers, kNumber, 0, 0, 3}},
-      {"\\p{N}+", {Rule::numbers, kNumber, 0, 0, 0}},
+      {"\\p{N}", {Rule::numbers, kNumeral, 0, 0, 1}},
+      {"\\p{N}{1}", {Rule::numbers, kNumeral, 0, 0, 1}},
+      {"\\p{N}{1,3}", {Rule::numbers, kNumeral, 0, 0, 3}},
+      {"\\p{N}+", {Rule::numbers, kNumeral, 0, 0, 0}},
       {"\\p{L}+", {Rule::numbers, kLetter, 0, 0, 0}},
       {kUpperThenLower, {Rule::cased_lower}},
       {kUpperRun, {Rule::cased_upper}},

@@ -1,0 +1,218 @@
+#include "cli/convert_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_text.h"
+#include "base/npy.h"
+#include "base/words.h"
+#include "cli/format.h"
+#include "mil/passes/half.h"
+#include "onnx/network.h"
+#include "package/package.h"
+#include "target/chips.h"
+
+namespace anemone::cli {
+namespace {
+
+struct Pair {
+  std::string name, value;
+};
+
+// "name=value"; the last '=' counts, because names of ONNX may hold one.
+Pair pair_of(const std::string& text, const char* flag, const char* example) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw errorf("{} takes {}", flag, example).found(text);
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+int64_t size_of(const std::string& text, const char* flag) {
+  size_t used = 0;
+  int64_t value = 0;
+  try {
+    value = std::stoll(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || used != text.size() || value < 1)
+    throw errorf("{} takes whole numbers above zero", flag).found(text.empty() ? "nothing" : text);
+  return value;
+}
+
+std::vector<int64_t> sizes_of(const std::string& text, const char* flag) {
+  std::vector<int64_t> out;
+  for (size_t from = 0; from <= text.size();) {
+    const size_t comma = std::min(text.find(',', from), text.size());
+    out.push_back(size_of(text.substr(from, comma - from), flag));
+    from = comma + 1;
+  }
+  return out;
+}
+
+OnnxSizes dynamic_of(const std::string& text) {
+  OnnxSizes out;
+  if (const size_t dots = text.find(".."); dots != std::string::npos) {
+    out.least = size_of(text.substr(0, dots), "--dynamic");
+    out.most = size_of(text.substr(dots + 2), "--dynamic");
+    if (out.most < out.least) throw errorf("--dynamic takes a range from small to large").found(text);
+    return out;
+  }
+  out.listed = sizes_of(text, "--dynamic");
+  out.least = *std::min_element(out.listed.begin(), out.listed.end());
+  out.most = *std::max_element(out.listed.begin(), out.listed.end());
+  return out;
+}
+
+// "name:scale,bias" or "name:scale,red,green,blue".
+std::pair<std::string, OnnxImage> image_of(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  OnnxImage image;
+  if (colon == std::string::npos) return {text, image};
+  std::vector<float> numbers;
+  std::string rest = text.substr(colon + 1);
+  for (size_t from = 0; from <= rest.size();) {
+    const size_t comma = std::min(rest.find(',', from), rest.size());
+    const std::string part = rest.substr(from, comma - from);
+    char* end = nullptr;
+    numbers.push_back(std::strtof(part.c_str(), &end));
+    if (part.empty() || *end) throw errorf("--image takes NAME:SCALE,BIAS").found(text);
+    from = comma + 1;
+  }
+  if (numbers.size() != 2 && numbers.size() != 4)
+    throw errorf("--image takes a scale and one bias or three").found(text);
+  image.scale = numbers[0];
+  image.bias.assign(numbers.begin() + 1, numbers.end());
+  return {text.substr(0, colon), image};
+}
+
+Opset opset_of(const std::string& text) {
+  const Target target = find_target(text.empty() ? "macos15" : text);
+  const int release = target.os == 0 ? 18 : target.phone() || target.os >= 26 ? target.os : target.os + 3;
+  if (release < 15) throw errorf("ML programs need iOS 15 or macOS 12").found(text);
+  if (release >= 26) return Opset::ios26;
+  return release >= 18   ? Opset::ios18
+         : release == 17 ? Opset::ios17
+         : release == 16 ? Opset::ios16
+                         : Opset::ios15;
+}
+
+OnnxNetworkOptions options_of(const NetworkRequest& request, const NetworkFlags& flags) {
+  OnnxNetworkOptions o;
+  for (const std::string& text : flags.shapes) {
+    const Pair p = pair_of(text, "--shape", "NAME=1,3,224,224");
+    o.shapes[p.name] = p.value == "scalar" ? std::vector<int64_t>() : sizes_of(p.value, "--shape");
+  }
+  for (const std::string& text : flags.dynamic) {
+    const Pair p = pair_of(text, "--dynamic", "NAME=1..512 or NAME=64,128");
+    o.dynamic[p.name] = dynamic_of(p.value);
+  }
+  for (const std::string& text : flags.constants) {
+    const Pair p = pair_of(text, "--constant", "NAME=FILE.npy");
+    o.constants[p.name] = read_npy(p.value);
+  }
+  for (const std::string& text : flags.images) o.images.insert(image_of(text));
+  for (const std::string& text : flags.states) {
+    const Pair p = pair_of(text, "--state", "PAST=PRESENT");
+    o.states[p.name] = p.value;
+  }
+  o.opset = opset_of(request.target);
+  return o;
+}
+
+}  // namespace
+
+void NetworkFlags::declare(Options& o) {
+  o.group("One package from an ONNX model (-o NAME.mlpackage)");
+  o.texts("--shape", "NAME=SIZES", shapes,
+          "the shape of an input, 1,3,224,224, or the size of a named dimension; may be repeated");
+  o.texts("--dynamic", "NAME=SIZES", dynamic,
+          "a named dimension that varies: a range 1..512, or a list 64,128,256; may be repeated");
+  o.texts("--constant", "NAME=FILE", constants,
+          "an input whose value is fixed, from an .npy file; may be repeated");
+  o.texts("--image", "NAME:SCALE,BIAS", images,
+          "an input that is an image; pixels times SCALE plus BIAS (or three of them); may be repeated");
+  o.texts("--state", "PAST=PRESENT", states,
+          "an input and an output that become one state of the package; may be repeated");
+}
+
+void NetworkFlags::expect_none() const {
+  const std::pair<const std::vector<std::string>*, const char*> all[] = {{&shapes, "--shape"},
+                                                                         {&dynamic, "--dynamic"},
+                                                                         {&constants, "--constant"},
+                                                                         {&images, "--image"},
+                                                                         {&states, "--state"}};
+  for (const auto& [given, flag] : all)
+    if (!given->empty())
+      throw errorf("{} is for one package from an ONNX model", flag)
+          .hint("give an .onnx file and an output that ends in .mlpackage");
+}
+
+bool is_network(const std::string& model, const std::string& output) {
+  namespace fs = std::filesystem;
+  const fs::path named = fs::path(output).lexically_normal();
+  const fs::path last = named.has_filename() ? named : named.parent_path();
+  return last.extension() == ".mlpackage" && fs::path(model).extension() == ".onnx";
+}
+
+int convert_network(const NetworkRequest& request, const NetworkFlags& flags, const Common& common) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string precision = request.precision.empty() ? "fp16" : request.precision;
+  if (precision != "fp16" && precision != "fp32")
+    throw errorf("--precision of an ONNX network is fp16 or fp32")
+        .found(precision)
+        .hint("anemone compress makes it smaller");
+  const OnnxModel model = OnnxModel::open(request.model);
+  OnnxNetwork net = lower_network(model, options_of(request, flags));
+  HalfReport halves;
+  if (precision == "fp16")
+    halves = to_half(*net.program.find_function("main"), {{net.images.begin(), net.images.end()}});
+  int64_t operations = 0;
+  for_each_op(std::as_const(net.program).find_function("main")->body,
+              [&](const Operation& op) { operations += op.type != "const"; });
+  const auto names = net.names;
+  const Package package =
+      network_package(std::move(net), std::filesystem::path(request.model).filename().string());
+  const WriteReport report =
+      write_package(package, request.output, {.overwrite = request.overwrite, .pool = nullptr});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (common.json) {
+    nlohmann::ordered_json out = {{"package", request.output},
+                                  {"nodes", model.graph().nodes.size()},
+                                  {"operations", operations},
+                                  {"precision", precision},
+                                  {"fp32_operations", precision == "fp16" ? halves.islands : operations},
+                                  {"weight_bytes", report.weight_bytes},
+                                  {"renamed", names},
+                                  {"seconds", seconds}};
+    fmt::print("{}\n", json_text(out, 2));
+    return 0;
+  }
+  if (common.quiet) return 0;
+  fmt::print("{}: {} became {}\n", std::filesystem::path(request.model).filename().string(),
+             counted(static_cast<int64_t>(model.graph().nodes.size()), "node"),
+             counted(operations, "operation"));
+  const Interface& interface = package.description.interface("main");
+  for (const auto& [heading, list] :
+       {std::pair("input ", &interface.inputs), std::pair("output", &interface.outputs),
+        std::pair("state ", &interface.states)})
+    for (const Feature& f : *list) {
+      const auto it = names.find(f.name);
+      fmt::print("  {} {}  {}{}\n", heading, f.name, f.type.text(),
+                 it == names.end() ? "" : fmt::format("  (in the model '{}')", it->second));
+    }
+  fmt::print("{} written in {:.2f} s: {}{}, weights {}\n", request.output, seconds, precision,
+             precision == "fp16" && halves.islands
+                 ? fmt::format(" with {} in fp32", counted(halves.islands, "operation"))
+                 : "",
+             size_text(report.weight_bytes));
+  return 0;
+}
+
+}  // namespace anemone::cli

@@ -1,0 +1,159 @@
+#include "grammar/automaton.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "base/error.h"
+
+namespace anemone {
+namespace {
+
+// Ways to read one text at once, and steps to find them; ordinary grammars need a handful.
+constexpr size_t kMostTops = 2000;
+constexpr size_t kMostSteps = 100'000;
+
+uint64_t pair_key(int32_t a, int32_t b) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b);
+}
+
+uint64_t hash_of(const std::vector<int32_t>& tops, bool accepts) {
+  uint64_t h = accepts ? 0x9e3779b97f4a7c15ull : 0x7f4a7c15ull;
+  for (const int32_t t : tops) h = (h ^ static_cast<uint32_t>(t)) * 0xff51afd7ed558ccdull ^ h >> 29;
+  return h;
+}
+
+}  // namespace
+
+// What a step leads to, in the making.
+struct GrammarAutomaton::Reached {
+  std::vector<int32_t> tops;
+  bool accepts = false;
+  std::unordered_set<uint64_t> seen;
+};
+
+GrammarAutomaton::GrammarAutomaton(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
+  flatten();
+  sort_bytes();
+  nodes_.push_back({});
+  State dead;
+  dead.next.assign(sample_.size(), kDead);
+  states_.push_back(std::move(dead));
+  Reached reached;
+  for (const int32_t place : choices_[static_cast<size_t>(grammar_->root)]) open(place, 0, reached);
+  start_ = state_of(std::move(reached));
+}
+
+void GrammarAutomaton::flatten() {
+  for (const GrammarRule& rule : grammar_->rules) {
+    choices_.emplace_back();
+    for (const Symbols& symbols : rule.choices) {
+      choices_.back().push_back(static_cast<int32_t>(flat_.size()));
+      for (const Symbol s : symbols)
+        flat_.push_back({s.kind == Symbol::Kind::bytes ? Flat::Kind::bytes : Flat::Kind::rule, s.index});
+      flat_.push_back({});
+    }
+  }
+  bytes_ = flat_.size() * sizeof(Flat);
+}
+
+void GrammarAutomaton::sort_bytes() {
+  for (const ByteSet& set : grammar_->sets) {
+    std::map<std::pair<uint8_t, bool>, uint8_t> split;
+    for (size_t b = 0; b < 256; ++b)
+      class_of_[b] =
+          split.try_emplace({class_of_[b], set.test(b)}, static_cast<uint8_t>(split.size())).first->second;
+  }
+  const uint8_t most = *std::max_element(class_of_.begin(), class_of_.end());
+  sample_.resize(static_cast<size_t>(most) + 1);
+  for (size_t b = 0; b < 256; ++b) sample_[class_of_[b]] = static_cast<uint8_t>(b);
+}
+
+int32_t GrammarAutomaton::node(int32_t place, int32_t parent) {
+  const auto [at, fresh] = node_of_.try_emplace(pair_key(place, parent), static_cast<int32_t>(nodes_.size()));
+  if (fresh) {
+    nodes_.push_back({place, parent, nodes_[static_cast<size_t>(parent)].depth + 1});
+    bytes_ += 64;
+  }
+  return at->second;
+}
+
+// Adds the nodes that wait for a byte when reading goes on at `place`.
+void GrammarAutomaton::open(int32_t place, int32_t parent, Reached& reached) {
+  std::vector<std::pair<int32_t, int32_t>> todo = {{place, parent}};
+  while (!todo.empty()) {
+    const auto [at, under] = todo.back();
+    todo.pop_back();
+    const Flat& flat = flat_[static_cast<size_t>(at)];
+    if (flat.kind == Flat::Kind::bytes) {
+      reached.tops.push_back(node(at, under));
+      continue;
+    }
+    if (!reached.seen.insert(pair_key(at, under)).second) continue;
+    if (reached.seen.size() > kMostSteps)
+      throw errorf("the grammar can be read in too many ways at once").hint("make its choices differ early");
+    if (flat.kind == Flat::Kind::end) {
+      if (under == 0)
+        reached.accepts = true;
+      else
+        todo.emplace_back(nodes_[static_cast<size_t>(under)].place,
+                          nodes_[static_cast<size_t>(under)].parent);
+      continue;
+    }
+    // A rule at the end of a choice needs no way back: repetitions do not nest.
+    const bool last = flat_[static_cast<size_t>(at) + 1].kind == Flat::Kind::end;
+    const int32_t back = last ? under : node(at + 1, under);
+    if (nodes_[static_cast<size_t>(back)].depth > kMostDepth) continue;
+    for (const int32_t choice : choices_[static_cast<size_t>(flat.index)]) todo.emplace_back(choice, back);
+  }
+}
+
+int32_t GrammarAutomaton::state_of(Reached reached) {
+  std::vector<int32_t>& tops = reached.tops;
+  std::sort(tops.begin(), tops.end());
+  tops.erase(std::unique(tops.begin(), tops.end()), tops.end());
+  if (tops.empty() && !reached.accepts) return kDead;
+  if (tops.size() > kMostTops)
+    throw errorf("the grammar can be read in too many ways at once").hint("make its choices differ early");
+  const uint64_t hash = hash_of(tops, reached.accepts);
+  const auto [begin, end] = state_of_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    const State& known = states_[static_cast<size_t>(it->second)];
+    if (known.accepts == reached.accepts && known.tops == tops) return it->second;
+  }
+  State state;
+  state.tops = std::move(tops);
+  state.next.assign(sample_.size(), -1);
+  state.accepts = reached.accepts;
+  bytes_ += 128 + 4 * (state.tops.size() + state.next.size());
+  const auto id = static_cast<int32_t>(states_.size());
+  states_.push_back(std::move(state));
+  state_of_.emplace(hash, id);
+  return id;
+}
+
+int32_t GrammarAutomaton::make_next(int32_t state, uint8_t byte_class) {
+  Reached reached;
+  const size_t byte = sample_[byte_class];
+  const std::vector<int32_t> tops = states_[static_cast<size_t>(state)].tops;
+  for (const int32_t top : tops) {
+    const Node at = nodes_[static_cast<size_t>(top)];
+    const auto set = static_cast<size_t>(flat_[static_cast<size_t>(at.place)].index);
+    if (grammar_->sets[set].test(byte)) open(at.place + 1, at.parent, reached);
+  }
+  const int32_t out = state_of(std::move(reached));
+  states_[static_cast<size_t>(state)].next[byte_class] = out;
+  return out;
+}
+
+const ByteSet& GrammarAutomaton::loops(int32_t state) {
+  if (!states_[static_cast<size_t>(state)].loops) {
+    ByteSet set;
+    for (size_t b = 0; b < 256; ++b) set[b] = next(state, static_cast<uint8_t>(b)) == state;
+    states_[static_cast<size_t>(state)].loops = std::make_unique<ByteSet>(set);
+    bytes_ += sizeof(ByteSet);
+  }
+  return *states_[static_cast<size_t>(state)].loops;
+}
+
+}  // namespace anemone

@@ -1,0 +1,88 @@
+// What the functions of the interpreter see: a node and its inputs as arrays.
+#pragma once
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/shape.h"
+#include "onnx/interpret/interpreter.h"
+
+namespace anemone::interpret {
+
+struct Names;
+
+struct Context {
+  const OnnxNode& node;
+  std::vector<const OnnxArray*> in;  // empty for inputs that are left out
+  Names* names = nullptr;            // for graphs inside the node
+
+  bool has(size_t i) const { return i < in.size() && in[i]; }
+  const OnnxArray& operator[](size_t i) const {
+    if (!has(i)) throw errorf("input {} is missing", i);
+    return *in[i];
+  }
+  std::vector<int64_t> ints(size_t i) const {
+    std::vector<int64_t> out;
+    for (const double v : (*this)[i].data) out.push_back(static_cast<int64_t>(v));
+    return out;
+  }
+};
+
+using Arrays = std::vector<OnnxArray>;
+using Function = Arrays (*)(const Context&);
+using Table = std::map<std::string_view, Function>;
+
+void add_elementwise(Table& table);
+void add_movement(Table& table);
+void add_reductions(Table& table);
+void add_windows(Table& table);
+void add_products(Table& table);
+void add_norms(Table& table);
+void add_recurrent(Table& table);
+
+inline OnnxArray made(OnnxType type, std::vector<int64_t> dims) {
+  OnnxArray a;
+  a.type = type;
+  a.data.resize(static_cast<size_t>(element_count(dims)));
+  a.dims = std::move(dims);
+  return a;
+}
+
+inline int64_t at_axis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank) throw errorf("the axis {} is outside of rank {}", axis, rank);
+  return axis < 0 ? axis + rank : axis;
+}
+
+inline std::vector<int64_t> strides_of(const std::vector<int64_t>& dims) {
+  std::vector<int64_t> s(dims.size(), 1);
+  for (size_t d = dims.size(); d-- > 1;) s[d - 1] = s[d] * dims[d];
+  return s;
+}
+
+// Calls f(index) for every place of a shape, the last dimension fastest.
+template <class F>
+void each_place(const std::vector<int64_t>& dims, F f) {
+  std::vector<int64_t> at(dims.size(), 0);
+  for (int64_t left = element_count(dims); left > 0; --left) {
+    f(at);
+    for (size_t d = dims.size(); d-- > 0;) {
+      if (++at[d] < dims[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+// Where a place of a larger shape lies in one that is broadcast to it.
+inline int64_t broadcast_at(const std::vector<int64_t>& at, const std::vector<int64_t>& dims) {
+  int64_t place = 0;
+  const size_t skip = at.size() - dims.size();
+  for (size_t d = 0; d < dims.size(); ++d) place = place * dims[d] + (dims[d] == 1 ? 0 : at[d + skip]);
+  return place;
+}
+
+std::vector<int64_t> broadcast_dims(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
+
+// The axes of a reduction: all of them where none is given.
+std::vector<int64_t> reduced_axes(const Context& c, size_t input);
+
+}  // namespace anemone::interpret

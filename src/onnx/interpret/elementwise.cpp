@@ -1,0 +1,258 @@
+// Element by element.
+#include <algorithm>
+#include <limits>
+
+#include "onnx/interpret/context.h"
+
+namespace anemone::interpret {
+
+std::vector<int64_t> broadcast_dims(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> out(std::max(a.size(), b.size()), 1);
+  for (size_t k = 0; k < out.size(); ++k) {
+    const int64_t x = k < a.size() ? a[a.size() - 1 - k] : 1, y = k < b.size() ? b[b.size() - 1 - k] : 1;
+    if (x != y && x != 1 && y != 1) throw errorf("{} and {} do not broadcast", shape_text(a), shape_text(b));
+    out[out.size() - 1 - k] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+namespace {
+
+template <double (*kF)(double)>
+Arrays unary(const Context& c) {
+  OnnxArray y = c[0];
+  for (double& v : y.data) v = kF(v);
+  return {y};
+}
+
+// Whole numbers of few bits wrap around.
+double wrapped(double v, OnnxType type) {
+  const OnnxTypeInfo& info = onnx_type_info(type);
+  if (!info.integer || info.bits >= 32 || type == OnnxType::boolean) return v;
+  const double size = std::ldexp(1.0, info.bits), low = info.is_signed ? -size / 2 : 0;
+  return v - size * std::floor((v - low) / size);
+}
+
+template <class F>
+OnnxArray pairwise(const OnnxArray& a, const OnnxArray& b, OnnxType type, F f) {
+  OnnxArray y = made(type, broadcast_dims(a.dims, b.dims));
+  size_t k = 0;
+  each_place(y.dims, [&](const std::vector<int64_t>& at) {
+    y.data[k++] = f(a.data[static_cast<size_t>(broadcast_at(at, a.dims))],
+                    b.data[static_cast<size_t>(broadcast_at(at, b.dims))]);
+  });
+  return y;
+}
+
+template <double (*kF)(double, double)>
+Arrays arithmetic(const Context& c) {
+  OnnxArray y = c[0];
+  for (size_t k = 1; k < c.in.size(); ++k) y = pairwise(y, c[k], c[0].type, kF);
+  for (double& v : y.data) v = wrapped(v, y.type);
+  return {y};
+}
+
+template <bool (*kF)(double, double)>
+Arrays compare(const Context& c) {
+  return {pairwise(c[0], c[1], OnnxType::boolean, [](double a, double b) { return kF(a, b) ? 1.0 : 0.0; })};
+}
+
+bool equal(double a, double b) { return a == b; }
+bool less(double a, double b) { return a < b; }
+bool at_most(double a, double b) { return a <= b; }
+bool more(double a, double b) { return a > b; }
+bool at_least(double a, double b) { return a >= b; }
+bool both(double a, double b) { return a != 0 && b != 0; }
+bool either(double a, double b) { return a != 0 || b != 0; }
+bool one_of(double a, double b) { return (a != 0) != (b != 0); }
+
+double add(double a, double b) { return a + b; }
+double sub(double a, double b) { return a - b; }
+double mul(double a, double b) { return a * b; }
+double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b); }
+double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); }
+
+Arrays divide(const Context& c) {
+  const bool whole = onnx_type_info(c[0].type).integer;
+  return {
+      pairwise(c[0], c[1], c[0].type, [&](double a, double b) { return whole ? std::trunc(a / b) : a / b; })};
+}
+
+Arrays power(const Context& c) {
+  const bool whole = onnx_type_info(c[0].type).integer;
+  return {pairwise(c[0], c[1], c[0].type,
+                   [&](double a, double b) { return whole ? std::trunc(std::pow(a, b)) : std::pow(a, b); })};
+}
+
+Arrays remainder(const Context& c) {
+  const bool c_way = c.node.integer("fmod", 0) != 0;
+  return {pairwise(c[0], c[1], c[0].type, [&](double a, double b) {
+    const double r = std::fmod(a, b);
+    return !c_way && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  })};
+}
+
+Arrays mean(const Context& c) {
+  OnnxArray y = arithmetic<add>(c)[0];
+  for (double& v : y.data) v /= static_cast<double>(c.in.size());
+  return {y};
+}
+
+Arrays where(const Context& c) {
+  OnnxArray y = made(c[1].type, broadcast_dims(c[0].dims, broadcast_dims(c[1].dims, c[2].dims)));
+  size_t k = 0;
+  each_place(y.dims, [&](const std::vector<int64_t>& at) {
+    const OnnxArray& from = c[0].data[static_cast<size_t>(broadcast_at(at, c[0].dims))] != 0 ? c[1] : c[2];
+    y.data[k++] = from.data[static_cast<size_t>(broadcast_at(at, from.dims))];
+  });
+  return {y};
+}
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+double relu_of(double x) { return x > 0 ? x : std::isnan(x) ? x : 0; }
+double softplus_of(double x) { return x > 30 ? x : std::log1p(std::exp(x)); }
+double not_of(double x) { return x == 0 ? 1 : 0; }
+double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+double reciprocal_of(double x) { return 1 / x; }
+double negated(double x) { return -x; }
+double softsign_of(double x) { return x / (1 + std::fabs(x)); }
+double mish_of(double x) { return x * std::tanh(softplus_of(x)); }
+double hard_swish_of(double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }
+double gelu_exact(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
+double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double round_even(double x) { return std::nearbyint(x); }
+
+template <class F>
+Arrays mapped(const Context& c, F f) {
+  OnnxArray y = c[0];
+  for (double& v : y.data) v = f(v);
+  return {y};
+}
+
+Arrays leaky_relu(const Context& c) {
+  const double a = static_cast<double>(c.node.number("alpha", 0.01f));
+  return mapped(c, [&](double x) { return x < 0 ? a * x : x; });
+}
+Arrays elu(const Context& c) {
+  const double a = static_cast<double>(c.node.number("alpha", 1));
+  return mapped(c, [&](double x) { return x < 0 ? a * std::expm1(x) : x; });
+}
+Arrays selu(const Context& c) {
+  const double a = static_cast<double>(c.node.number("alpha", 1.67326319217681884765625f)),
+               g = static_cast<double>(c.node.number("gamma", 1.05070102214813232421875f));
+  return mapped(c, [&](double x) { return g * (x < 0 ? a * std::expm1(x) : x); });
+}
+Arrays hard_sigmoid(const Context& c) {
+  const double a = static_cast<double>(c.node.number("alpha", 0.2f)),
+               b = static_cast<double>(c.node.number("beta", 0.5f));
+  return mapped(c, [&](double x) { return std::clamp(a * x + b, 0.0, 1.0); });
+}
+Arrays gelu(const Context& c) {
+  return c.node.text("approximate", "none") == "tanh" ? unary<gelu_tanh>(c) : unary<gelu_exact>(c);
+}
+Arrays swish(const Context& c) {
+  const double a = static_cast<double>(c.node.number("alpha", 1));
+  return mapped(c, [&](double x) { return x * sigmoid_of(a * x); });
+}
+Arrays prelu(const Context& c) {
+  return {pairwise(c[0], c[1], c[0].type, [](double x, double s) { return x < 0 ? s * x : x; })};
+}
+
+Arrays clip(const Context& c) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  double low = -kInf, high = kInf;
+  if (c.node.version < 11) {
+    if (c.node.attribute("min")) low = static_cast<double>(c.node.number("min", 0));
+    if (c.node.attribute("max")) high = static_cast<double>(c.node.number("max", 0));
+  } else {
+    if (c.has(1)) low = c[1].data.at(0);
+    if (c.has(2)) high = c[2].data.at(0);
+  }
+  return mapped(c, [&](double x) { return std::min(std::max(x, low), high); });
+}
+
+Arrays cast(const Context& c) {
+  OnnxArray y = c[0];
+  y.type = c.node.op == "CastLike" ? c[1].type : onnx_type_from_code(c.node.integer("to", 1));
+  const OnnxTypeInfo& info = onnx_type_info(y.type);
+  for (double& v : y.data) {
+    if (y.type == OnnxType::boolean)
+      v = v != 0 ? 1 : 0;
+    else if (info.integer)
+      v = wrapped(std::trunc(v), y.type);
+  }
+  return {y};
+}
+
+Arrays identity(const Context& c) { return {c[0]}; }
+
+Arrays dropout(const Context& c) {
+  OnnxArray mask = made(OnnxType::boolean, c[0].dims);
+  std::fill(mask.data.begin(), mask.data.end(), 1.0);
+  return {c[0], mask};
+}
+
+}  // namespace
+
+void add_elementwise(Table& t) {
+  t["Abs"] = unary<std::fabs>;
+  t["Acos"] = unary<std::acos>;
+  t["Asin"] = unary<std::asin>;
+  t["Atan"] = unary<std::atan>;
+  t["Ceil"] = unary<std::ceil>;
+  t["Cos"] = unary<std::cos>;
+  t["Erf"] = unary<std::erf>;
+  t["Exp"] = unary<std::exp>;
+  t["Floor"] = unary<std::floor>;
+  t["Log"] = unary<std::log>;
+  t["Neg"] = unary<negated>;
+  t["Not"] = unary<not_of>;
+  t["Reciprocal"] = unary<reciprocal_of>;
+  t["Round"] = unary<round_even>;
+  t["Sign"] = unary<sign_of>;
+  t["Sin"] = unary<std::sin>;
+  t["Sqrt"] = unary<std::sqrt>;
+  t["Tan"] = unary<std::tan>;
+  t["Tanh"] = unary<std::tanh>;
+  t["Sigmoid"] = unary<sigmoid_of>;
+  t["Relu"] = unary<relu_of>;
+  t["Softplus"] = unary<softplus_of>;
+  t["Softsign"] = unary<softsign_of>;
+  t["Mish"] = unary<mish_of>;
+  t["HardSwish"] = unary<hard_swish_of>;
+  t["LeakyRelu"] = leaky_relu;
+  t["Elu"] = elu;
+  t["Selu"] = selu;
+  t["HardSigmoid"] = hard_sigmoid;
+  t["Gelu"] = gelu;
+  t["Swish"] = swish;
+  t["PRelu"] = prelu;
+  t["Clip"] = clip;
+  t["Add"] = arithmetic<add>;
+  t["Sum"] = arithmetic<add>;
+  t["Sub"] = arithmetic<sub>;
+  t["Mul"] = arithmetic<mul>;
+  t["Max"] = arithmetic<larger>;
+  t["Min"] = arithmetic<smaller>;
+  t["Mean"] = mean;
+  t["Div"] = divide;
+  t["Pow"] = power;
+  t["Mod"] = remainder;
+  t["Where"] = where;
+  t["Cast"] = cast;
+  t["CastLike"] = cast;
+  t["Identity"] = identity;
+  t["Dropout"] = dropout;
+  t["Equal"] = compare<equal>;
+  t["Less"] = compare<less>;
+  t["LessOrEqual"] = compare<at_most>;
+  t["Greater"] = compare<more>;
+  t["GreaterOrEqual"] = compare<at_least>;
+  t["And"] = compare<both>;
+  t["Or"] = compare<either>;
+  t["Xor"] = compare<one_of>;
+}
+
+}  // namespace anemone::interpret

@@ -1,0 +1,87 @@
+#include "onnx/lowering.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "mil/passes/fold_constants.h"
+#include "mil/stored.h"
+
+namespace anemone {
+
+const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name) {
+  const auto all = all_onnx_ops();
+  const auto it =
+      std::lower_bound(all.begin(), all.end(), std::pair(domain, name),
+                       [](const OnnxOp* op, const auto& k) { return std::pair(op->domain, op->name) < k; });
+  return it != all.end() && (*it)->domain == domain && (*it)->name == name ? *it : nullptr;
+}
+
+DType mil_dtype(OnnxType type) {
+  switch (type) {
+    case OnnxType::float32:
+    case OnnxType::float16:
+    case OnnxType::float64:
+    case OnnxType::bfloat16: return DType::fp32;
+    case OnnxType::boolean: return DType::boolean;
+    default:
+      if (onnx_type_info(type).integer) return DType::int32;
+      throw errorf("Core ML has no values of type {}", onnx_type_info(type).name);
+  }
+}
+
+std::optional<std::vector<int64_t>> known_ints(const Value* value) {
+  const Constant* constant = value ? value->constant() : nullptr;
+  if (!constant || dtype_is_float(constant->type.dtype) || constant->type.dtype == DType::string)
+    return std::nullopt;
+  const std::vector<int32_t> ints = decode_ints(*stored_constant(*constant));
+  return std::vector<int64_t>(ints.begin(), ints.end());
+}
+
+std::optional<std::vector<float>> known_floats(const Value* value) {
+  const Constant* constant = value ? value->constant() : nullptr;
+  if (!constant || !dtype_is_float(constant->type.dtype)) return std::nullopt;
+  return decode_floats(*stored_constant(*constant));
+}
+
+OnnxOperand OnnxLowering::find(OnnxScope& scope, std::string_view name) {
+  for (OnnxScope* s = &scope; s; s = s->outer)
+    if (const auto it = s->names.find(name); it != s->names.end()) return it->second;
+  throw errorf("the value '{}' is not made by any supported node before this one", onnx_printable(name));
+}
+
+Value* OnnxLowering::value(OnnxScope& scope, OnnxOperand operand, std::string_view name) {
+  if (operand.value) return operand.value;
+  if (operand.items) throw errorf("'{}' is a sequence, and a tensor is needed", onnx_printable(name));
+  if (!operand.tensor) throw errorf("'{}' has no value", onnx_printable(name));
+  for (OnnxScope* s = &scope; s; s = s->outer)
+    if (const auto it = s->constants.find(operand.tensor); it != s->constants.end()) return it->second;
+  Value* made = scope.builder->constant(onnx_constant(*operand.tensor), name);
+  scope.constants.emplace(operand.tensor, made);
+  return made;
+}
+
+std::vector<Value*> OnnxLowering::emit(OnnxScope& scope, std::string_view type, Args args,
+                                       std::string_view name) {
+  std::vector<Value*> out = scope.builder->ops(type, args, name);
+  fold_operation(*scope.block, scope.block->ops.size() - 1, function_.opset);
+  return out;
+}
+
+void OnnxLowering::lower_graph(const OnnxGraph& graph, OnnxScope& scope) {
+  for (const OnnxTensor& tensor : graph.initializers)
+    if (!scope.names.contains(tensor.name()))
+      scope.names.emplace(tensor.name(), OnnxOperand{nullptr, tensor.type(), &tensor, nullptr});
+  for (const OnnxNode& node : graph.nodes) {
+    try {
+      const OnnxOp* op = find_onnx_op(node.domain, node.op);
+      if (!op) throw errorf("the operator is not supported");
+      OnnxCall call(*this, scope, node);
+      op->lower(call);
+    } catch (Error& e) {
+      e.within(node.place());
+      throw;
+    }
+  }
+}
+
+}  // namespace anemone

@@ -1,0 +1,112 @@
+// App: the server as a whole: routes, keys, logs, models behind HTTP.
+//     App app(options);
+//     app.run([&](int port) { print("listening on port {}", port); });      // until stop()
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "serve/generation_request.h"
+#include "serve/http_server.h"
+#include "serve/reply.h"
+#include "serve/served_model.h"
+#include "serve/work_queue.h"
+
+namespace anemone::redact {
+class RedactModel;
+class ShippedModel;
+}  // namespace anemone::redact
+
+namespace anemone::serve {
+
+struct AppOptions {
+  HttpOptions http;
+  std::vector<ModelShelf::Entry> models;
+  ShelfOptions shelf;
+  ServeDefaults defaults;
+  std::vector<std::string> keys;  // any of them opens the API; empty: it is open
+  std::string cors;               // origins that a browser may call from: "*", or one of them; empty: none
+  bool page = true;               // at /
+  size_t workers = 4, most_requests = 256;
+  bool log_prompts = false;
+  std::function<void(const Json& line)> log;  // one call for each request; may be empty
+};
+
+class App {
+ public:
+  explicit App(AppOptions options);
+  ~App();
+
+  // `ready` is called when /health says so. Returns after stop().
+  void run(const std::function<void(int port)>& ready);
+  // From any thread or a signal handler.
+  void stop() { http_->stop(); }
+  int port() const { return http_->port(); }
+
+ private:
+  // One request on its way.
+  struct Call {
+    std::shared_ptr<HttpExchange> exchange;
+    HttpHeaders headers;
+    std::chrono::steady_clock::time_point start;
+    const HttpRequest& request() const { return exchange->request(); }
+  };
+  using Route = void (App::*)(const Call& call);
+
+  void take(std::shared_ptr<HttpExchange> exchange);
+  void serve(const Call& call, Route route);
+  HttpHeaders cors_headers(const HttpRequest& request) const;
+  bool has_key(const HttpRequest& request) const;
+  void reply(const Call& call, const Json& body, int status = 200);
+  void refuse(const Call& call, const ApiError& error);
+  void log(const Call& call, int status, const Json& about);
+  Json body_of(const Call& call) const;
+  std::shared_ptr<ServedModel> model_of(const Json& body);
+  std::shared_ptr<ServedModel> text_model(const Json& body);
+  ReplySetup setup_for(const Call& call, std::shared_ptr<ServedModel> model, GenerationRequest request) const;
+  void submit(ServedModel& model, std::vector<AnswerTask> tasks);
+
+  // routes_text.cpp
+  void chat(const Call& call);
+  void completions(const Call& call);
+  void plain_completion(const Call& call);
+  void responses(const Call& call);
+  void count_input(const Call& call);
+  // routes_small.cpp
+  void health(const Call& call);
+  void models(const Call& call);
+  void embeddings(const Call& call);
+  void tokenize(const Call& call);
+  void detokenize(const Call& call);
+  void apply_template(const Call& call);
+  void props(const Call& call);
+  void slots(const Call& call);
+  void metrics(const Call& call);
+  // routes_bundle.cpp
+  void bundle(const Call& call);
+  void bundle_graph(const Call& call);
+  // routes_redact.cpp
+  void redact_texts(const Call& call);
+  std::shared_ptr<const anemone::redact::RedactModel> redact_model(const Json& body, std::string& name);
+
+  static const std::map<std::string, std::pair<std::string, Route>>& routes();  // path → method, what it does
+
+  AppOptions options_;
+  std::unique_ptr<ModelShelf> shelf_;
+  std::atomic<bool> ready_ = false;
+  std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  mutable std::mutex mutex_;
+  std::map<int, uint64_t> answers_;  // by status
+  std::mutex redact_mutex_;
+  std::unique_ptr<anemone::redact::ShippedModel> shipped_;
+  std::shared_ptr<const anemone::redact::RedactModel> redact_;
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<WorkQueue> work_;
+};
+
+}  // namespace anemone::serve

@@ -1,0 +1,128 @@
+#include "serve/served_model.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/prompt.h"
+#include "serve/api_error.h"
+
+namespace anemone::serve {
+namespace {
+
+constexpr size_t kMostGrammars = 16;
+
+}  // namespace
+
+ServedModel::ServedModel(std::string name, const std::filesystem::path& path, const ShelfOptions& options)
+    : name_(std::move(name)),
+      bundle_(Bundle::open(path, options.backend())),
+      tokenizer_(load_tokenizer(*bundle_)) {
+  if (info().kind != BundleKind::generate) {
+    encoder_ = std::make_unique<Encoder>(bundle_, EncoderOptions{});
+    return;
+  }
+  const std::string source =
+      options.chat_template.empty() ? tokenizer_->chat_template() : options.chat_template;
+  if (!source.empty()) chat_.emplace(source);
+  form_ = tool_form(source);
+  thinks_ = source.find("</think>") != std::string::npos || source.find("<think>") != std::string::npos ||
+            form_ == ToolForm::harmony;
+  scheduler_ = std::make_unique<Scheduler>(bundle_, tokenizer_, options.scheduler);
+}
+
+std::shared_ptr<TokenMasks> ServedModel::masks(const std::string& key, const std::function<Grammar()>& make) {
+  const std::lock_guard lock(grammar_mutex_);
+  for (auto it = grammars_.begin(); it != grammars_.end(); ++it) {
+    if (it->key != key) continue;
+    grammars_.splice(grammars_.begin(), grammars_, it);
+    return it->masks;
+  }
+  auto grammar = std::make_shared<const Grammar>(make());
+  if (!vocabulary_)
+    vocabulary_ =
+        std::make_shared<const GrammarVocabulary>(*tokenizer_, end_tokens(*bundle_, tokenizer_.get()));
+  grammars_.push_front({key, std::make_shared<TokenMasks>(std::move(grammar), vocabulary_)});
+  if (grammars_.size() > kMostGrammars) grammars_.pop_back();
+  return grammars_.front().masks;
+}
+
+ModelShelf::ModelShelf(std::vector<Entry> entries, ShelfOptions options) : options_(std::move(options)) {
+  for (Entry& entry : entries) {
+    auto place = std::make_unique<Place>();
+    place->info = BundleInfo::read(entry.path);
+    struct stat status {};
+    if (::stat((entry.path / kBundleFile).c_str(), &status) == 0) place->created = status.st_mtime;
+    for (const auto& other : places_)
+      if (other->entry.name == entry.name)
+        throw errorf("two bundles have the name '{}'", entry.name).hint("give each a name with --alias");
+    place->entry = std::move(entry);
+    places_.push_back(std::move(place));
+  }
+}
+
+// One model answers to every name: clients send the name that they were made with.
+ModelShelf::Place& ModelShelf::find(const std::string& name) const {
+  for (const auto& place : places_)
+    if (place->entry.name == name) return *place;
+  if (places_.size() == 1 || name.empty()) return *places_.front();
+  ApiError error(404, fmt::format("there is no model '{}'", name.substr(0, 100)), "model");
+  error.more["code"] = "model_not_found";
+  throw error;
+}
+
+std::shared_ptr<ServedModel> ModelShelf::get(const std::string& name) {
+  Place& place = find(name);
+  const auto ready = [&] {
+    const std::lock_guard lock(mutex_);
+    place.used = Clock::now();
+    return place.model;
+  };
+  if (auto model = ready()) return model;
+  const std::lock_guard loading(place.loading);
+  if (auto model = ready()) return model;
+  auto model = std::make_shared<ServedModel>(place.entry.name, place.entry.path, options_);
+  const std::lock_guard lock(mutex_);
+  place.model = model;
+  place.used = Clock::now();
+  return model;
+}
+
+std::vector<std::shared_ptr<ServedModel>> ModelShelf::loaded() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<ServedModel>> out;
+  for (const auto& place : places_)
+    if (place->model) out.push_back(place->model);
+  return out;
+}
+
+void ModelShelf::drop_idle() {
+  if (options_.idle_seconds <= 0) return;
+  std::vector<std::shared_ptr<ServedModel>> dropped;  // they end outside of the lock
+  const std::lock_guard lock(mutex_);
+  for (const auto& place : places_) {
+    const double idle = std::chrono::duration<double>(Clock::now() - place->used).count();
+    if (!place->model || place->model.use_count() > 1 || idle < options_.idle_seconds) continue;
+    if (place->model->scheduler() && !place->model->scheduler()->idle()) continue;
+    dropped.push_back(std::move(place->model));
+  }
+}
+
+void ModelShelf::drop_all() {
+  std::vector<std::shared_ptr<ServedModel>> dropped;
+  const std::lock_guard lock(mutex_);
+  for (const auto& place : places_)
+    if (place->model) dropped.push_back(std::move(place->model));
+}
+
+std::vector<ModelShelf::Listed> ModelShelf::list() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Listed> out;
+  for (const auto& place : places_)
+    out.push_back(
+        {place->entry.name, place->info.kind, place->info, place->model != nullptr, place->created});
+  return out;
+}
+
+}  // namespace anemone::serve

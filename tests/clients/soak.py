@@ -1,0 +1,135 @@
+"""Strangers at the door of `anemone serve`: random requests, hang-ups, slow readers, malformed HTTP and JSON, idle
+connections. The answers that matter stay right, and the memory stays where it was.
+    soak.py path/to/anemone [--seconds 30] [--bundle BUNDLE]
+"""
+import argparse
+import json
+import random
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+from server import Server, demo_bundle
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("command")
+arguments.add_argument("--seconds", type=float, default=30)
+arguments.add_argument("--bundle")
+arguments.add_argument("--idle", type=int, default=400, help="connections that say nothing")
+args = arguments.parse_args()
+
+PROMPTS = ["One morning Mara went to", "Once upon a time", "The crab said", "In the water there was"]
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 9}, "b": {"type": "string", "maxLength": 5}}, "required": ["a", "b"]}
+problems, counts, lock = [], {}, threading.Lock()
+
+
+def note(kind, problem=None):
+    with lock:
+        counts[kind] = counts.get(kind, 0) + 1
+        if problem:
+            problems.append(f"{kind}: {problem}")
+
+
+def right_answer(server, rng, alone):
+    i = rng.randrange(len(PROMPTS))
+    status, body = server.post("/v1/completions", {"prompt": PROMPTS[i], "max_tokens": 12, "temperature": 0})
+    fine = status == 503 or (status == 200 and body["choices"][0]["text"] == alone[i])
+    note("answers", None if fine else f"{status} {body}")
+
+
+def right_json(server, rng, _):
+    status, body = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 80, "seed": rng.randrange(99),
+                                                        "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}})
+    if status == 503:
+        return note("busy")
+    value = json.loads(body["choices"][0]["message"]["content"])
+    note("json", None if status == 200 and 0 <= value["a"] <= 9 and len(value["b"]) <= 5 else f"{status} {body}")
+
+
+def hang_up(server, rng, _):
+    body = json.dumps({"prompt": rng.choice(PROMPTS), "max_tokens": 300, "ignore_eos": True, "stream": True}).encode()
+    with socket.create_connection(("127.0.0.1", server.port), 20) as s:
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        if rng.random() < 0.7:
+            s.recv(rng.randrange(1, 400))
+    note("hang-ups")
+
+
+def slow_reader(server, rng, _):
+    body = json.dumps({"prompt": rng.choice(PROMPTS), "max_tokens": 20, "stream": True}).encode()
+    with socket.create_connection(("127.0.0.1", server.port), 60) as s:
+        for byte in b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body:
+            s.send(bytes([byte]))
+        text = b""
+        while part := s.recv(64):
+            text += part
+            time.sleep(0.002)
+    note("slow readers", None if b"[DONE]" in text or b"503" in text else text[-200:])
+
+
+def garbage(server, rng, _):
+    start = rng.choice([b"", b"GET /health HTTP/1.1\r\n", b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfff"])
+    with socket.create_connection(("127.0.0.1", server.port), 20) as s:
+        s.sendall(start + rng.randbytes(rng.randrange(1, 3000)))
+        s.settimeout(0.05)
+        try:
+            s.recv(1000)
+        except (TimeoutError, ConnectionResetError):
+            pass
+    note("garbage")
+
+
+def bad_json(server, rng, _):
+    body = rng.choice([b"{", b"[]", b"\"x\"", b"{\"prompt\": 5}", b"{\"prompt\": \"\\ud800\"}", b"[" * 5000, b"{\"prompt\":\"x\",\"temperature\":1e999}",
+                       b"{\"messages\":[{\"role\":\"user\",\"content\":{}}]}", b"{\"prompt\":\"x\",\"grammar\":\"root ::= root\"}", b"\xff\xfe"])
+    status, answer = server.post(rng.choice(["/v1/completions", "/v1/chat/completions", "/tokenize", "/v1/embeddings", "/v1/responses"]), body)
+    note("bad JSON", None if status in (200, 400, 503) and (status == 200 or "error" in answer) else f"{status} {answer}")
+
+
+def worker(server, seed, alone, end):
+    rng = random.Random(seed)
+    kinds = [right_answer, right_answer, right_json, hang_up, hang_up, slow_reader, garbage, garbage, bad_json, bad_json]
+    while time.time() < end and len(problems) < 5:
+        try:
+            rng.choice(kinds)(server, rng, alone)
+        except (ConnectionResetError, BrokenPipeError):
+            note("resets")
+        except Exception as e:
+            note("failures", repr(e))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = args.bundle or demo_bundle(args.command, folder, "--context", "512", "--tokens", "1,32")
+        alone = [json.loads(subprocess.run([args.command, "run", bundle, p, "--raw", "--max-new", "12", "--json"], check=True, capture_output=True,
+                                           text=True, stdin=subprocess.DEVNULL).stdout)["text"] for p in PROMPTS]
+        with Server(args.command, [bundle], "--parallel", "4", "--cache-memory", "64", "--max-connections", str(args.idle + 100)) as server:
+            idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(args.idle)]
+            def rounds(seconds, seed):
+                end = time.time() + seconds
+                threads = [threading.Thread(target=worker, args=(server, seed + i, alone, end)) for i in range(8)]
+                [t.start() for t in threads]
+                [t.join() for t in threads]
+            rounds(max(5, args.seconds / 4), 1)
+            warm = server.rss()
+            rounds(args.seconds * 3 / 4, 100)
+            grown = server.rss() - warm
+            deadline = time.time() + 5
+            while any(s["is_processing"] for s in server.get("/slots")) and time.time() < deadline:
+                time.sleep(0.1)
+            if any(s["is_processing"] for s in server.get("/slots")):
+                problems.append("a slot is still busy")
+            if grown > 48 << 20:
+                problems.append(f"memory grew by {grown >> 20} MiB after the warm-up")
+            if server.process.poll() is not None:
+                problems.append(f"the server ended: {server.errors()[-2000:]}")
+            for s in idle:
+                s.close()
+        print(", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f"; memory {warm >> 20} MiB, {grown >> 20:+d} MiB since the warm-up")
+    if problems:
+        raise SystemExit("\n".join(problems[:5]))
+
+
+main()

@@ -1,0 +1,185 @@
+#include "onnx/network.h"
+
+#include <doctest/doctest.h>
+
+#include "anemone/predictor.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "engine/cpu_backend.h"
+#include "mil/passes/half.h"
+#include "package/wire.h"
+#include "support/temp_folder.h"
+
+using namespace anemone;
+
+namespace {
+
+using wire::Message;
+
+// An input or output FLOAT (or the type given) with sizes; a negative size is the symbol "n".
+Message value_info(std::string_view name, std::initializer_list<int64_t> dims, int64_t type = 1) {
+  Message shape, tensor, holder, info;
+  for (const int64_t d : dims) {
+    Message dim;
+    if (d < 0)
+      dim.data(2, "n");
+    else
+      dim.integer(1, d);
+    shape.message(1, dim);
+  }
+  tensor.integer(1, type);
+  tensor.message(2, shape);
+  holder.message(1, tensor);
+  info.data(1, name);
+  info.message(2, holder);
+  return info;
+}
+
+Message node(std::string_view op, std::initializer_list<std::string_view> in, std::string_view out,
+             std::string_view domain = "") {
+  Message m;
+  for (const auto i : in) m.data(1, i);
+  m.data(2, out);
+  m.data(4, op);
+  m.text(7, domain);
+  return m;
+}
+
+OnnxModel model_of(std::initializer_list<Message> nodes, std::initializer_list<Message> inputs,
+                   std::initializer_list<Message> outputs) {
+  Message graph, opset, other, model;
+  for (const Message& n : nodes) graph.message(1, n);
+  for (const Message& i : inputs) graph.message(11, i);
+  for (const Message& o : outputs) graph.message(12, o);
+  opset.integer(2, 18);
+  other.data(1, "com.microsoft");
+  other.integer(2, 1);
+  model.integer(1, 8);
+  model.message(7, graph);
+  model.message(8, opset);
+  model.message(8, other);
+  return OnnxModel::from_file(MappedFile::from_bytes("t.onnx", model.bytes()));
+}
+
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+Prediction run(OnnxNetwork net, const std::map<std::string, Array>& inputs, State* state = nullptr) {
+  auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  return cpu_backend({.threads = 1})->open(package, "main")->predict(inputs, state);
+}
+
+}  // namespace
+
+TEST_CASE("onnx network: all operators that are not there are listed at once, with counts") {
+  const OnnxModel model = model_of({node("Foo", {"x"}, "a"), node("Foo", {"a"}, "b"),
+                                    node("Bar", {"b"}, "c", "com.microsoft"), node("Relu", {"c"}, "y")},
+                                   {value_info("x", {2})}, {value_info("y", {2})});
+  const std::string error = error_of([&] { lower_network(model, {}); });
+  CHECK_MESSAGE(has(error, "cannot be converted: Foo (2), com.microsoft.Bar (1)"), error);
+}
+
+TEST_CASE("onnx network: sizes that nobody said are asked for") {
+  const OnnxModel model =
+      model_of({node("Relu", {"x"}, "y")}, {value_info("x", {-1, 3})}, {value_info("y", {-1, 3})});
+  const std::string error = error_of([&] { lower_network(model, {}); });
+  CHECK_MESSAGE(has(error, "--shape x=n,3"), error);
+  CHECK(has(error_of([&] { lower_network(model, {.shapes = {{"x", {2, 4}}}}); }), "does not fit the model"));
+  CHECK(has(error_of([&] { lower_network(model, {.shapes = {{"z", {2}}}}); }),
+            "'z', which the model does not have"));
+  const Prediction p = run(lower_network(model, {.shapes = {{"n", {2}}}}),
+                           {{"x", Array::from<float>({2, 3}, {-1, 2, -3, 4, -5, 6})}});
+  CHECK(p.at("y").to_float() == std::vector<float>{0, 2, 0, 4, 0, 6});
+}
+
+TEST_CASE("onnx network: a dimension that varies") {
+  const OnnxModel model = model_of({node("Relu", {"x"}, "a"), node("ReduceSum", {"a"}, "y")},
+                                   {value_info("x", {-1, 3})}, {value_info("y", {1, 1})});
+  OnnxNetworkOptions options;
+  options.dynamic["n"] = {1, 8, {}};
+  auto package = std::make_shared<const Package>(network_package(lower_network(model, options), "t.onnx"));
+  const auto& range = package->description.main.inputs[0].type.array.range;
+  REQUIRE(range.size() == 2);
+  CHECK((range[0].lower == 1 && range[0].upper == 8));
+  const auto predictor = cpu_backend({.threads = 1})->open(package, "main");
+  CHECK(predictor->predict({{"x", Array::from<float>({1, 3}, {1, -1, 2})}}, nullptr).at("y").to_float()[0] ==
+        3);
+  CHECK(predictor->predict({{"x", Array::from<float>({2, 3}, {1, -1, 2, 3, 4, 5})}}, nullptr)
+            .at("y")
+            .to_float()[0] == 15);
+}
+
+TEST_CASE("onnx network: names that Core ML does not take are cleaned and remembered") {
+  const OnnxModel model =
+      model_of({node("Relu", {"in:0/x"}, "out:0")}, {value_info("in:0/x", {2})}, {value_info("out:0", {2})});
+  const Package package = network_package(lower_network(model, {}), "t.onnx");
+  CHECK(package.description.main.inputs[0].name == "in_0_x");
+  CHECK(onnx_names(package).at("in:0/x") == "in_0_x");
+  CHECK(onnx_names(package).at("out:0") == "out_0");
+}
+
+TEST_CASE("onnx network: a state pair adds up over calls") {
+  const OnnxModel model = model_of({node("Add", {"past", "x"}, "present"), node("Neg", {"present"}, "y")},
+                                   {value_info("x", {2}), value_info("past", {2})},
+                                   {value_info("y", {2}), value_info("present", {2})});
+  OnnxNetwork net = lower_network(model, {.states = {{"past", "present"}}});
+  auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  CHECK(package->description.main.states.size() == 1);
+  const auto predictor = cpu_backend({.threads = 1})->open(package, "main");
+  const auto state = predictor->make_state();
+  const std::map<std::string, Array> x = {{"x", Array::from<float>({2}, {1, 2})}};
+  CHECK(predictor->predict(x, state.get()).at("y").to_float() == std::vector<float>{-1, -2});
+  CHECK(predictor->predict(x, state.get()).at("y").to_float() == std::vector<float>{-2, -4});
+}
+
+TEST_CASE("onnx network: halves, with an island where squares would leave the range") {
+  const OnnxModel model = model_of({node("Mul", {"x", "x"}, "q"), node("ReduceMean", {"q"}, "m"),
+                                    node("Sqrt", {"m"}, "r"), node("Div", {"x", "r"}, "y")},
+                                   {value_info("x", {1, 2})}, {value_info("y", {1, 2})});
+  OnnxNetwork net = lower_network(model, {});
+  const HalfReport report = to_half(*net.program.find_function("main"));
+  CHECK(report.islands == 3);
+  CHECK(report.halves == 1);
+  auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  const auto predictor = cpu_backend({.arithmetic = Arithmetic::fp16, .threads = 1})->open(package, "main");
+  const Prediction p = predictor->predict({{"x", Array::from<float>({1, 2}, {3000, 4000})}}, nullptr);
+  CHECK_FALSE(p.fault);
+  CHECK(p.at("y").to_float()[0] == doctest::Approx(0.8485).epsilon(2e-3));
+}
+
+TEST_CASE("onnx network: an image's pixels are scaled") {
+  const OnnxModel model =
+      model_of({node("Relu", {"x"}, "y")}, {value_info("x", {1, 3, 2, 2})}, {value_info("y", {1, 3, 2, 2})});
+  OnnxNetworkOptions options;
+  options.images["x"] = {0.5f, {1, 2, -3}};
+  OnnxNetwork net = lower_network(model, options);
+  const Package package = network_package(std::move(net), "t.onnx");
+  CHECK(package.description.main.inputs[0].type.kind == FeatureType::Kind::image);
+  CHECK(package.description.main.inputs[0].type.image.color_space == 20);
+}
+
+TEST_CASE("onnx network: whole numbers beyond int32 are refused by name") {
+  Message tensor, attribute, constant = node("Constant", {}, "c");
+  const int64_t big[] = {int64_t{1} << 40};
+  tensor.integers(1, {1});
+  tensor.integer(2, 7);
+  tensor.data(8, "big");
+  tensor.data(9, std::string_view(reinterpret_cast<const char*>(big), 8));
+  attribute.data(1, "value");
+  attribute.message(5, tensor);
+  attribute.integer(20, 4);
+  constant.message(5, attribute);
+  const OnnxModel model = model_of({constant, node("Add", {"x", "c"}, "y")}, {value_info("x", {1}, 7)},
+                                   {value_info("y", {1}, 7)});
+  const std::string error = error_of([&] { lower_network(model, {}); });
+  CHECK_MESSAGE(has(error, "tensor 'big': the whole number 1099511627776 is outside int32's range"), error);
+}
