@@ -103,14 +103,18 @@ bool AnswerParts::in_content(bool all, std::vector<Part>& out) {
   size_t at = std::string::npos, hold = 0;
   std::string_view found;
   for (const std::string_view mark : marks) {
-    if (const size_t place = held_.find(mark); place < at) {
+    const size_t place = held_.find(mark);
+    const bool counts = mark != kThink || without_spaces(std::string_view(held_).substr(0, place)).empty();
+    if (place < at && counts) {
       at = place;
       found = mark;
     }
     hold = std::max(hold, undecided(held_, mark));
   }
   if (found.empty()) {
-    const size_t end = held_.size() - (all ? 0 : hold);
+    size_t end = held_.size() - (all ? 0 : hold);
+    // Spaces before a call belong to it.
+    while (options_.tools && !all && end > 0 && std::isspace(static_cast<unsigned char>(held_[end - 1]))) --end;
     std::string text = held_.substr(0, end);
     held_.erase(0, end);
     give(Part::Kind::content, std::move(text), out);

@@ -117,7 +117,7 @@ assert.ok((await wide()) <= 0);
 await axe(page, "drawer");
 await page.keyboard.press("Escape");
 await page.click("#menu");
-assert.ok(await page.isVisible("#new"));
+await page.waitForSelector("#new", { state: "visible" });
 
 await browser.close();
 assert.deepEqual(problems, []);
