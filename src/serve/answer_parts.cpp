@@ -114,7 +114,8 @@ bool AnswerParts::in_content(bool all, std::vector<Part>& out) {
   if (found.empty()) {
     size_t end = held_.size() - (all ? 0 : hold);
     // Spaces before a call belong to it.
-    while (options_.tools && !all && end > 0 && std::isspace(static_cast<unsigned char>(held_[end - 1]))) --end;
+    while (options_.tools && !all && end > 0 && std::isspace(static_cast<unsigned char>(held_[end - 1])))
+      --end;
     std::string text = held_.substr(0, end);
     held_.erase(0, end);
     give(Part::Kind::content, std::move(text), out);
