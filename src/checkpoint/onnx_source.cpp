@@ -110,7 +110,8 @@ void OnnxCodesSource::read_any(int64_t begin, int64_t count, float* out) const {
       if (c_.is_signed && raw >= 1 << (c_.bits - 1)) raw -= 1 << c_.bits;
       code = static_cast<float>(raw);
     }
-    *out++ = (code - zero(at, o, group)) * one_float(c_.scales, at);
+    const float scale = one_float(c_.scales, at), zero_point = zero(at, o, group);
+    *out++ = c_.products ? code * scale - zero_point * scale : (code - zero_point) * scale;
   }
 }
 

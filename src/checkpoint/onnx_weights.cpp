@@ -174,6 +174,10 @@ void OnnxWeights::add_nbits_groups(const OnnxNode& node, OnnxCodes& c) const {
           .hint("export it without zero points, or without act-order");
     if (c.bits == 8)
       throw refused(model_, node, "group indices (g_idx) with 8-bit codes: onnxruntime refuses them too");
+    if (c.bits == 2)
+      throw refused(model_, node,
+                    "group indices (g_idx) with 2-bit codes: onnxruntime reads them as codes of 4 bits");
+    c.products = true;
     if (groups.elements() < c.count)
       throw refused(model_, node, "there are too few group indices").found(described(groups));
     for (const int64_t g : groups.ints()) {

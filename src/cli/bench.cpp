@@ -11,6 +11,7 @@
 #include "cli/parse.h"
 #include "cli/source.h"
 #include "measure/bench.h"
+#include "target/chips.h"
 
 namespace anemone::cli {
 namespace {
@@ -35,12 +36,23 @@ std::vector<int64_t> fills_of(const std::string& text) {
   return out;
 }
 
+// What the system calls "Apple M4" is "m4" in the table. Empty for a chip that is not there: nothing is predicted then.
+std::string chip_of(std::string name) {
+  if (name.starts_with("Apple ")) name.erase(0, 6);
+  try {
+    find_target(name);
+  } catch (const Error&) {
+    return "";
+  }
+  return name;
+}
+
 int run_bench(const Args& args, const Common& common) {
   BenchOptions options;
   options.fills = fills_of(args.fills);
   options.tokens = args.tokens;
   options.chip = args.chip;
-  if (options.chip.empty() && args.backend.core_ml()) options.chip = core_ml_device().chip;
+  if (options.chip.empty() && args.backend.core_ml()) options.chip = chip_of(core_ml_device().chip);
   if (!common.quiet && !common.json && ::isatty(STDERR_FILENO))
     options.progress = [](const std::string& what) {
       fmt::print(stderr, "\r\x1b[K{} …", what);

@@ -239,10 +239,11 @@ extern const Command kPredict{
       o.text("--state", "FILE", args->state,
              "an .npz with the states: read if it is there, written after the call")
           .writes();
-      args->backend.declare(o, ": the maths, or rounded as on the device");
       o.texts("--tap", "VALUE", args->tap, "also return a value from inside the program; may be repeated");
       o.integer("--repeat", "N", args->repeat, "call it N times");
       o.flag("--time", args->time, "print how long the calls took");
+      o.group("How it runs");
+      args->backend.declare(o, ": the maths, or rounded as on the device");
       args->profile.declare(o);
       return [args](const Common& common) { return predict(*args, common); };
     }};

@@ -185,7 +185,8 @@ extern const Command kServe{
       o.flag("--log-prompts", args->log_prompts, "the same, with the text of the requests");
       declare_limits(o, *args);
       declare_defaults(o, *args);
-      args->backend.declare(o);
+      args->backend.usual = "fast";
+      args->backend.declare(o, ": the maths, rounded as on the device, or 8-bit activations");
       return [args](const Common& common) { return serve_models(*args, common); };
     }};
 

@@ -1,5 +1,7 @@
 // Experts. All of them computed: the router's choice is a mask over what they give. No gather, no topk, no integers:
 // the Neural Engine takes every operation. Or some of them, over shares that the host has chosen.
+#include <fmt/format.h>
+
 #include <numeric>
 
 #include "base/error.h"
@@ -75,9 +77,10 @@ class ExpertsBuilder {
                    at_ + "router_scores");
     s_.tap(scores, "router", static_cast<int64_t>(layer_));
     Value* chosen = choose(scores);
-    if (of_all) return b_.op("select", {{"cond", chosen}, {"a", p}, {"b", half(0)}}, at_ + "router_shares");
+    if (of_all)
+      return b_.op("select", {{"cond", chosen}, {"a", p}, {"b", half(0)}}, fmt::format("shares_{}", layer_));
     Value* kept = b_.op("select", {{"cond", chosen}, {"a", logits}, {"b", half(-kFar)}}, at_ + "router_kept");
-    return softmax(kept, at_ + "router_shares");
+    return softmax(kept, fmt::format("shares_{}", layer_));
   }
 
   Value* softmax(Value* x, const std::string& name) {

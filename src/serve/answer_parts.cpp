@@ -1,6 +1,7 @@
 #include "serve/answer_parts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -129,7 +130,11 @@ bool AnswerParts::in_reasoning(bool all, std::vector<Part>& out) {
   const bool harmony = options_.form == ToolForm::harmony;
   const std::string_view mark = harmony ? kEnd : kThinkEnd;
   const size_t at = held_.find(mark);
-  const size_t end = at != std::string::npos ? at : held_.size() - (all ? 0 : undecided(held_, mark));
+  size_t end = at != std::string::npos ? at : held_.size() - (all ? 0 : undecided(held_, mark));
+  // Spaces before the mark belong to it.
+  while (at == std::string::npos && !all && end > 0 &&
+         std::isspace(static_cast<unsigned char>(held_[end - 1])))
+    --end;
   std::string text = held_.substr(0, end);
   held_.erase(0, at != std::string::npos ? at + mark.size() : end);
   if (at != std::string::npos) {

@@ -7,6 +7,8 @@ namespace {
 
 // Fewer tokens are computed faster than the memory of a session is copied.
 constexpr int64_t kWorthACopy = 32;
+// A first token alone is what most texts share.
+constexpr int64_t kLeastPrefix = 2;
 
 }  // namespace
 
@@ -27,7 +29,7 @@ std::unique_ptr<Session> PrefixCache::take(std::span<const int32_t> prompt,
       best = common;
       other = r.session;
     }
-  if (best == 0) return nullptr;
+  if (best < kLeastPrefix) return nullptr;
   // A conversation that goes on takes its session along; one that only begins the same way leaves it to its own.
   const bool goes_on = !other && own->session->position() - best <= std::max<int64_t>(best / 4, 16);
   std::unique_ptr<Session> out;

@@ -26,7 +26,7 @@ const json = await client.chat.completions.create({
 assert.ok([3, 4, 5].includes(JSON.parse(json.choices[0].message.content).n));
 
 const tool = { type: "function", function: { name: "count", parameters: schema } };
-const called = await client.chat.completions.create({ model: "demo", messages, max_tokens: 60, tools: [tool], tool_choice: "required" });
+const called = await client.chat.completions.create({ model: "demo", messages, max_tokens: 200, temperature: 0, tools: [tool], tool_choice: "required" });
 assert.equal(called.choices[0].finish_reason, "tool_calls");
 assert.ok(JSON.parse(called.choices[0].message.tool_calls[0].function.arguments).n >= 3);
 

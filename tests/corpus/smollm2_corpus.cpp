@@ -169,8 +169,8 @@ TEST_CASE("corpus_smollm2: fast arithmetic costs next to nothing, whatever the w
   const TempFolder folder;
   Tally tally("smollm2 fast");
   const std::vector<int32_t> all =
-      Tokenizer::load(model->checkpoint)->encode(slurp(source_dir() / "bench" / "texts" / "tide.txt"), {});
-  const auto ids = std::span(all).first(std::min<size_t>(all.size(), 384));
+      Tokenizer::load(model->checkpoint)->encode(slurp(source_dir() / "bench" / "texts" / "stories.txt"), {});
+  const auto ids = std::span(all).first(std::min<size_t>(all.size(), 2048));
   const auto check = [&](const char* name, const char* bundle, double bar) {
     const double exact = perplexity(Bundle::open(folder / bundle, cpu_backend({})), ids, {}).value();
     const auto fast = Bundle::open(folder / bundle, cpu_backend({.arithmetic = Arithmetic::fast}));

@@ -23,6 +23,13 @@ std::string line(const std::string& verb, const std::vector<std::string>& argume
   return out;
 }
 
+// The verbs that end by themselves and work on every system: not those that serve, or ask Core ML.
+std::vector<std::string> ending_verbs() {
+  std::vector<std::string> out = verbs();
+  std::erase_if(out, [](const std::string& verb) { return verb == "serve" || verb == "warm"; });
+  return out;
+}
+
 // Outputs of an earlier call go.
 void tidy(const Calls& calls) {
   for (const auto& entry : std::filesystem::directory_iterator(calls.folder().path()))
@@ -33,7 +40,7 @@ void tidy(const Calls& calls) {
 
 TEST_CASE("every verb says that standard output could not be written, and ends with status 2") {
   const Calls calls;
-  for (const std::string& verb : verbs()) {
+  for (const std::string& verb : ending_verbs()) {
     CAPTURE(verb);
     REQUIRE(calls.all().contains(verb));
     const std::vector<std::string>& arguments = calls.all().at(verb);
@@ -83,7 +90,7 @@ TEST_CASE("a reader that has enough ends the command quietly, as other programs 
 
 TEST_CASE("--json of every verb is JSON, and no notes stand in it") {
   const Calls calls;
-  for (const std::string& verb : verbs()) {
+  for (const std::string& verb : ending_verbs()) {
     CAPTURE(verb);
     REQUIRE(calls.all().contains(verb));
     std::vector<std::string> arguments = calls.all().at(verb);

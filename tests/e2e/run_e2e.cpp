@@ -106,7 +106,8 @@ TEST_CASE("run --json says the same as run, and the same with speculation and fr
       Json::parse(run({kPrompt, "--max-new", "50", "--ignore-eos", "--speculate", "3", "--json"}).out);
   CHECK(drafted.at("ids") == one.at("ids"));
   CHECK(drafted.at("speculation").at("acceptance").get<double>() <= 1);
-  const std::string call = "'" ANEMONE_BINARY "' run '" + bundle() + "' --max-new 50 --ignore-eos --quiet ";
+  const std::string call =
+      "'" ANEMONE_BINARY "' run '" + bundle() + "' --max-new 50 --ignore-eos --arith fp32 --quiet ";
   CHECK(run({"--file", file, "--max-new", "50", "--ignore-eos"}).out == plain.out);
   CHECK(shell(call + "< '" + file + "'").out == plain.out);
   CHECK(shell(call + "- < '" + file + "'").out == plain.out);
@@ -362,8 +363,8 @@ TEST_CASE("translate asks a model in its own words, and knows its languages") {
   check_refused(
       anemone_command({"translate", bundle(), "--to", "fr", "--template", form, "Hi", "--file", form}),
       {"not both"});
-  const Outcome r =
-      anemone_command({"translate", bundle(), "--to", "fr", "--template", form, "Hi.", "--max-new", "8"});
+  const Outcome r = anemone_command(
+      {"translate", bundle(), "--to", "fr", "--template", form, "Hi.", "--max-new", "8", "--arith", "fp32"});
   CHECK(r.status == 0);
   CHECK(r.err.find("no translation model") != std::string::npos);
   CHECK(r.out == run({"Translate the following text into French. Answer with the translation only.\n\nHi.",
@@ -419,7 +420,8 @@ TEST_CASE("run says where its time goes, without its warm-up") {
        {"projection ", "attention ", "cache write ", "norm ", "between steps ", "all calls "})
     CHECK_MESSAGE(table.err.find(part) != std::string::npos, table.err);
   size_t tokens = 0;
-  for (const Json& e : Json::parse(slurp(trace)).at("traceEvents")) tokens += e.value("cat", "") == "tokens";
+  const Json traced = Json::parse(slurp(trace));
+  for (const Json& e : traced.at("traceEvents")) tokens += e.value("cat", "") == "tokens";
   CHECK(tokens == 5);  // 10 tokens in chunks of 4, then 2
   const Outcome json = run({kPrompt, "--max-new", "3", "--profile", "--json"});
   CHECK(!Json::parse(json.out).at("profile").empty());

@@ -114,7 +114,7 @@ for bits in (2, 4, 8):
     nbits(f"nbits{bits}_b32", bits, 32, 6, 64)
     nbits(f"nbits{bits}_zp", bits, 16, 5, 96, "packed")
     nbits(f"nbits{bits}_short", bits, 32, 4, 100 if bits != 2 else 52, "packed")
-    if bits < 8:  # onnxruntime has no groups of 8-bit codes
+    if bits == 4:  # onnxruntime has no groups of 8-bit codes, and reads 2-bit ones as 4-bit ones
         nbits(f"nbits{bits}_groups", bits, 16, 4, 48, groups=True)
 nbits("nbits4_fzp", 4, 32, 4, 64, "float")
 nbits("nbits2_fzp", 2, 32, 4, 64, "float")

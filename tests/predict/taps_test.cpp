@@ -104,6 +104,7 @@ TEST_CASE("the stepper sees the same values through a backend that cannot tap") 
 
 TEST_CASE("arithmetics are known by their names") {
   for (const std::string& name : arithmetic_names()) CHECK(arithmetic_name(parse_arithmetic(name)) == name);
-  CHECK(arithmetic_names() == std::vector<std::string>{"fp32", "fp16"});
-  CHECK(error_of([] { parse_arithmetic("fp8"); }) == "there is no arithmetic 'fp8'; expected fp32, fp16");
+  CHECK(arithmetic_names() == std::vector<std::string>{"fp32", "fp16", "fast"});
+  CHECK(error_of([] { parse_arithmetic("fp8"); }) ==
+        "there is no arithmetic 'fp8'; expected fp32, fp16, fast");
 }
