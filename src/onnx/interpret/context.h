@@ -1,6 +1,7 @@
 // What the functions of the interpreter see: a node and its inputs as arrays.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -23,7 +24,8 @@ struct Context {
   }
   std::vector<int64_t> ints(size_t i) const {
     std::vector<int64_t> out;
-    for (const double v : (*this)[i].data) out.push_back(static_cast<int64_t>(v));
+    // "To the end" is the largest int64, which a double rounds up.
+    for (const double v : (*this)[i].data) out.push_back(static_cast<int64_t>(std::clamp(v, -9.2e18, 9.2e18)));
     return out;
   }
 };
