@@ -25,7 +25,8 @@ struct Context {
   std::vector<int64_t> ints(size_t i) const {
     std::vector<int64_t> out;
     // "To the end" is the largest int64, which a double rounds up.
-    for (const double v : (*this)[i].data) out.push_back(static_cast<int64_t>(std::clamp(v, -9.2e18, 9.2e18)));
+    for (const double v : (*this)[i].data)
+      out.push_back(static_cast<int64_t>(std::clamp(v, -9.2e18, 9.2e18)));
     return out;
   }
 };
