@@ -120,7 +120,7 @@ bool fast_coarse_fits(const float* values, int bits) {
   const auto middle = sizes.begin() + static_cast<int64_t>(sizes.size() / 2);
   std::nth_element(sizes.begin(), middle, sizes.end());
   const float step = *std::max_element(middle, sizes.end()) / 127;
-  return bits == 1 || step <= 0.3f * median_gap(std::move(all)) || step <= 0.03f * *middle;
+  return bits == 1 || step <= 0.1f * median_gap(std::move(all)) || step <= 0.03f * *middle;
 }
 
 void fast_numbers(bool is_signed, std::byte* out) {

@@ -311,7 +311,7 @@ TEST_CASE("corpus_experts_memory: sessions fork, rewind and slide, and their exp
   }
 }
 
-TEST_CASE("corpus_experts_broken: a wrong choice of experts is caught, and named") {
+TEST_CASE("corpus_experts_broken: wrong experts are caught, and their layer is named") {
   const TempFolder folder;
   Tally tally("experts_broken");
   for (const GoldenModel& model : models_with_experts()) {
