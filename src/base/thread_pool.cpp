@@ -48,7 +48,8 @@ struct ThreadPool::Shared {
 
   // One loop; written while the gate is closed.
   const std::function<void(int64_t, int64_t)>* body = nullptr;
-  int64_t count = 0, chunk = 1;
+  int64_t count = 0, grain = 1;
+  int64_t shares = 1;  // a part is one of so many of what is left: parts get smaller, so that all end together
   std::atomic<int64_t> next{0};
   std::exception_ptr failure;
   std::function<void(int64_t, int64_t)> watcher;
@@ -61,9 +62,12 @@ struct ThreadPool::Shared {
   void take_parts() {
     try {
       for (;;) {
-        const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-        if (begin >= count) return;
-        (*body)(begin, std::min(count, begin + chunk));
+        int64_t begin = next.load(std::memory_order_relaxed), part = 0;
+        do {
+          if (begin >= count) return;
+          part = std::max(grain, (count - begin) / shares / grain * grain);
+        } while (!next.compare_exchange_weak(begin, begin + part, std::memory_order_relaxed));
+        (*body)(begin, std::min(count, begin + part));
       }
     } catch (...) {
       std::lock_guard lock(mutex);
@@ -104,10 +108,10 @@ struct ThreadPool::Shared {
     }
   }
 
-  void open(const std::function<void(int64_t, int64_t)>& loop, int64_t n, int64_t part) {
+  void open(const std::function<void(int64_t, int64_t)>& loop, int64_t n, int64_t least) {
     body = &loop;
     count = n;
-    chunk = part;
+    grain = least;
     next.store(0, std::memory_order_relaxed);
     gate.store((gate.load() / kNumber + 1) * kNumber + kOpen);
     if (sleeping.load() == 0) return;
@@ -128,6 +132,7 @@ struct ThreadPool::Shared {
 ThreadPool::ThreadPool(int threads)
     : threads_(threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency())),
       shared_(std::make_unique<Shared>()) {
+  shared_->shares = int64_t{2} * threads_;
   for (int i = 1; i < threads_; ++i) shared_->workers.emplace_back([s = shared_.get()] { s->work(); });
 }
 
@@ -151,9 +156,7 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
   const int64_t grains = (count + grain - 1) / grain;
   if (threads_ == 1 || grains == 1 || shared_->busy.exchange(true, std::memory_order_acquire))
     return body(0, count);
-  // A few parts per thread, so that a slow core does not hold up the others.
-  const int64_t parts = std::min<int64_t>(grains, int64_t{4} * threads_);
-  shared_->open(body, count, (grains + parts - 1) / parts * grain);
+  shared_->open(body, count, grain);
   shared_->take_parts();
   shared_->close();
   const std::exception_ptr failure = std::exchange(shared_->failure, nullptr);

@@ -97,7 +97,11 @@ void Executor::set_input(int id, const Type* type, void* data, StateBounds* boun
 
 uint64_t Executor::arena_bytes() const {
   uint64_t sum = 0;
-  for (const auto& [plan, held] : arenas_) sum += held.second.size();
+  for (const auto& [plan, held] : arenas_) {
+    sum += held.second.size();
+    for (const Step& step : plan->steps)
+      if (const auto* fused = std::get_if<RunFused>(&step.work)) sum += fused->kernel->held_bytes();
+  }
   return sum;
 }
 

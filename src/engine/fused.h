@@ -55,6 +55,9 @@ class FusedKernel {
   // False: not a case for this kernel. Nothing has been changed that the plain way reads.
   virtual bool run(const FusedCall& call) const = 0;
 
+  // Memory that the kernel keeps beside the stored weights.
+  virtual uint64_t held_bytes() const { return 0; }
+
   // Calls of this kernel gain by running together with others, because they read the same weights.
   virtual bool shareable() const { return false; }
   // With those of that kernel, too: it may be another function's.

@@ -103,6 +103,7 @@ void (*choose_kernel(const OpBinding& binding, std::span<const Type> out_types))
 void fuse_steps(PlanEdit& edit) {
   fuse_cache_writes(edit);
   fuse_attention(edit);
+  if (!edit.half()) fuse_convolutions(edit);
   if (!edit.half()) fuse_chains(edit);
   fuse_projections(edit);
 }

@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "engine/convolution.h"
 #include "engine/kernel_choice.h"
 #include "engine/packed_product.h"
-#include "engine/padded_image.h"
 #include "kernels/attention.h"
 #include "kernels/chains.h"
-#include "kernels/depthwise.h"
 #include "kernels/pointwise.h"
-#include "mil/conv_window.h"
 #include "mil/loops.h"
 #include "mil/reduce.h"
 #include "mil/rules.h"
@@ -32,10 +29,7 @@ void map_stretches(const OpCall& c, F f) {
 }
 
 void run_gelu(const OpCall& c) {
-  const std::string_view name = c.text("mode");
-  const GeluMode mode = name == "EXACT"                ? GeluMode::exact
-                        : name == "TANH_APPROXIMATION" ? GeluMode::tanh
-                                                       : GeluMode::sigmoid;
+  const GeluMode mode = gelu_mode(c.text("mode"));
   map_stretches(c, [mode](const float* x, int64_t n, float* out) { map_gelu(mode, x, n, out); });
 }
 
@@ -99,35 +93,6 @@ void run_layer_norm(const OpCall& c) {
                         });
 }
 
-// A kernel of its own for each plane of the input; several planes of the output may come from one.
-void run_depthwise(const OpCall& c) {
-  const std::vector<int64_t> x = c.type("x").dims(), w = c.type("weight").dims(), out = c.out_type().dims();
-  if (c.out_type().size() == 0) return;
-  const ops::ConvWindow window = ops::conv_window(c, 2);
-  const Window sides = sliding_window(std::span(c.type("x").shape).subspan(2), c.text("pad_type"),
-                                      window.kernel, window.strides, window.dilations, window.pad, false);
-  DepthwisePlane plane{x[2], x[3], out[2], out[3]};
-  for (size_t i = 0; i < 2; ++i) {
-    plane.kernel[i] = window.kernel[i];
-    plane.stride[i] = window.strides[i];
-    plane.dilation[i] = window.dilations[i];
-    plane.before[i] = sides.before[i];
-  }
-  const int64_t taps = w[2] * w[3], from_one = w[0] / x[1];
-  const Tiles weight = c.tiles("weight");
-  const float* bias = c.has("bias") ? c.floats("bias") : nullptr;
-  c.pool().parallel_for(out[0] * out[1], 1, [&](int64_t begin, int64_t end) {
-    DepthwiseRoom room;
-    std::vector<float> scratch;
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t channel = unit % out[1], image = unit / out[1];
-      const float* kernel = weight.floats(channel * taps, (channel + 1) * taps, scratch);
-      depthwise(plane, c.floats("x") + (image * x[1] + channel / from_one) * x[2] * x[3], kernel,
-                bias ? bias[channel] : 0.0f, room, c.out_floats() + unit * out[2] * out[3]);
-    }
-  });
-}
-
 // Rows of a window first, all columns at a time, then the columns of each window. What is no number stays.
 void run_max_pool(const OpCall& c) {
   const std::vector<int64_t> x = c.type("x").dims(), out = c.out_type().dims();
@@ -165,44 +130,10 @@ void run_max_pool(const OpCall& c) {
       });
 }
 
-// A convolution of one group: patches of the image, packed, times the weight as it is stored.
 void run_convolution(const OpCall& c) {
-  const std::vector<int64_t> x = c.type("x").dims(), w = c.type("weight").dims(), out = c.out_type().dims();
-  const int64_t k = c.type("weight").size() / std::max<int64_t>(1, w[0]);
-  const std::shared_ptr<const StoredTensor>& stored = c.stored("weight");
-  if (!stored || k == 0 || c.out_type().size() == 0) return find_op("conv")->run(c);
-  const ops::ConvWindow window = ops::conv_window(c, static_cast<int>(x.size()) - 2);
-  const Window sides = sliding_window(std::span(c.type("x").shape).subspan(2), c.text("pad_type"),
-                                      window.kernel, window.strides, window.dilations, window.pad, false);
-  const ops::Patches patches(window, std::span(x).subspan(1), sides.before, std::span(out).subspan(2));
-  const int64_t positions = patches.columns(), image_size = c.type("x").size() / x[0];
-  const float* bias = c.has("bias") ? c.floats("bias") : nullptr;
-  const PackedProduct product(stored, w[0], k);
-  thread_local std::vector<float> padded;
-  for (int64_t image = 0; image < x[0]; ++image) {
-    const float* from_image = c.floats("x") + image * image_size;
-    float* to = c.out_floats() + image * w[0] * positions;
-    std::optional<PaddedImage> planes;
-    if (x.size() == 4)
-      planes.emplace(window, sides.before, from_image, ImageSizes{x[1], x[2], x[3], out[2], out[3]}, c.pool(),
-                     padded);
-    const auto pack = [&](int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) {
-      if (planes) return planes->pack(from, depth, first, count, packed);
-      thread_local std::vector<float> room;
-      room.resize(static_cast<size_t>(depth * count));
-      patches.gather(from_image, from, from + depth, first, first + count, room.data());
-      pack_columns({room.data(), count, 1}, count, depth, packed);
-    };
-    product.run(
-        c.pool(), positions, pack,
-        [&](int64_t row, int64_t rows, int64_t first, int64_t count, const float* results, int64_t stride) {
-          for (int64_t r = 0; r < rows; ++r) {
-            const float add = bias ? bias[row + r] : 0.0f;
-            float* line = to + (row + r) * positions + first;
-            for (int64_t i = 0; i < count; ++i) line[i] = results[r * stride + i] + add;
-          }
-        });
-  }
+  if (c.out_type().size() == 0) return;
+  Convolution(c, c.out_type(), false)
+      .run(c.pool(), c.floats("x"), c.has("bias") ? c.floats("bias") : nullptr, nullptr, {}, c.out_floats());
 }
 
 // x [positions, k] times the weight's rows; results lie as [positions, rows].
@@ -231,25 +162,12 @@ void run_linear(const OpCall& c) {
           });
 }
 
-const Type* operand_type(const OpBinding& b, std::string_view name) {
-  const Operand* operand = find_operand(b, name);
-  return operand ? &operand->type : nullptr;
-}
-
-bool is_one_group(const OpBinding& b) {
-  const Type *x = operand_type(b, "x"), *weight = operand_type(b, "weight");
-  return x && weight && x->fixed() && weight->fixed() && x->rank() >= 3 && x->rank() <= 5 &&
-         weight->rank() == x->rank() && x->dim(1) == weight->dim(1);
-}
-
-bool is_depthwise(const OpBinding& b) {
-  const Type *x = operand_type(b, "x"), *weight = operand_type(b, "weight");
-  if (!x || !weight || x->rank() != 4 || weight->rank() != 4 || !x->fixed() || !weight->fixed()) return false;
-  // One input channel a group; of several channels they are all groups.
-  return weight->dim(1) == Dim(1) && x->dim(1).size() > 1;
-}
-
 }  // namespace
+
+GeluMode gelu_mode(std::string_view name) {
+  if (name == "EXACT") return GeluMode::exact;
+  return name == "TANH_APPROXIMATION" ? GeluMode::tanh : GeluMode::sigmoid;
+}
 
 void (*find_op_kernel(const OpBinding& binding))(const OpCall&) {
   static const std::map<std::string_view, void (*)(const OpCall&)> kKernels = {
@@ -259,8 +177,7 @@ void (*find_op_kernel(const OpBinding& binding))(const OpCall&) {
       {"softmax", run_softmax},   {"linear", run_linear},
       {"max_pool", run_max_pool}, {"layer_norm", run_layer_norm},
   };
-  if (binding.op->name == "conv" && is_depthwise(binding)) return run_depthwise;
-  if (binding.op->name == "conv" && is_one_group(binding)) return run_convolution;
+  if (Convolution::takes(binding)) return run_convolution;
   const auto it = kKernels.find(binding.op->name);
   return it == kKernels.end() ? nullptr : it->second;
 }

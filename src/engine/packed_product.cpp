@@ -6,9 +6,10 @@
 namespace anemone {
 namespace {
 
-constexpr int64_t kTileRows = 24;     // of the weight that are widened together
-constexpr int64_t kColumns = 256;     // of a block, a multiple of every panel's
-constexpr int64_t kPacked = 1 << 21;  // floats that are packed at a time: 8 MiB
+constexpr int64_t kTileRows = 48;         // of the weight that are multiplied together; widened, at most 36 KiB
+constexpr int64_t kBlockColumns = 256;    // of a block, a multiple of every panel's
+constexpr int64_t kTogether = 1 << 19;    // floats that are packed for all threads at once: 2 MiB
+constexpr int64_t kApart = 96 << 10;      // floats that a thread packs for itself: 384 KiB of the second cache
 
 }  // namespace
 
@@ -18,67 +19,90 @@ PackedProduct::PackedProduct(std::shared_ptr<const StoredTensor> weight, int64_t
   const bool plain = layout.dtype == DType::fp32 && !layout.scale && !layout.offset && !layout.indices();
   if (plain && reinterpret_cast<uintptr_t>(layout.data) % sizeof(float) == 0)
     floats_ = static_cast<const float*>(static_cast<const void*>(layout.data));
+  for (int64_t r = 0; r < rows && weight_.scaled(); ++r) scales_.push_back(weight_.scale(r));
 }
 
-// tile[r][c] for all columns of a block.
-void PackedProduct::multiply(int64_t row, int64_t rows, const float* packed, int64_t count, float* tile,
-                             float* wide, WeightRows::Room& room) const {
-  weight_.prepare(row, rows, room);
+void PackedProduct::multiply(const Tile& t, Tools& tools, float* out, int64_t stride, GemmEnd end) const {
+  if (!scales_.empty()) end.scale = scales_.data() + t.row;
+  if (!floats_) {
+    weight_.prepare(t.row, t.rows, tools.room);
+    tools.wide.resize(static_cast<size_t>(kTileRows * kGemmDepth));
+  }
   for (int64_t from = 0; from < k_; from += kGemmDepth) {
     const int64_t depth = std::min(kGemmDepth, k_ - from);
-    const float* piece = packed + packed_size(count, from);
-    if (floats_) {
-      gemm_packed(rows, count, depth, floats_ + row * k_ + from, k_, piece, tile, kColumns, from > 0);
-      continue;
+    const float* rows = floats_ ? floats_ + t.row * k_ + from : tools.wide.data();
+    for (int64_t r = 0; r < t.rows && !floats_; ++r) {
+      weight_.widen(tools.room, r, from, depth, tools.wide.data() + r * depth);
+      weight_.fetch(t.row + r + kTileRows, from, depth);
     }
-    for (int64_t r = 0; r < rows; ++r) {
-      weight_.widen(room, r, from, depth, wide + r * depth);
-      weight_.fetch(row + r + kTileRows, from, depth);
+    gemm_packed(t.rows, t.count, depth, rows, floats_ ? k_ : depth, t.packed + packed_size(t.count, from), out,
+                stride, from > 0, from + depth == k_ ? &end : nullptr);
+  }
+}
+
+// Each thread packs some columns and goes through all rows with them, while they are in its second cache.
+void PackedProduct::apart(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const {
+  const int64_t panel = panel_columns(), rows = weight_.rows();
+  const int64_t block = std::clamp(kApart / k_ / panel * panel, panel, kBlockColumns);
+  pool.parallel_for((columns + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
+    thread_local std::vector<float> packed;
+    packed.resize(static_cast<size_t>(packed_size(block, k_)));
+    Tools tools;
+    for (int64_t first = begin * block; first < std::min(end * block, columns); first += block) {
+      const int64_t count = std::min(block, columns - first);
+      for (int64_t from = 0; from < k_; from += kGemmDepth)
+        pack(from, std::min(kGemmDepth, k_ - from), first, count, packed.data() + packed_size(count, from));
+      for (int64_t row = 0; row < rows; row += kTileRows)
+        work({row, std::min(kTileRows, rows - row), first, count, packed.data()}, tools);
     }
-    gemm_packed(rows, count, depth, wide, depth, piece, tile, kColumns, from > 0);
-  }
-  for (int64_t r = 0; r < rows && weight_.scaled(); ++r) {
-    const float scale = weight_.scale(row + r);
-    for (int64_t c = 0; c < count; ++c) tile[r * kColumns + c] *= scale;
-  }
+  });
+}
+
+// Few columns: all of them are packed, then the rows are shared out.
+void PackedProduct::together(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const {
+  const int64_t depths = (k_ + kGemmDepth - 1) / kGemmDepth, rows = weight_.rows();
+  const int64_t row_tiles = (rows + kTileRows - 1) / kTileRows;
+  const int64_t blocks = (columns + kBlockColumns - 1) / kBlockColumns;
+  thread_local std::vector<float> packed;
+  packed.resize(static_cast<size_t>(packed_size(columns, k_)));
+  float* const all = packed.data();
+  const auto count_of = [&](int64_t b) { return std::min(kBlockColumns, columns - b * kBlockColumns); };
+  pool.parallel_for(blocks * depths, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t b = unit / depths, from = unit % depths * kGemmDepth;
+      pack(from, std::min(kGemmDepth, k_ - from), b * kBlockColumns, count_of(b),
+           all + b * kBlockColumns * k_ + packed_size(count_of(b), from));
+    }
+  });
+  pool.parallel_for(blocks * row_tiles, 1, [&](int64_t begin, int64_t end) {
+    Tools tools;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t b = unit / row_tiles, row = unit % row_tiles * kTileRows;
+      work({row, std::min(kTileRows, rows - row), b * kBlockColumns, count_of(b), all + b * kBlockColumns * k_},
+           tools);
+    }
+  });
+}
+
+void PackedProduct::each_tile(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const {
+  packed_size(columns, k_) > kTogether ? apart(pool, columns, pack, work) : together(pool, columns, pack, work);
 }
 
 void PackedProduct::run(ThreadPool& pool, int64_t columns, const Pack& pack, const Store& store) const {
-  // As many whole blocks at a time as fit.
-  const int64_t block_floats = packed_size(kColumns, k_);
-  const int64_t at_a_time = std::max<int64_t>(1, kPacked / block_floats);
-  const int64_t depths = (k_ + kGemmDepth - 1) / kGemmDepth;
-  const int64_t row_tiles = (weight_.rows() + kTileRows - 1) / kTileRows;
-  thread_local std::vector<float> packed;
-  const int64_t all_blocks = (columns + kColumns - 1) / kColumns;
-  packed.resize(static_cast<size_t>(std::min(at_a_time, all_blocks) * block_floats));
-  float* const room = packed.data();
-  for (int64_t first = 0; first < all_blocks; first += at_a_time) {
-    const int64_t blocks = std::min(at_a_time, all_blocks - first);
-    const auto block_columns = [&](int64_t b) {
-      return std::min(kColumns, columns - (first + b) * kColumns);
-    };
-    pool.parallel_for(blocks * depths, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t b = unit / depths, from = unit % depths * kGemmDepth,
-                      depth = std::min(kGemmDepth, k_ - from);
-        const int64_t count = block_columns(b);
-        float* to = room + b * block_floats + packed_size(count, from);
-        pack(from, depth, (first + b) * kColumns, count, to);
-      }
-    });
-    pool.parallel_for(blocks * row_tiles, 1, [&](int64_t begin, int64_t end) {
-      WeightRows::Room rows_room;
-      std::vector<float> wide(static_cast<size_t>(kTileRows * kGemmDepth)),
-          tile(static_cast<size_t>(kTileRows * kColumns));
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t b = unit / row_tiles, row = unit % row_tiles * kTileRows;
-        const int64_t rows = std::min(kTileRows, weight_.rows() - row), count = block_columns(b);
-        multiply(row, rows, room + b * block_floats, count, tile.data(), wide.data(), rows_room);
-        store(row, rows, (first + b) * kColumns, count, tile.data(), kColumns);
-      }
-    });
-  }
+  each_tile(pool, columns, pack, [&](const Tile& t, Tools& tools) {
+    tools.tile.resize(static_cast<size_t>(kTileRows * kBlockColumns));
+    multiply(t, tools, tools.tile.data(), kBlockColumns, {});
+    store(t.row, t.rows, t.first, t.count, tools.tile.data(), kBlockColumns);
+  });
+}
+
+void PackedProduct::run(ThreadPool& pool, int64_t columns, const Pack& pack, const Rows& to) const {
+  each_tile(pool, columns, pack, [&](const Tile& t, Tools& tools) {
+    const int64_t offset = t.row * to.stride + t.first;
+    float* out = to.out + offset;
+    multiply(t, tools, out, to.stride, to.end.from(t.row, offset));
+    for (int64_t r = 0; r < t.rows && to.map; ++r, out += to.stride) to.map(out, t.count, out);
+  });
 }
 
 }  // namespace anemone

@@ -1,9 +1,9 @@
-// PackedProduct: a stored weight of rows x k times columns that are packed once for all threads: what convolutions and
+// PackedProduct: a stored weight of rows x k times columns that are packed for all rows: what convolutions and
 // `linear` over many positions are made of.
 //     const PackedProduct product(stored, rows, k);
-//     product.run(pool, columns, pack, store);
-// A row of the weight is widened a piece at a time; the columns go through in blocks that stay in the second cache.
-// Sums run in an order that depends on k alone.
+//     product.run(pool, columns, pack, PackedProduct::Rows{out, columns, {.bias = bias, .low = 0}});
+// A row of the weight is widened a piece at a time, unless it is stored as fp32. Sums run in an order that depends on k
+// alone.
 #pragma once
 
 #include <functional>
@@ -23,18 +23,41 @@ class PackedProduct {
   // applied.
   using Store = std::function<void(int64_t row, int64_t rows, int64_t first, int64_t count,
                                    const float* results, int64_t stride)>;
+  // Results lie as rows, `stride` apart, behind their end and a function of what comes out of it.
+  struct Rows {
+    float* out;
+    int64_t stride;
+    GemmEnd end;
+    std::function<void(const float* x, int64_t n, float* out)> map = {};
+  };
 
   PackedProduct(std::shared_ptr<const StoredTensor> weight, int64_t rows, int64_t k);
 
   void run(ThreadPool& pool, int64_t columns, const Pack& pack, const Store& store) const;
+  void run(ThreadPool& pool, int64_t columns, const Pack& pack, const Rows& to) const;
 
  private:
-  void multiply(int64_t row, int64_t rows, const float* packed, int64_t count, float* tile, float* wide,
-                WeightRows::Room& room) const;
+  // What a thread needs for a tile of rows.
+  struct Tools {
+    WeightRows::Room room;
+    std::vector<float> wide, tile;
+  };
+  // Rows [row, row + rows) and the packed columns [first, first + count).
+  struct Tile {
+    int64_t row, rows, first, count;
+    const float* packed;
+  };
+  using Work = std::function<void(const Tile& tile, Tools& tools)>;
+
+  void each_tile(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const;
+  void apart(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const;
+  void together(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const;
+  void multiply(const Tile& tile, Tools& tools, float* out, int64_t stride, GemmEnd end) const;
 
   WeightRows weight_;
   int64_t k_;
   const float* floats_ = nullptr;  // the weight, where it is stored as fp32
+  std::vector<float> scales_;      // of the rows, where sums are to be scaled
 };
 
 }  // namespace anemone

@@ -18,15 +18,17 @@ struct ImageSizes {
 
 class PaddedImage {
  public:
-  // `room` holds the copy and must outlive this; `before`: rows and columns of zeros above and to the left.
+  // `room` holds the copy and must outlive this; `before`: rows and columns of zeros above and to the left. The output
+  // may go beyond the image: what lies there is zero.
   PaddedImage(const ops::ConvWindow& window, std::span<const int64_t> before, const float* x,
               const ImageSizes& sizes, ThreadPool& pool, std::vector<float>& room);
 
   // Rows [from, from + depth) of the patches (channel, row and column of the kernel) at outputs [first, first + count).
   void pack(int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) const;
+  // The same for one panel of `width` columns, of which `count` are there.
+  void pack_panel(int64_t from, int64_t depth, int64_t first, int64_t count, int64_t width, float* out) const;
 
  private:
-  void pack_panel(int64_t from, int64_t depth, int64_t first, int64_t count, int64_t width, float* out) const;
 
   int64_t out_width_, line_, plane_, row_step_;
   std::vector<int64_t> taps_;  // where the places of the kernel are in a plane

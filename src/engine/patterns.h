@@ -20,6 +20,9 @@ void fuse_attention(PlanEdit& edit);
 // x over its root mean square times a gain; rotary positions; x * sigmoid(x) * up. In fp32 arithmetic only.
 void fuse_chains(PlanEdit& edit);
 
+// A convolution, what is added to it, and the function of its elements behind that.
+void fuse_convolutions(PlanEdit& edit);
+
 // Projections (1x1 convolutions) of one input, and a sum behind one.
 void fuse_projections(PlanEdit& edit);
 

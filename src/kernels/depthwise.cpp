@@ -1,7 +1,8 @@
 #include "kernels/depthwise.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "kernels/patches.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/depthwise.cpp"
@@ -9,56 +10,84 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "kernels/finish-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One vector of a row, from column x on. kCount taps, or with 0 as many as there are.
-template <int kCount, class D>
-HWY_INLINE hn::Vec<D> sum_taps(D d, const DepthwiseTaps& t, const float* HWY_RESTRICT row, float bias) {
-  auto sum = hn::Set(d, bias);
-  const int64_t count = kCount ? kCount : t.count;
+// One vector of R rows of the output. A vector of the input is loaded once for all of them: with a kernel of 3 x 3 and
+// R = 4, 4.5 loads a sum in place of 9.
+template <int K, int S, int R, class D>
+HWY_INLINE void sum_rows(D d, const DepthwiseRows& t, const float* HWY_RESTRICT row, hn::Vec<D>* HWY_RESTRICT sums) {
+  using V = hn::Vec<D>;
+  for (int r = 0; r < R; ++r) sums[r] = hn::Zero(d);
+#pragma GCC unroll 16
+  for (int i = 0; i < (R - 1) * S + K; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j) {
+      const V v = hn::LoadU(d, row + i * t.pitch + t.offsets[j]);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r)
+        if (const int at = i - r * S; at >= 0 && at < K)
+          sums[r] = hn::MulAdd(hn::Set(d, t.weights[at * K + j]), v, sums[r]);
+    }
+}
+
+// Any kernel, one row.
+template <class D>
+HWY_INLINE hn::Vec<D> sum_taps(D d, const DepthwiseRows& t, const float* HWY_RESTRICT row) {
+  auto sum = hn::Zero(d);
+  const int64_t count = t.kernel[0] * t.kernel[1];
   for (int64_t i = 0; i < count; ++i)
     sum = hn::MulAdd(hn::Set(d, t.weights[i]), hn::LoadU(d, row + t.offsets[i]), sum);
   return sum;
 }
 
-// The padded rows have room behind them: a vector may read beyond the last column.
-template <int kCount>
-HWY_INLINE void plane_of(const DepthwiseTaps& t, float bias, int64_t rows, int64_t columns,
-                         float* HWY_RESTRICT out) {
-  const hn::ScalableTag<float> d;
+template <class D, class V>
+HWY_INLINE void store_sum(D d, V sum, const GemmEnd& end, int64_t offset, int64_t left, float* out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto rest = hn::FirstN(d, static_cast<size_t>(columns % lanes));
-  for (int64_t y = 0; y < rows; ++y, out += columns) {
-    const float* row = t.padded + y * t.step;
-    int64_t x = 0;
-    for (; x + lanes <= columns; x += lanes) hn::StoreU(sum_taps<kCount>(d, t, row + x, bias), d, out + x);
-    if (x < columns) hn::BlendedStore(sum_taps<kCount>(d, t, row + x, bias), rest, d, out + x);
-  }
+  left >= lanes ? finish(d, sum, end, 0, offset, out) : finish_some(d, sum, end, 0, offset, left, out);
 }
 
-void PlaneImpl(const DepthwiseTaps& t, float bias, int64_t rows, int64_t columns, float* out) {
-  t.count == 9 ? plane_of<9>(t, bias, rows, columns, out) : plane_of<0>(t, bias, rows, columns, out);
-}
-
-// Every other element from x[0] on, and from x[1] on; `count` of each.
-void SplitImpl(const float* HWY_RESTRICT x, int64_t count, float* HWY_RESTRICT even,
-               float* HWY_RESTRICT odd) {
+// Rows [y, rows) as far as they fill blocks of R; gives the first that is left. The padded rows have room behind them:
+// a vector may read beyond the last column.
+template <int K, int S, int R>
+int64_t blocks_of(const DepthwiseRows& t, int64_t y, int64_t rows, int64_t columns, const GemmEnd& end,
+                  float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::Vec<decltype(d)> a, b;
-    hn::LoadInterleaved2(d, x + 2 * i, a, b);
-    hn::StoreU(a, d, even + i);
-    hn::StoreU(b, d, odd + i);
+  for (; y + R <= rows; y += R)
+    for (int64_t x = 0; x < columns; x += lanes) {
+      hn::Vec<decltype(d)> sums[R];
+      sum_rows<K, S, R>(d, t, t.padded + y * t.step + x, sums);
+      for (int r = 0; r < R; ++r) store_sum(d, sums[r], end, (y + r) * columns + x, columns - x, out);
+    }
+  return y;
+}
+
+template <int K, int S>
+int64_t rows_of(const DepthwiseRows& t, int64_t rows, int64_t columns, const GemmEnd& end, float* out) {
+  int64_t y = blocks_of<K, S, 4>(t, 0, rows, columns, end, out);
+  y = blocks_of<K, S, 2>(t, y, rows, columns, end, out);
+  return blocks_of<K, S, 1>(t, y, rows, columns, end, out);
+}
+
+void RowsImpl(const DepthwiseRows& t, int64_t rows, int64_t columns, const GemmEnd& end, float* out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (t.dense && t.kernel[0] == t.kernel[1] && t.stride <= 2) {
+    if (t.kernel[0] == 3)
+      return void(t.stride == 1 ? rows_of<3, 1>(t, rows, columns, end, out)
+                                : rows_of<3, 2>(t, rows, columns, end, out));
+    if (t.kernel[0] == 5)
+      return void(t.stride == 1 ? rows_of<5, 1>(t, rows, columns, end, out)
+                                : rows_of<5, 2>(t, rows, columns, end, out));
   }
-  for (; i < count; ++i) {
-    even[i] = x[2 * i];
-    odd[i] = x[2 * i + 1];
-  }
+  for (int64_t y = 0; y < rows; ++y)
+    for (int64_t x = 0; x < columns; x += lanes)
+      store_sum(d, sum_taps(d, t, t.padded + y * t.step + x), end, y * columns + x, columns - x, out);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -68,62 +97,51 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace anemone {
 
-HWY_EXPORT(PlaneImpl);
-HWY_EXPORT(SplitImpl);
+HWY_EXPORT(RowsImpl);
 
 namespace {
 
-constexpr int64_t kBeyond = HWY_MAX_BYTES / sizeof(float);  // floats that a vector may read behind a row
-
-// A row of the plane behind `before` zeros, its columns sorted by their remainder of `phases`: those of one remainder
-// lie together, `line` of them.
-void pad_row(const float* row, int64_t width, int64_t before, int64_t phases, int64_t line, float* to) {
-  if (phases == 1) {
-    const int64_t count = std::min(width, line - before);
-    if (count > 0) std::memcpy(to + before, row, static_cast<size_t>(count) * sizeof(float));
-    return;
-  }
-  int64_t done = 0;
-  if (phases == 2) {  // pairs from the first even place on
-    const int64_t skip = before % 2, at = (before + skip) / 2;
-    const int64_t pairs = std::max<int64_t>(0, std::min((width - skip) / 2, line - at));
-    if (skip && before / 2 < line) to[line + before / 2] = row[0];
-    HWY_DYNAMIC_DISPATCH(SplitImpl)(row + skip, pairs, to + at, to + line + at);
-    done = skip + 2 * pairs;
-  }
-  for (int64_t c = done; c < width; ++c)
-    if (const int64_t at = c + before; at / phases < line) to[at % phases * line + at / phases] = row[c];
-}
+constexpr int64_t kBand = 4096;  // padded floats at a time: half of the first cache
 
 }  // namespace
 
-// The plane with its zeros around it, columns sorted by their remainder of the stride: what neighbouring outputs read
-// of one column of the kernel then lies together, whatever the stride is.
-void depthwise(const DepthwisePlane& p, const float* x, const float* weight, float bias, DepthwiseRoom& room,
-               float* out) {
+void depthwise(const DepthwisePlane& p, const float* x, const float* weight, const GemmEnd& end,
+               DepthwiseRoom& room, float* out) {
   const int64_t phases = p.stride[1];
-  const int64_t rows = (p.out_height - 1) * p.stride[0] + (p.kernel[0] - 1) * p.dilation[0] + 1;
   const int64_t line = p.out_width + (p.kernel[1] - 1) * p.dilation[1] / phases;  // of one phase
-  room.padded.assign(static_cast<size_t>(rows * phases * line + kBeyond), 0.0f);
-  for (int64_t y = 0; y < rows; ++y)
-    if (const int64_t from = y - p.before[0]; from >= 0 && from < p.height)
-      pad_row(x + from * p.width, p.width, p.before[1], phases, line, room.padded.data() + y * phases * line);
-  const int64_t count = p.kernel[0] * p.kernel[1];
-  room.offsets.resize(static_cast<size_t>(count));
-  for (int64_t t = 0; t < count; ++t) {
+  const int64_t pitch = phases * line, reach = (p.kernel[0] - 1) * p.dilation[0] + 1;
+  // Output rows of a band: as many fours as fit.
+  const int64_t fits = ((kBand / pitch - reach) / p.stride[0] + 1) / 4 * 4;
+  const int64_t band = std::min(p.out_height, std::max<int64_t>(4, fits));
+  const auto floats = static_cast<size_t>(((band - 1) * p.stride[0] + reach) * pitch + floats_beyond());
+  if (room.padded.size() != floats) room.padded.assign(floats, 0.0f);
+  room.offsets.clear();
+  for (int64_t t = 0; t < p.kernel[0] * p.kernel[1]; ++t) {
     const int64_t column = t % p.kernel[1] * p.dilation[1];
-    room.offsets[static_cast<size_t>(t)] =
-        (t / p.kernel[1] * p.dilation[0] * phases + column % phases) * line + column / phases;
+    room.offsets.push_back((t / p.kernel[1] * p.dilation[0] * phases + column % phases) * line + column / phases);
   }
-  HWY_DYNAMIC_DISPATCH(PlaneImpl)
-  ({room.padded.data(), p.stride[0] * phases * line, room.offsets.data(), weight, count}, bias, p.out_height,
-   p.out_width, out);
+  const DepthwiseRows taps{room.padded.data(),       p.stride[0] * pitch, pitch, room.offsets.data(), weight,
+                           {p.kernel[0], p.kernel[1]}, p.stride[0],
+                           p.dilation[0] == 1 && p.dilation[1] == 1};
+  for (int64_t y = 0; y < p.out_height; y += band) {
+    const int64_t rows = std::min(band, p.out_height - y);
+    for (int64_t i = 0; i < (rows - 1) * p.stride[0] + reach; ++i) {
+      float* to = room.padded.data() + i * pitch;
+      const int64_t from = y * p.stride[0] + i - p.before[0];
+      if (from >= 0 && from < p.height)
+        pad_row(x + from * p.width, p.width, p.before[1], phases, line, to);
+      else
+        std::fill_n(to, pitch, 0.0f);
+    }
+    HWY_DYNAMIC_DISPATCH(RowsImpl)(taps, rows, p.out_width, end.from(0, y * p.out_width), out + y * p.out_width);
+  }
 }
 
-void depthwise_plain(const DepthwisePlane& p, const float* x, const float* weight, float bias, float* out) {
+void depthwise_plain(const DepthwisePlane& p, const float* x, const float* weight, const GemmEnd& end,
+                     float* out) {
   for (int64_t y = 0; y < p.out_height; ++y)
     for (int64_t c = 0; c < p.out_width; ++c) {
-      double sum = static_cast<double>(bias);
+      double sum = 0;
       for (int64_t i = 0; i < p.kernel[0]; ++i)
         for (int64_t j = 0; j < p.kernel[1]; ++j) {
           const int64_t row = y * p.stride[0] + i * p.dilation[0] - p.before[0];
@@ -132,7 +150,8 @@ void depthwise_plain(const DepthwisePlane& p, const float* x, const float* weigh
           sum += static_cast<double>(weight[i * p.kernel[1] + j]) *
                  static_cast<double>(x[row * p.width + column]);
         }
-      out[y * p.out_width + c] = static_cast<float>(sum);
+      const int64_t at = y * p.out_width + c;
+      out[at] = finish_plain(static_cast<float>(sum), end, 0, at);
     }
 }
 

@@ -1,11 +1,13 @@
 // A convolution of one plane (a channel) with a kernel of its own: depthwise convolutions are many of them.
 //     DepthwiseRoom room;
 //     depthwise({.height = 56, .width = 56, .out_height = 28, .out_width = 28, .stride = {2, 2}, .before = {1, 1}},
-//               x, weight, bias, room, out);
+//               x, weight, {.bias = &bias, .low = 0, .high = 6}, room, out);
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "kernels/gemm.h"
 
 namespace anemone {
 
@@ -15,27 +17,29 @@ struct DepthwisePlane {
   int64_t before[2] = {0, 0};  // rows and columns of zeros above and to the left
 };
 
-// What one thread needs; grown as needed.
+// What one thread needs for planes of the same sizes; made anew for others.
 struct DepthwiseRoom {
-  std::vector<float> padded;
+  std::vector<float> padded;  // some rows of a plane with their zeros: places that are no column stay zero
   std::vector<int64_t> offsets;
 };
 
-// Where the planes of a call lie once they are padded: tap t of output (y, x) is at row y * step, offsets[t] + x.
-struct DepthwiseTaps {
+// Some rows of a plane, padded: tap t of output (y, x) is at row y * step, offsets[t] + x.
+struct DepthwiseRows {
   const float* padded;
-  int64_t step;
+  int64_t step, pitch;  // from one output row to the next; from one padded row to the next
   const int64_t* offsets;
   const float* weights;
-  int64_t count;
+  int64_t kernel[2], stride;
+  bool dense;  // no dilation
 };
 
-// out[y][x] = bias + sum over the kernel of weight[i][j] * in[y * stride + i * dilation - before][…].
-void depthwise(const DepthwisePlane& plane, const float* x, const float* weight, float bias,
+// out[y][x] = the end of the sum over the kernel of weight[i][j] * in[y * stride + i * dilation - before][…]; `end`
+// has at most one scale and one bias.
+void depthwise(const DepthwisePlane& plane, const float* x, const float* weight, const GemmEnd& end,
                DepthwiseRoom& room, float* out);
 
 // The plain twin.
-void depthwise_plain(const DepthwisePlane& plane, const float* x, const float* weight, float bias,
+void depthwise_plain(const DepthwisePlane& plane, const float* x, const float* weight, const GemmEnd& end,
                      float* out);
 
 }  // namespace anemone

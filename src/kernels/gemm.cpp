@@ -9,6 +9,8 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "kernels/finish-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace anemone {
 namespace HWY_NAMESPACE {
@@ -22,7 +24,7 @@ int64_t lanes_of_panel() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag
 // R rows of a, `a_stride` apart, against a panel of b (k x V vectors).
 template <int R, int V>
 void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRICT b, int64_t k,
-          float* HWY_RESTRICT c, int64_t c_stride, bool accumulate) {
+          float* HWY_RESTRICT c, int64_t c_stride, bool accumulate, const GemmEnd* end) {
   const hn::ScalableTag<float> d;
   using Vec = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -39,52 +41,96 @@ void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRI
   }
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < V; ++v) {
-      float* to = c + r * c_stride + v * lanes;
-      hn::StoreU(accumulate ? hn::Add(sums[r][v], hn::LoadU(d, to)) : sums[r][v], d, to);
+      const int64_t offset = r * c_stride + v * lanes;
+      const Vec sum = accumulate ? hn::Add(sums[r][v], hn::LoadU(d, c + offset)) : sums[r][v];
+      if (end)
+        finish(d, sum, *end, r, offset, c);
+      else
+        hn::StoreU(sum, d, c + offset);
     }
 }
 
 template <int V>
 HWY_INLINE void tile_of(int64_t rows, const float* a, int64_t a_stride, const float* b, int64_t k, float* c,
-                        int64_t c_stride, bool accumulate) {
+                        int64_t c_stride, bool accumulate, const GemmEnd* end) {
   switch (rows) {
-    case 1: return tile<1, V>(a, a_stride, b, k, c, c_stride, accumulate);
-    case 2: return tile<2, V>(a, a_stride, b, k, c, c_stride, accumulate);
-    case 3: return tile<3, V>(a, a_stride, b, k, c, c_stride, accumulate);
-    case 4: return tile<4, V>(a, a_stride, b, k, c, c_stride, accumulate);
-    case 5: return tile<5, V>(a, a_stride, b, k, c, c_stride, accumulate);
-    default: return tile<6, V>(a, a_stride, b, k, c, c_stride, accumulate);
+    case 1: return tile<1, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
+    case 2: return tile<2, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
+    case 3: return tile<3, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
+    case 4: return tile<4, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
+    case 5: return tile<5, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
+    default: return tile<6, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
   }
+}
+
+// `count` sums, or a vector's, of row `row` to c[offset].
+HWY_INLINE void store_edge(const float* sums, int64_t count, float* c, int64_t row, int64_t offset, bool accumulate,
+                           const GemmEnd* end) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  count = count < lanes ? count : lanes;
+  auto sum = hn::Load(d, sums);
+  if (accumulate) sum = hn::Add(sum, load_some(d, c + offset, count));
+  if (end)
+    finish_some(d, sum, *end, row, offset, count, c);
+  else
+    store_some(d, sum, c + offset, count);
 }
 
 // m rows of a against a panel of b, which stays in the first cache, of whose columns c has `columns`; what
 // hangs over the edge of c goes through a buffer.
 template <int V>
 void rows_by_panel(int64_t m, int64_t columns, int64_t k, const float* a, int64_t a_stride, const float* b,
-                   float* c, int64_t c_stride, bool accumulate) {
+                   float* c, int64_t c_stride, bool accumulate, const GemmEnd* end) {
   const int64_t width = V * lanes_of_panel();
   HWY_ALIGN float edge[kRows * V * HWY_MAX_BYTES / sizeof(float)];
   for (int64_t r = 0; r < m; r += kRows, a += kRows * a_stride, c += kRows * c_stride) {
     const int64_t rows = m - r < kRows ? m - r : kRows;
+    const GemmEnd here = end ? end->from(r, r * c_stride) : GemmEnd();
     if (columns == width) {
-      tile_of<V>(rows, a, a_stride, b, k, c, c_stride, accumulate);
+      tile_of<V>(rows, a, a_stride, b, k, c, c_stride, accumulate, end ? &here : nullptr);
       continue;
     }
-    tile_of<V>(rows, a, a_stride, b, k, edge, width, false);
+    tile_of<V>(rows, a, a_stride, b, k, edge, width, false, nullptr);
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j) {
-        float& out = c[i * c_stride + j];
-        out = edge[i * width + j] + (accumulate ? out : 0.0f);
-      }
+      for (int64_t j = 0; j < columns; j += lanes_of_panel())
+        store_edge(edge + i * width + j, columns - j, c, i, i * c_stride + j, accumulate, end ? &here : nullptr);
   }
 }
 
 void PackedImpl(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_stride, const float* b, float* c,
-                int64_t c_stride, bool accumulate) {
+                int64_t c_stride, bool accumulate, const GemmEnd* end) {
   const int64_t lanes = lanes_of_panel();
-  for (; n > lanes; n -= 2 * lanes, b += 2 * lanes * k, c += 2 * lanes)
-    rows_by_panel<2>(m, n < 2 * lanes ? n : 2 * lanes, k, a, a_stride, b, c, c_stride, accumulate);
-  if (n > 0) rows_by_panel<1>(m, n, k, a, a_stride, b, c, c_stride, accumulate);
+  for (int64_t j = 0; j < n;) {
+    const GemmEnd here = end ? end->from(0, j) : GemmEnd();
+    const GemmEnd* then = end ? &here : nullptr;
+    const int64_t width = n - j > lanes ? 2 * lanes : lanes, columns = n - j < width ? n - j : width;
+    if (width == lanes)
+      rows_by_panel<1>(m, columns, k, a, a_stride, b, c + j, c_stride, accumulate, then);
+    else
+      rows_by_panel<2>(m, columns, k, a, a_stride, b, c + j, c_stride, accumulate, then);
+    b += width * k;
+    j += columns;
+  }
+}
+
+// k rows of `width` values each, of which `columns` are there and the others are zero; columns lie side by side.
+void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int64_t columns, int64_t width,
+                  float* HWY_RESTRICT out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = columns / lanes * lanes;
+  const auto rest = hn::FirstN(d, static_cast<size_t>(columns - whole));
+  for (int64_t i = 0; i < k; ++i, out += width, from += stride) {
+    int64_t j = 0;
+    for (; j < whole; j += lanes) hn::StoreU(hn::LoadU(d, from + j), d, out + j);
+    if (j < columns) {
+      for (int64_t x = j; x < columns; ++x) out[x] = from[x];
+      hn::StoreU(hn::IfThenElseZero(rest, hn::LoadU(d, out + j)), d, out + j);
+      j += lanes;
+    }
+    for (; j < width; j += lanes) hn::StoreU(hn::Zero(d), d, out + j);
+  }
 }
 
 float dot_product(const float* HWY_RESTRICT x, const float* HWY_RESTRICT y, int64_t count) {
@@ -125,6 +171,7 @@ namespace {
 
 HWY_EXPORT(lanes_of_panel);
 HWY_EXPORT(PackedImpl);
+HWY_EXPORT(PackRowsImpl);
 HWY_EXPORT(dot_product);
 HWY_EXPORT(add_scaled);
 
@@ -136,13 +183,8 @@ constexpr int64_t kThin = 3;       // up to so many rows or columns, packing cos
 // along memory they are read 32 values at a time, so that columns 4 KiB apart do not fight for the same cache
 // lines: 50 GFLOP/s instead of 14 for 64x1024x1024 against a transposed matrix (AVX2, one core).
 void pack_panel(const MatrixView& b, int64_t k, int64_t columns, int64_t width, float* out) {
-  if (b.column_stride == 1) {
-    for (int64_t i = 0; i < k; ++i, out += width) {
-      std::copy_n(b.data + i * b.row_stride, columns, out);
-      std::fill(out + columns, out + width, 0.0f);
-    }
-    return;
-  }
+  if (b.column_stride == 1)
+    return HWY_DYNAMIC_DISPATCH(PackRowsImpl)(b.data, b.row_stride, k, columns, width, out);
   const int64_t stretch = b.row_stride == 1 ? 32 : 1;
   for (int64_t i0 = 0; i0 < k; i0 += stretch) {
     const int64_t end = std::min(k, i0 + stretch);
@@ -176,8 +218,8 @@ void pack_columns(const MatrixView& b, int64_t n, int64_t k, float* packed) {
 }
 
 void gemm_packed(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_stride, const float* packed,
-                 float* c, int64_t c_stride, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(PackedImpl)(m, n, k, a, a_stride, packed, c, c_stride, accumulate);
+                 float* c, int64_t c_stride, bool accumulate, const GemmEnd* end) {
+  HWY_DYNAMIC_DISPATCH(PackedImpl)(m, n, k, a, a_stride, packed, c, c_stride, accumulate, end);
 }
 
 float dot(const float* x, const float* y, int64_t count) {
@@ -229,6 +271,13 @@ void gemm(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView
       }
     }
   }
+}
+
+float finish_plain(float sum, const GemmEnd& end, int64_t row, int64_t offset) {
+  if (end.scale) sum *= end.scale[row];
+  if (end.bias) sum += end.bias[row];
+  if (end.add) sum += end.add[offset];
+  return sum < end.low ? end.low : sum > end.high ? end.high : sum;
 }
 
 void gemm_plain(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace anemone {
@@ -31,13 +32,26 @@ void gemm(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView
 //     gemm_packed(m, n, k, a, a_stride, packed, c, c_stride, false);
 // A panel of b (24 KiB with vectors of 64 bytes) stays in the first cache while the rows of a pass.
 inline constexpr int64_t kGemmDepth = 192;
+
+// What becomes of the sums of a row before they are stored: min(max(scale * sum + bias + add, low), high); NaN stays.
+struct GemmEnd {
+  const float *scale = nullptr, *bias = nullptr;  // one of each for every row; may be empty
+  const float* add = nullptr;                     // laid out as c is; may be empty
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+
+  // The same for what begins at that row, and at that column of c.
+  GemmEnd from(int64_t row, int64_t offset) const {
+    return {scale ? scale + row : nullptr, bias ? bias + row : nullptr, add ? add + offset : nullptr, low, high};
+  }
+};
 int64_t packed_size(int64_t n, int64_t k);
 int64_t panel_columns();  // from a multiple of these on, columns can be packed on their own, at column * k
 void pack_columns(const MatrixView& b, int64_t n, int64_t k, float* packed);
 void gemm_packed(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_stride, const float* packed,
-                 float* c, int64_t c_stride, bool accumulate);
+                 float* c, int64_t c_stride, bool accumulate, const GemmEnd* end = nullptr);
 
-// The plain twin: three loops.
+// The plain twins: three loops; one value.
+float finish_plain(float sum, const GemmEnd& end, int64_t row, int64_t offset);
 void gemm_plain(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,
                 int64_t c_stride, bool accumulate);
 

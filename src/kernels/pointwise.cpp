@@ -109,6 +109,14 @@ void ClampImpl(const float* x, int64_t n, float low, float high, float* out) {
   });
 }
 
+void HardSwishImpl(const float* x, int64_t n, float alpha, float beta, float* out) {
+  each_vector(x, n, out, [alpha, beta](auto d, auto v) HWY_ATTR {
+    const auto line = hn::Add(hn::Mul(hn::Set(d, alpha), v), hn::Set(d, beta));
+    const auto part = hn::Min(hn::Max(line, hn::Zero(d)), hn::Set(d, 1.0f));
+    return unless_nan(d, v, hn::Mul(v, part));
+  });
+}
+
 // The sum of f(x) over a row, in doubles.
 template <class F>
 HWY_INLINE double wide_sum(const float* x, int64_t n, F f) {
@@ -171,6 +179,7 @@ HWY_EXPORT(GeluSigmoidImpl);
 HWY_EXPORT(SigmoidImpl);
 HWY_EXPORT(TanhImpl);
 HWY_EXPORT(ClampImpl);
+HWY_EXPORT(HardSwishImpl);
 HWY_EXPORT(LayerNormImpl);
 
 void map_gelu(GeluMode mode, const float* x, int64_t n, float* out) noexcept {
@@ -188,6 +197,10 @@ void map_tanh(const float* x, int64_t n, float* out) noexcept { HWY_DYNAMIC_DISP
 
 void map_clamp(const float* x, int64_t n, float low, float high, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(ClampImpl)(x, n, low, high, out);
+}
+
+void map_hard_swish(const float* x, int64_t n, float alpha, float beta, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(HardSwishImpl)(x, n, alpha, beta, out);
 }
 
 void layer_norm(const float* x, int64_t n, const float* gamma, const float* beta, double eps,
@@ -216,6 +229,13 @@ void map_tanh_plain(const float* x, int64_t n, float* out) noexcept {
 
 void map_clamp_plain(const float* x, int64_t n, float low, float high, float* out) noexcept {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+}
+
+void map_hard_swish_plain(const float* x, int64_t n, float alpha, float beta, float* out) noexcept {
+  for (int64_t i = 0; i < n; ++i) {
+    const float part = alpha * x[i] + beta;
+    out[i] = x[i] * (part < 0 ? 0.0f : part > 1 ? 1.0f : part);
+  }
 }
 
 void layer_norm_plain(const float* x, int64_t n, const float* gamma, const float* beta, double eps,

@@ -1,0 +1,55 @@
+// Convolution: a convolution of known sizes over a stored weight, and what is done with its sums before they are
+// stored. It picks the way: plane by plane (depthwise), Winograd's, or patches times the weight.
+//     if (Convolution::takes(binding)) Convolution(call, out_type, false).run(pool, x, bias, nullptr, {}, out);
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/packed_product.h"
+#include "engine/winograd_product.h"
+#include "kernels/depthwise.h"
+#include "mil/conv_window.h"
+#include "mil/op.h"
+
+namespace anemone {
+
+// A function of single elements behind a convolution: a range, then anything else.
+struct Activation {
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+  std::function<void(const float* x, int64_t n, float* out)> map = {};
+};
+
+class Convolution {
+ public:
+  // Of one group, or a kernel of its own for each input channel; sizes known.
+  static bool takes(const OpBinding& binding);
+
+  // `prepare`: the weight may be kept in another form beside the stored one.
+  Convolution(const OpCall& call, const Type& out, bool prepare);
+
+  // bias: one for each output channel; add: laid out as out is; both may be empty.
+  void run(ThreadPool& pool, const float* x, const float* bias, const float* add, const Activation& then,
+           float* out) const;
+  uint64_t held_bytes() const { return winograd_ ? winograd_->held_bytes() : 0; }
+
+ private:
+  void run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then, float* out) const;
+  void run_image(ThreadPool& pool, const float* x, const PackedProduct::Rows& to) const;
+  bool is_plain() const;
+
+  std::vector<int64_t> in_, out_;  // sizes: images, channels, then two or three of space
+  ops::ConvWindow window_;
+  std::vector<int64_t> before_;
+  std::shared_ptr<const StoredTensor> weight_;
+  int64_t positions_ = 0, k_ = 0;
+  bool depthwise_ = false;
+  std::optional<PackedProduct> product_;
+  std::unique_ptr<WinogradProduct> winograd_;
+};
+
+}  // namespace anemone
