@@ -74,7 +74,8 @@ class Convolutions {
     const OpBinding& b = edit_.binding(step);
     const Type& out = edit_.step(step).types[0];
     const Operand* weight = find_operand(b, "weight");
-    if (!Convolution::takes(b) || !weight->stored || out.size() == 0) return false;
+    if (!Convolution::takes(b) || out.size() == 0) return false;
+    if (!weight->stored && !edit_.input(step, "weight").fixed) return false;  // it is computed
     if (edit_.input(step, "x").id < 0 || edit_.input(step, "bias").id >= 0) return false;
     const bool known = edit_.with_call(step, [](const OpCall& c) {
       for (const char* param : {"strides", "pad", "dilations", "groups"})

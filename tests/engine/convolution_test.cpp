@@ -1,0 +1,234 @@
+// Convolutions with what comes behind them, as one step: what the operations give, one by one.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "anemone/predictor.h"
+#include "mil/builder.h"
+#include "package/package.h"
+
+using namespace anemone;
+
+namespace {
+
+// conv [+ y] [then], the image x.
+struct Network {
+  int64_t images = 1, channels = 3, height = 8, width = 8, rows = 4, kernel = 3, stride = 1, dilation = 1, pad = 1;
+  bool depthwise = false, bias = true, add = false;
+  std::string then;  // an operation, "clip", "hard_swish" or none
+  DType stored = DType::fp32;
+
+  int64_t per_row() const { return (depthwise ? 1 : channels) * kernel * kernel; }
+  int64_t out(int64_t size) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
+struct Built {
+  std::shared_ptr<Package> package;
+  std::vector<float> weight, bias;
+};
+
+std::vector<float> random_floats(int64_t count, float scale, std::mt19937& random) {
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> out(static_cast<size_t>(count));
+  for (float& v : out) v = static_cast<float>(static_cast<int>(normal(random) * 1024)) / 1024;  // exact in fp16
+  return out;
+}
+
+Value* behind(Builder& b, const std::string& then, Value* x) {
+  if (then.empty()) return b.op("identity", {{"x", x}}, "result");
+  if (then == "clip")
+    return b.op("clip",
+                {{"x", x}, {"alpha", Constant::number(-0.5f, DType::fp32)}, {"beta", Constant::number(1, DType::fp32)}},
+                "result");
+  if (then == "gelu") return b.op("gelu", {{"x", x}, {"mode", Constant::text("EXACT")}}, "result");
+  if (then != "hard_swish") return b.op(then, {{"x", x}}, "result");
+  Value* part = b.op("sigmoid_hard",
+                     {{"x", x},
+                      {"alpha", Constant::number(1.0f / 6, DType::fp32)},
+                      {"beta", Constant::number(0.5f, DType::fp32)}},
+                     "part");
+  return b.op("mul", {{"x", part}, {"y", x}}, "result");
+}
+
+Built build(const Network& n, std::mt19937& random) {
+  Built built{std::make_shared<Package>(), random_floats(n.rows * n.per_row(), 0.25f, random),
+              random_floats(n.rows, 0.5f, random)};
+  Function& f = add_function(built.package->program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp32, {n.images, n.channels, n.height, n.width}));
+  Value* y = n.add ? add_input(f, "y", Type::tensor(DType::fp32, {n.images, n.rows, n.out(n.height), n.out(n.width)}))
+                   : nullptr;
+  Builder b(f);
+  Value* bias = n.bias ? b.constant(Constant::numbers(built.bias, n.stored, {n.rows}), "bias") : nullptr;
+  Value* made =
+      b.op("conv",
+           {{"x", x},
+            {"weight", Constant::numbers(built.weight, n.stored,
+                                         {n.rows, n.depthwise ? 1 : n.channels, n.kernel, n.kernel})},
+            {"bias", bias},
+            {"strides", Constant::ints({n.stride, n.stride})},
+            {"dilations", Constant::ints({n.dilation, n.dilation})},
+            {"pad_type", Constant::text("custom")},
+            {"pad", Constant::ints({n.pad, n.pad, n.pad, n.pad})},
+            {"groups", Constant::integer(static_cast<int32_t>(n.depthwise ? n.channels : 1))}},
+           "made");
+  if (y) made = b.op("add", {{"x", y}, {"y", made}}, "sum");
+  b.output(behind(b, n.then, made));
+  built.package->description = description_of(built.package->program);
+  built.package->spec_version = 9;
+  return built;
+}
+
+double activated(const std::string& then, double v) {
+  if (then == "relu") return v < 0 ? 0 : v;
+  if (then == "relu6") return v < 0 ? 0 : v > 6 ? 6 : v;
+  if (then == "clip") return v < -0.5 ? -0.5 : v > 1 ? 1 : v;
+  if (then == "sigmoid") return 1 / (1 + std::exp(-v));
+  if (then == "tanh") return std::tanh(v);
+  if (then == "silu") return v / (1 + std::exp(-v));
+  if (then == "gelu") return 0.5 * v * std::erfc(-v / std::sqrt(2.0));
+  if (then == "hard_swish") return v * std::min(std::max(v / 6 + 0.5, 0.0), 1.0);
+  return v;
+}
+
+// By the definition.
+std::vector<double> expected_of(const Network& n, const Built& built, const Array& x, const Array& y) {
+  const int64_t oh = n.out(n.height), ow = n.out(n.width), from_one = n.depthwise ? n.rows / n.channels : 1;
+  std::vector<double> out;
+  for (int64_t at = 0; at < n.images * n.rows * oh * ow; ++at) {
+    const int64_t image = at / (n.rows * oh * ow), row = at / (oh * ow) % n.rows, oy = at / ow % oh, ox = at % ow;
+    double sum = n.bias ? static_cast<double>(built.bias[static_cast<size_t>(row)]) : 0;
+    for (int64_t i = 0; i < n.per_row(); ++i) {
+      const int64_t c = n.depthwise ? row / from_one : i / (n.kernel * n.kernel);
+      const int64_t iy = oy * n.stride + i / n.kernel % n.kernel * n.dilation - n.pad,
+                    ix = ox * n.stride + i % n.kernel * n.dilation - n.pad;
+      if (iy < 0 || iy >= n.height || ix < 0 || ix >= n.width) continue;
+      sum += static_cast<double>(built.weight[static_cast<size_t>(row * n.per_row() + i)]) *
+             static_cast<double>(
+                 x.values<float>()[static_cast<size_t>(((image * n.channels + c) * n.height + iy) * n.width + ix)]);
+    }
+    if (n.add) sum += static_cast<double>(y.values<float>()[static_cast<size_t>(at)]);
+    out.push_back(activated(n.then, sum));
+  }
+  return out;
+}
+
+Array filled(std::vector<int64_t> shape, std::mt19937& random) {
+  Array out(DType::fp32, std::move(shape));
+  const auto values = random_floats(static_cast<int64_t>(out.values<float>().size()), 1, random);
+  std::copy(values.begin(), values.end(), out.values<float>().begin());
+  return out;
+}
+
+void check_network(const Network& n, std::mt19937& random) {
+  CAPTURE(n.channels);
+  CAPTURE(n.rows);
+  CAPTURE(n.height);
+  CAPTURE(n.width);
+  CAPTURE(n.kernel);
+  CAPTURE(n.stride);
+  CAPTURE(n.then);
+  const Built built = build(n, random);
+  std::map<std::string, Array> inputs = {{"x", filled({n.images, n.channels, n.height, n.width}, random)}};
+  const Array y = filled({n.images, n.rows, n.out(n.height), n.out(n.width)}, random);
+  if (n.add) inputs.emplace("y", y);
+  const auto run = [&](int threads) {
+    return make_predictor(built.package, "", {.threads = threads})->predict(inputs).at("result").to_float();
+  };
+  const std::vector<float> got = run(1);
+  CHECK(run(3) == got);  // bit by bit
+  const std::vector<double> expected = expected_of(n, built, inputs.at("x"), y);
+  REQUIRE(got.size() == expected.size());
+  double worst = 0, range = 1;
+  for (size_t i = 0; i < got.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - expected[i]));
+    range = std::max(range, std::abs(expected[i]));
+  }
+  CHECK(worst <= 2e-6 * range);
+}
+
+int64_t some(std::mt19937& random, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+}
+
+const std::vector<std::string> kThen = {"",     "relu", "relu6", "clip",      "sigmoid",
+                                        "tanh", "silu", "gelu",  "hard_swish"};
+
+}  // namespace
+
+TEST_CASE("convolutions of one group, with a sum and an activation behind them") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 45; ++round) {
+    Network n;
+    n.images = some(random, 1, 2);
+    n.channels = some(random, 1, 40);
+    n.rows = some(random, 1, 60);
+    n.kernel = some(random, 1, 5);
+    n.stride = some(random, 1, 3);
+    n.dilation = some(random, 1, 2);
+    n.pad = some(random, 0, 2);
+    n.height = some(random, 9, 30);
+    n.width = some(random, 9, 50);
+    n.bias = round % 4 != 0;
+    n.add = round % 3 == 0;
+    n.then = kThen[static_cast<size_t>(round) % kThen.size()];
+    n.stored = round % 2 ? DType::fp16 : DType::fp32;
+    check_network(n, random);
+  }
+}
+
+TEST_CASE("convolutions of 3 x 3 with many channels, by Winograd's way") {
+  std::mt19937 random(12);
+  for (int round = 0; round < 14; ++round) {
+    Network n;
+    n.images = 1 + round % 2;
+    n.channels = some(random, 16, round == 5 ? 200 : 50);
+    n.rows = some(random, 16, 70);
+    n.pad = some(random, 0, 2);
+    n.height = some(random, 13, 40);
+    n.width = some(random, 13, 60);
+    n.bias = round % 4 != 0;
+    n.add = round % 2 == 0;
+    n.then = kThen[static_cast<size_t>(round) % kThen.size()];
+    n.stored = round % 3 ? DType::fp32 : DType::fp16;
+    check_network(n, random);
+  }
+}
+
+TEST_CASE("depthwise convolutions with an activation behind them") {
+  std::mt19937 random(13);
+  for (int round = 0; round < 27; ++round) {
+    Network n;
+    n.depthwise = true;
+    n.images = some(random, 1, 2);
+    n.channels = some(random, 2, 9);
+    n.rows = n.channels * some(random, 1, 2);
+    n.kernel = round % 2 ? 3 : some(random, 1, 5);
+    n.stride = some(random, 1, 2);
+    n.dilation = round % 2 ? 1 : some(random, 1, 2);
+    n.height = some(random, 9, 130);
+    n.width = some(random, 9, 130);
+    n.bias = round % 4 != 0;
+    n.add = round % 5 == 0;
+    n.then = kThen[static_cast<size_t>(round) % kThen.size()];
+    check_network(n, random);
+  }
+}
+
+TEST_CASE("what is not finite stays where plain sums have it, also in Winograd's way") {
+  std::mt19937 random(14);
+  Network n;
+  n.channels = n.rows = 20;
+  n.height = n.width = 20;
+  n.then = "relu";
+  const Built built = build(n, random);
+  Array x = filled({1, 20, 20, 20}, random);
+  x.values<float>()[7 * 400 + 9 * 20 + 9] = std::numeric_limits<float>::infinity();
+  const auto got = make_predictor(built.package, "", {.threads = 2})->predict({{"x", x}}).at("result").to_float();
+  for (size_t i = 0; i < got.size(); ++i) {
+    const int64_t y = static_cast<int64_t>(i) / 20 % 20, column = static_cast<int64_t>(i) % 20;
+    const bool touched = std::abs(y - 9) <= 1 && std::abs(column - 9) <= 1;
+    if (!touched) REQUIRE(std::isfinite(got[i]));
+  }
+}
