@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/kernel_choice.h"
+#include "kernels/direct.h"
 #include "kernels/gemm.h"
 
 namespace anemone {
@@ -11,6 +12,9 @@ namespace {
 // Winograd's way pays for itself from so many outputs and channels on; its copy of a weight is at most so large.
 constexpr int64_t kLeastPositions = 144, kLeastChannels = 16;
 constexpr uint64_t kMostPrepared = 16 << 20;
+// Packed patches that are multiplied with no more rows than these cost more than they give, if rows of the output fill
+// vectors.
+constexpr int64_t kDirectRows = 16, kDirectColumns = 32, kDirectGrain = 1 << 10;
 
 const Type* operand_type(const OpBinding& b, std::string_view name) {
   const Operand* operand = find_operand(b, name);
@@ -50,7 +54,9 @@ Convolution::Convolution(const OpCall& c, const Type& out, bool prepare)
   k_ = c.type("weight").size() / w[0];
   positions_ = out.size() / (out_[0] * out_[1]);
   depthwise_ = w[1] != in_[1];
-  if (depthwise_) return;
+  direct_ = !depthwise_ && in_.size() == 4 && w[0] <= kDirectRows && out_[3] >= kDirectColumns && !is_plain();
+  if (direct_ || (depthwise_ && prepare)) kernels_ = decode_floats(*weight_);
+  if (depthwise_ || direct_) return;
   product_.emplace(weight_, w[0], k_);
   const bool three = window_.kernel == std::vector<int64_t>{3, 3} && all_are(window_.strides, 1) &&
                      all_are(window_.dilations, 1);
@@ -98,7 +104,7 @@ void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& en
     plane.before[i] = before_[i];
   }
   const int64_t from_one = out_[1] / in_[1], plane_size = in_[2] * in_[3];
-  const Tiles weight(weight_.get(), nullptr);
+  const Tiles weight(kernels_.empty() ? weight_.get() : nullptr, kernels_.data());
   pool.parallel_for(out_[0] * out_[1], 1, [&](int64_t begin, int64_t stop) {
     DepthwiseRoom room;
     std::vector<float> scratch;
@@ -106,9 +112,25 @@ void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& en
       const int64_t channel = unit % out_[1], image = unit / out_[1];
       const float* kernel = weight.floats(channel * k_, (channel + 1) * k_, scratch);
       float* to = out + unit * positions_;
-      GemmEnd here = end.from(channel, unit * positions_);
+      const GemmEnd here = end.from(channel, unit * positions_);
       depthwise(plane, x + (image * in_[1] + channel / from_one) * plane_size, kernel, here, room, to);
       if (then.map) then.map(to, positions_, to);
+    }
+  });
+}
+
+// Each row of the output on its own, long ones in pieces.
+void Convolution::run_direct(ThreadPool& pool, const PaddedImage& image, const PackedProduct::Rows& to) const {
+  const std::vector<int64_t> offsets = image.offsets();
+  const int64_t pieces = (out_[3] + kDirectGrain - 1) / kDirectGrain;
+  pool.parallel_for(out_[2] * pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t y = unit / pieces, x = unit % pieces * kDirectGrain, count = std::min(kDirectGrain, out_[3] - x);
+      const int64_t offset = y * out_[3] + x;
+      float* out = to.out + offset;
+      direct_row({image.row(y) + x, offsets.data(), k_}, kernels_.data(), out_[1], count, to.end.from(0, offset), out,
+                 to.stride);
+      for (int64_t r = 0; r < out_[1] && to.map; ++r) to.map(out + r * to.stride, count, out + r * to.stride);
     }
   });
 }
@@ -125,6 +147,7 @@ void Convolution::run_image(ThreadPool& pool, const float* x, const PackedProduc
   if (in_.size() == 4) {
     thread_local std::vector<float> padded;
     const PaddedImage image(window_, before_, x, {in_[1], in_[2], in_[3], out_[2], out_[3]}, pool, padded);
+    if (direct_) return run_direct(pool, image, to);
     return product_->run(
         pool, positions_,
         [&](int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) {

@@ -1,5 +1,6 @@
 // Convolution: a convolution of known sizes over a stored weight, and what is done with its sums before they are
-// stored. It picks the way: plane by plane (depthwise), Winograd's, or patches times the weight.
+// stored. It picks the way: plane by plane (depthwise), Winograd's, straight from the image (few output channels), or
+// patches times the weight.
 //     if (Convolution::takes(binding)) Convolution(call, out_type, false).run(pool, x, bias, nullptr, {}, out);
 #pragma once
 
@@ -35,11 +36,14 @@ class Convolution {
   // bias: one for each output channel; add: laid out as out is; both may be empty.
   void run(ThreadPool& pool, const float* x, const float* bias, const float* add, const Activation& then,
            float* out) const;
-  uint64_t held_bytes() const { return winograd_ ? winograd_->held_bytes() : 0; }
+  uint64_t held_bytes() const {
+    return winograd_ ? winograd_->held_bytes() : kernels_.size() * sizeof(float);
+  }
 
  private:
   void run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then, float* out) const;
   void run_image(ThreadPool& pool, const float* x, const PackedProduct::Rows& to) const;
+  void run_direct(ThreadPool& pool, const PaddedImage& image, const PackedProduct::Rows& to) const;
   bool is_plain() const;
 
   std::vector<int64_t> in_, out_;  // sizes: images, channels, then two or three of space
@@ -48,6 +52,8 @@ class Convolution {
   std::shared_ptr<const StoredTensor> weight_;
   int64_t positions_ = 0, k_ = 0;
   bool depthwise_ = false;
+  bool direct_ = false;         // few output channels
+  std::vector<float> kernels_;  // the weight, decoded, where it is a small one
   std::optional<PackedProduct> product_;
   std::unique_ptr<WinogradProduct> winograd_;
 };

@@ -11,7 +11,9 @@
 #include "engine/packed_product.h"
 #include "kernels/attention.h"
 #include "kernels/chains.h"
+#include "kernels/gemm.h"
 #include "kernels/pointwise.h"
+#include "kernels/pool.h"
 #include "mil/loops.h"
 #include "mil/reduce.h"
 #include "mil/rules.h"
@@ -93,7 +95,6 @@ void run_layer_norm(const OpCall& c) {
                         });
 }
 
-// Rows of a window first, all columns at a time, then the columns of each window. What is no number stays.
 void run_max_pool(const OpCall& c) {
   const std::vector<int64_t> x = c.type("x").dims(), out = c.out_type().dims();
   if (x.size() != 4) return find_op("max_pool")->run(c);
@@ -102,32 +103,20 @@ void run_max_pool(const OpCall& c) {
   for (char& ch : pad_type) ch = ch >= 'A' && ch <= 'Z' ? static_cast<char>(ch + 32) : ch;
   const std::vector<int64_t> kernel = c.integers("kernel_sizes"), strides = c.integers_or("strides", 2, 1),
                              pad = c.integers_or("pad", 4, 0), dilations = {1, 1};
-  const std::vector<int64_t> before = sliding_window(std::span(c.type("x").shape).subspan(2), pad_type,
-                                                     kernel, strides, dilations, pad, c.flag("ceil_mode"))
-                                          .before;
-  const auto better = [](float best, float v) { return v > best || v != v ? v : best; };
-  constexpr float kLeast = -std::numeric_limits<float>::infinity();
-  const float* in = c.floats("x");
-  float* to = c.out_floats();
-  c.pool().parallel_for(
-      x[0] * x[1] * out[2], std::max<int64_t>(1, kMapGrain / x[3]), [&](int64_t begin, int64_t end) {
-        std::vector<float> row(static_cast<size_t>(x[3]));
-        for (int64_t unit = begin; unit < end; ++unit) {
-          const float* plane = in + unit / out[2] * x[2] * x[3];
-          const int64_t top = unit % out[2] * strides[0] - before[0];
-          std::fill(row.begin(), row.end(), kLeast);
-          for (int64_t y = std::max<int64_t>(0, top); y < std::min(x[2], top + kernel[0]); ++y)
-            for (int64_t i = 0; i < x[3]; ++i)
-              row[static_cast<size_t>(i)] = better(row[static_cast<size_t>(i)], plane[y * x[3] + i]);
-          for (int64_t o = 0; o < out[3]; ++o) {
-            const int64_t left = o * strides[1] - before[1];
-            float best = kLeast;
-            for (int64_t i = std::max<int64_t>(0, left); i < std::min(x[3], left + kernel[1]); ++i)
-              best = better(best, row[static_cast<size_t>(i)]);
-            to[unit * out[3] + o] = best;
-          }
-        }
-      });
+  const Window sides = sliding_window(std::span(c.type("x").shape).subspan(2), pad_type, kernel, strides,
+                                      dilations, pad, c.flag("ceil_mode"));
+  const DepthwisePlane plane{.height = x[2],
+                             .width = x[3],
+                             .out_height = out[2],
+                             .out_width = out[3],
+                             .kernel = {kernel[0], kernel[1]},
+                             .stride = {strides[0], strides[1]},
+                             .before = {sides.before[0], sides.before[1]}};
+  c.pool().parallel_for(x[0] * x[1], 1, [&](int64_t begin, int64_t end) {
+    DepthwiseRoom room;
+    for (int64_t i = begin; i < end; ++i)
+      max_pool(plane, c.floats("x") + i * x[2] * x[3], room, c.out_floats() + i * out[2] * out[3]);
+  });
 }
 
 void run_convolution(const OpCall& c) {
@@ -154,11 +143,7 @@ void run_linear(const OpCall& c) {
             pack_columns({x + first * k + from, 1, k}, count, depth, packed);
           },
           [&](int64_t row, int64_t n, int64_t first, int64_t count, const float* results, int64_t stride) {
-            for (int64_t i = 0; i < count; ++i) {
-              float* line = out + (first + i) * rows + row;
-              for (int64_t r = 0; r < n; ++r)
-                line[r] = results[r * stride + i] + (bias ? bias[row + r] : 0.0f);
-            }
+            transpose(results, stride, n, count, bias ? bias + row : nullptr, out + first * rows + row, rows);
           });
 }
 

@@ -31,12 +31,13 @@ void PackedProduct::multiply(const Tile& t, Tools& tools, float* out, int64_t st
   for (int64_t from = 0; from < k_; from += kGemmDepth) {
     const int64_t depth = std::min(kGemmDepth, k_ - from);
     const float* rows = floats_ ? floats_ + t.row * k_ + from : tools.wide.data();
-    for (int64_t r = 0; r < t.rows && !floats_; ++r) {
-      weight_.widen(tools.room, r, from, depth, tools.wide.data() + r * depth);
-      weight_.fetch(t.row + r + kTileRows, from, depth);
+    const bool last = from + depth == k_;
+    for (int64_t r = 0; r < t.rows; ++r) {
+      if (!floats_) weight_.widen(tools.room, r, from, depth, tools.wide.data() + r * depth);
+      weight_.fetch(t.row + r + (last ? kTileRows : 0), last ? 0 : from + depth, kGemmDepth);
     }
     gemm_packed(t.rows, t.count, depth, rows, floats_ ? k_ : depth, t.packed + packed_size(t.count, from), out,
-                stride, from > 0, from + depth == k_ ? &end : nullptr);
+                stride, from > 0, last ? &end : nullptr);
   }
 }
 
@@ -47,7 +48,7 @@ void PackedProduct::apart(ThreadPool& pool, int64_t columns, const Pack& pack, c
   pool.parallel_for((columns + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
     thread_local std::vector<float> packed;
     packed.resize(static_cast<size_t>(packed_size(block, k_)));
-    Tools tools;
+    thread_local Tools tools;
     for (int64_t first = begin * block; first < std::min(end * block, columns); first += block) {
       const int64_t count = std::min(block, columns - first);
       for (int64_t from = 0; from < k_; from += kGemmDepth)
@@ -75,7 +76,7 @@ void PackedProduct::together(ThreadPool& pool, int64_t columns, const Pack& pack
     }
   });
   pool.parallel_for(blocks * row_tiles, 1, [&](int64_t begin, int64_t end) {
-    Tools tools;
+    thread_local Tools tools;
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t b = unit / row_tiles, row = unit % row_tiles * kTileRows;
       work({row, std::min(kTileRows, rows - row), b * kBlockColumns, count_of(b), all + b * kBlockColumns * k_},

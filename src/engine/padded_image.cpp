@@ -8,7 +8,7 @@
 namespace anemone {
 PaddedImage::PaddedImage(const ops::ConvWindow& window, std::span<const int64_t> before, const float* x,
                          const ImageSizes& s, ThreadPool& pool, std::vector<float>& room)
-    : out_width_(s.out_width) {
+    : channels_(s.channels), out_width_(s.out_width) {
   const int64_t phases = window.strides[1];
   const int64_t rows =
       (s.out_height - 1) * window.strides[0] + (window.kernel[0] - 1) * window.dilations[0] + 1;
@@ -25,16 +25,17 @@ PaddedImage::PaddedImage(const ops::ConvWindow& window, std::span<const int64_t>
   float* const all = room.data();
   std::fill_n(all + s.channels * plane_, floats_beyond(), 0.0f);
   pool.parallel_for(s.channels, 1, [&](int64_t begin, int64_t end) {
-    const int64_t pitch = phases * line_;
+    const PaddedRows how{s.height, s.width, before[1], phases, line_};
     for (int64_t c = begin; c < end; ++c)
-      for (int64_t y = 0; y < rows; ++y) {
-        float* to = all + c * plane_ + y * pitch;
-        std::fill_n(to, pitch, 0.0f);
-        const int64_t from = y - before[0];
-        if (from >= 0 && from < s.height)
-          pad_row(x + (c * s.height + from) * s.width, s.width, before[1], phases, line_, to);
-      }
+      pad_rows(x + c * s.height * s.width, how, -before[0], rows, true, all + c * plane_);
   });
+}
+
+std::vector<int64_t> PaddedImage::offsets() const {
+  std::vector<int64_t> out;
+  for (int64_t c = 0; c < channels_; ++c)
+    for (const int64_t tap : taps_) out.push_back(c * plane_ + tap);
+  return out;
 }
 
 void PaddedImage::pack_panel(int64_t from, int64_t depth, int64_t first, int64_t count, int64_t width,

@@ -28,9 +28,13 @@ class PaddedImage {
   // The same for one panel of `width` columns, of which `count` are there.
   void pack_panel(int64_t from, int64_t depth, int64_t first, int64_t count, int64_t width, float* out) const;
 
+  // Element i of the patch at column x of output row y is row(y)[offsets()[i] + x].
+  const float* row(int64_t y) const { return data_ + y * row_step_; }
+  std::vector<int64_t> offsets() const;
+
  private:
 
-  int64_t out_width_, line_, plane_, row_step_;
+  int64_t channels_, out_width_, line_, plane_, row_step_;
   std::vector<int64_t> taps_;  // where the places of the kernel are in a plane
   const float* data_ = nullptr;
 };

@@ -92,6 +92,9 @@ void WinogradProduct::multiply(ThreadPool& pool, const Block& b, const float* in
       const int64_t element = unit / row_tiles, row = unit % row_tiles * kRowTile;
       const float* weight = floats(elements_) + (element * rows_ + row) * channels_;
       const float* in = inputs + element * input_stride(b);
+      // What comes next is on its way while this is multiplied.
+      if (unit + 1 < kWinogradElements * row_tiles)
+        for (int64_t i = 0; i < kRowTile * channels_; i += 16) __builtin_prefetch(weight + kRowTile * channels_ + i, 0, 2);
       for (int64_t from = 0; from < channels_; from += kGemmDepth)
         gemm_packed(std::min(kRowTile, rows_ - row), b.padded, std::min(kGemmDepth, channels_ - from), weight + from,
                     channels_, in + b.padded * from, sums + element * sums_stride(b) + row * b.padded, b.padded,

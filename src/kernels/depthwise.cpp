@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/patches.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/depthwise.cpp"
 #include <hwy/foreach_target.h>
@@ -105,34 +103,41 @@ constexpr int64_t kBand = 4096;  // padded floats at a time: half of the first c
 
 }  // namespace
 
-void depthwise(const DepthwisePlane& p, const float* x, const float* weight, const GemmEnd& end,
-               DepthwiseRoom& room, float* out) {
-  const int64_t phases = p.stride[1];
+DepthwiseBand depthwise_band(const DepthwisePlane& p, float fill, DepthwiseRoom& room) {
+  const int64_t phases = p.stride[1], reach = (p.kernel[0] - 1) * p.dilation[0] + 1;
   const int64_t line = p.out_width + (p.kernel[1] - 1) * p.dilation[1] / phases;  // of one phase
-  const int64_t pitch = phases * line, reach = (p.kernel[0] - 1) * p.dilation[0] + 1;
-  // Output rows of a band: as many fours as fit.
-  const int64_t fits = ((kBand / pitch - reach) / p.stride[0] + 1) / 4 * 4;
-  const int64_t band = std::min(p.out_height, std::max<int64_t>(4, fits));
-  const auto floats = static_cast<size_t>(((band - 1) * p.stride[0] + reach) * pitch + floats_beyond());
-  if (room.padded.size() != floats) room.padded.assign(floats, 0.0f);
+  DepthwiseBand band{p.out_height, {p.height, p.width, p.before[1], phases, line, fill}};
+  // As many fours of output rows as fit.
+  const int64_t pitch = band.how.pitch(), fits = ((kBand / pitch - reach) / p.stride[0] + 1) / 4 * 4;
+  band.rows = std::min(p.out_height, std::max<int64_t>(4, fits));
+  const auto floats = static_cast<size_t>(band.input_rows(p, band.rows) * pitch + floats_beyond());
+  if (room.padded.size() != floats) room.padded.assign(floats, fill);
   room.offsets.clear();
   for (int64_t t = 0; t < p.kernel[0] * p.kernel[1]; ++t) {
     const int64_t column = t % p.kernel[1] * p.dilation[1];
     room.offsets.push_back((t / p.kernel[1] * p.dilation[0] * phases + column % phases) * line + column / phases);
   }
-  const DepthwiseRows taps{room.padded.data(),       p.stride[0] * pitch, pitch, room.offsets.data(), weight,
-                           {p.kernel[0], p.kernel[1]}, p.stride[0],
-                           p.dilation[0] == 1 && p.dilation[1] == 1};
-  for (int64_t y = 0; y < p.out_height; y += band) {
-    const int64_t rows = std::min(band, p.out_height - y);
-    for (int64_t i = 0; i < (rows - 1) * p.stride[0] + reach; ++i) {
-      float* to = room.padded.data() + i * pitch;
-      const int64_t from = y * p.stride[0] + i - p.before[0];
-      if (from >= 0 && from < p.height)
-        pad_row(x + from * p.width, p.width, p.before[1], phases, line, to);
-      else
-        std::fill_n(to, pitch, 0.0f);
-    }
+  return band;
+}
+
+DepthwiseRows DepthwiseBand::taps(const DepthwisePlane& p, const float* weights, const DepthwiseRoom& room) const {
+  return {.padded = room.padded.data(),
+          .step = p.stride[0] * how.pitch(),
+          .pitch = how.pitch(),
+          .offsets = room.offsets.data(),
+          .weights = weights,
+          .kernel = {p.kernel[0], p.kernel[1]},
+          .stride = p.stride[0],
+          .dense = p.dilation[0] == 1 && p.dilation[1] == 1};
+}
+
+void depthwise(const DepthwisePlane& p, const float* x, const float* weight, const GemmEnd& end,
+               DepthwiseRoom& room, float* out) {
+  const DepthwiseBand band = depthwise_band(p, 0, room);
+  const DepthwiseRows taps = band.taps(p, weight, room);
+  for (int64_t y = 0; y < p.out_height; y += band.rows) {
+    const int64_t rows = std::min(band.rows, p.out_height - y);
+    pad_rows(x, band.how, y * p.stride[0] - p.before[0], band.input_rows(p, rows), false, room.padded.data());
     HWY_DYNAMIC_DISPATCH(RowsImpl)(taps, rows, p.out_width, end.from(0, y * p.out_width), out + y * p.out_width);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/gemm.h"
+#include "kernels/patches.h"
 
 namespace anemone {
 
@@ -32,6 +33,20 @@ struct DepthwiseRows {
   int64_t kernel[2], stride;
   bool dense;  // no dilation
 };
+
+// Planes go through in bands of rows that stay in the first cache: how many of the output's rows at a time, and how the
+// rows that they read are padded. It makes the room ready for them.
+struct DepthwiseBand {
+  int64_t rows;
+  PaddedRows how;
+
+  // Padded rows for so many of the output.
+  int64_t input_rows(const DepthwisePlane& plane, int64_t out_rows) const {
+    return (out_rows - 1) * plane.stride[0] + (plane.kernel[0] - 1) * plane.dilation[0] + 1;
+  }
+  DepthwiseRows taps(const DepthwisePlane& plane, const float* weights, const DepthwiseRoom& room) const;
+};
+DepthwiseBand depthwise_band(const DepthwisePlane& plane, float fill, DepthwiseRoom& room);
 
 // out[y][x] = the end of the sum over the kernel of weight[i][j] * in[y * stride + i * dilation - before][…]; `end`
 // has at most one scale and one bias.

@@ -50,6 +50,10 @@ void pack_columns(const MatrixView& b, int64_t n, int64_t k, float* packed);
 void gemm_packed(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_stride, const float* packed,
                  float* c, int64_t c_stride, bool accumulate, const GemmEnd* end = nullptr);
 
+// out[c * out_stride + r] = x[r * stride + c] + add[r]; add may be empty.
+void transpose(const float* x, int64_t stride, int64_t rows, int64_t columns, const float* add, float* out,
+               int64_t out_stride);
+
 // The plain twins: three loops; one value.
 float finish_plain(float sum, const GemmEnd& end, int64_t row, int64_t offset);
 void gemm_plain(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,

@@ -1,7 +1,6 @@
 #include "kernels/patches.h"
 
 #include <algorithm>
-#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/patches.cpp"
@@ -9,38 +8,74 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "kernels/finish-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// out[p * line + i] = x[phases * i + p] for `count` of each phase, as far as whole vectors go; gives how many i.
-int64_t Split2Impl(const float* HWY_RESTRICT x, int64_t count, int64_t line, float* HWY_RESTRICT out) {
-  const hn::ScalableTag<float> d;
+// out[p * line + i] = x[phases * i + p] for i from `done` on, as far as vectors of D go; gives how far.
+template <int P, class D>
+HWY_INLINE int64_t split(D d, const float* HWY_RESTRICT x, int64_t done, int64_t count, int64_t line,
+                         float* HWY_RESTRICT out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::Vec<decltype(d)> a, b;
-    hn::LoadInterleaved2(d, x + 2 * i, a, b);
-    hn::StoreU(a, d, out + i);
-    hn::StoreU(b, d, out + line + i);
+  for (; done + lanes <= count; done += lanes) {
+    hn::Vec<D> a, b, c, e;
+    if constexpr (P == 2) {
+      hn::LoadInterleaved2(d, x + 2 * done, a, b);
+    } else {
+      hn::LoadInterleaved4(d, x + 4 * done, a, b, c, e);
+      hn::StoreU(c, d, out + 2 * line + done);
+      hn::StoreU(e, d, out + 3 * line + done);
+    }
+    hn::StoreU(a, d, out + done);
+    hn::StoreU(b, d, out + line + done);
   }
-  return i;
+  return done;
 }
 
-int64_t Split4Impl(const float* HWY_RESTRICT x, int64_t count, int64_t line, float* HWY_RESTRICT out) {
+// The columns of one row, each to its place.
+HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h, float* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 4> few;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (h.phases == 1) {
+    const int64_t count = h.width < h.line - h.before ? h.width : h.line - h.before;
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, row + i), d, to + h.before + i);
+    if (i < count) store_some(d, load_some(d, row + i, count - i), to + h.before + i, count - i);
+    return;
+  }
+  // Columns before the first that falls into phase 0, then whole groups of phases, then what is left.
+  const int64_t skip = (h.phases - h.before % h.phases) % h.phases, at = (h.before + skip) / h.phases;
+  for (int64_t c = 0; c < skip && c < h.width && at - 1 < h.line; ++c)
+    to[(h.before % h.phases + c) * h.line + at - 1] = row[c];
+  const int64_t groups = h.width > skip ? (h.width - skip) / h.phases : 0;
+  const int64_t count = groups < h.line - at ? groups : h.line - at;
+  int64_t done = 0;
+  if (h.phases == 2) done = split<2>(few, row + skip, split<2>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
+  if (h.phases == 4) done = split<4>(few, row + skip, split<4>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
+  for (int64_t i = done; at + i < h.line && skip + h.phases * i < h.width; ++i)
+    for (int64_t p = 0; p < h.phases && skip + h.phases * i + p < h.width; ++p)
+      to[p * h.line + at + i] = row[skip + h.phases * i + p];
+}
+
+void PadRowsImpl(const float* HWY_RESTRICT image, const PaddedRows& h, int64_t first, int64_t count, bool fresh,
+                 float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::Vec<decltype(d)> a, b, c, e;
-    hn::LoadInterleaved4(d, x + 4 * i, a, b, c, e);
-    hn::StoreU(a, d, out + i);
-    hn::StoreU(b, d, out + line + i);
-    hn::StoreU(c, d, out + 2 * line + i);
-    hn::StoreU(e, d, out + 3 * line + i);
+  const auto fill = hn::Set(d, h.fill);
+  const int64_t pitch = h.pitch();
+  for (int64_t r = first; r < first + count; ++r, to += pitch) {
+    const bool inside = r >= 0 && r < h.height;
+    if (fresh || !inside) {
+      int64_t i = 0;
+      for (; i + lanes <= pitch; i += lanes) hn::StoreU(fill, d, to + i);
+      if (i < pitch) store_some(d, fill, to + i, pitch - i);
+    }
+    if (inside) place_columns(image + r * h.width, h, to);
   }
-  return i;
 }
 
 // Whole vectors, also beyond the end of a stretch: what lies there is written again by the next stretch or row. The
@@ -77,37 +112,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace anemone {
 
-HWY_EXPORT(Split2Impl);
-HWY_EXPORT(Split4Impl);
+HWY_EXPORT(PadRowsImpl);
 HWY_EXPORT(PackPatchesImpl);
 
 int64_t floats_beyond() { return HWY_MAX_BYTES / sizeof(float); }
 
-void pad_row(const float* row, int64_t width, int64_t before, int64_t phases, int64_t line,
-             float* to) noexcept {
-  if (phases == 1) {
-    const int64_t count = std::min(width, line - before);
-    if (count > 0) std::memcpy(to + before, row, static_cast<size_t>(count) * sizeof(float));
-    return;
-  }
-  int64_t begin = 0, end = 0;  // the columns that were split in vectors
-  if (phases == 2 || phases == 4) {
-    // From the first column on that falls into phase 0.
-    const int64_t skip = (phases - before % phases) % phases, at = (before + skip) / phases;
-    const int64_t count = std::min((width - skip) / phases, line - at);
-    if (count > 0) {
-      const int64_t done =
-          phases == 2 ? HWY_DYNAMIC_DISPATCH(Split2Impl)(row + skip, count, line, to + at)
-                      : HWY_DYNAMIC_DISPATCH(Split4Impl)(row + skip, count, line, to + at);
-      begin = skip;
-      end = skip + phases * done;
-    }
-  }
-  for (int64_t c = 0; c < width; ++c) {
-    if (c == begin) c = end;
-    if (c >= width) break;
-    if (const int64_t at = c + before; at / phases < line) to[at % phases * line + at / phases] = row[c];
-  }
+void pad_rows(const float* image, const PaddedRows& how, int64_t first, int64_t count, bool fresh,
+              float* to) noexcept {
+  HWY_DYNAMIC_DISPATCH(PadRowsImpl)(image, how, first, count, fresh, to);
 }
 
 void pack_patches(const float* data, const PatchPanel& panel, int64_t from, int64_t depth,
@@ -115,10 +127,13 @@ void pack_patches(const float* data, const PatchPanel& panel, int64_t from, int6
   HWY_DYNAMIC_DISPATCH(PackPatchesImpl)(data, panel, from, depth, out);
 }
 
-void pad_row_plain(const float* row, int64_t width, int64_t before, int64_t phases, int64_t line,
-                   float* to) noexcept {
-  for (int64_t c = 0; c < width; ++c)
-    if (const int64_t at = c + before; at / phases < line) to[at % phases * line + at / phases] = row[c];
+void pad_rows_plain(const float* image, const PaddedRows& how, int64_t first, int64_t count, float* to) noexcept {
+  for (int64_t r = first; r < first + count; ++r, to += how.pitch()) {
+    std::fill_n(to, how.pitch(), how.fill);
+    for (int64_t c = 0; c < how.width && r >= 0 && r < how.height; ++c)
+      if (const int64_t at = c + how.before; at / how.phases < how.line)
+        to[at % how.phases * how.line + at / how.phases] = image[r * how.width + c];
+  }
 }
 
 void pack_patches_plain(const float* data, const PatchPanel& panel, int64_t from, int64_t depth,

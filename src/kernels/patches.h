@@ -1,5 +1,5 @@
 // Patches of an image as the panels that gemm_packed takes: what a convolution multiplies.
-//     pad_row(row, width, before, stride, line, to);      // rows with zeros around them, columns sorted by the stride
+//     pad_rows(plane, {.height = 56, .width = 56, …}, -1, 58, true, to);   // rows with zeros around them
 //     pack_patches(data, {taps, stretches, …}, from, depth, out);
 #pragma once
 
@@ -8,10 +8,19 @@
 
 namespace anemone {
 
-// A row of an image behind `before` zeros, its columns sorted by their remainder of `phases`: those of one remainder lie
-// together, `line` of them. What neighbouring outputs of a convolution with that stride read through one column of the
-// kernel then lies together. Places that no column falls on are left alone.
-void pad_row(const float* row, int64_t width, int64_t before, int64_t phases, int64_t line, float* to) noexcept;
+// How rows of an image are padded: behind `before` places, columns sorted by their remainder of `phases`. Those of one
+// remainder lie together, `line` of them. What neighbouring outputs of a convolution with that stride read through one
+// column of the kernel then lies together.
+struct PaddedRows {
+  int64_t height = 0, width = 0, before = 0, phases = 1, line = 0;
+  float fill = 0;  // where there is no image
+
+  int64_t pitch() const { return phases * line; }  // from one padded row to the next
+};
+
+// Rows [first, first + count) of the image, which may begin before it and end behind it. Where not `fresh`, places
+// without a column that lie in a row of the image have their fill already.
+void pad_rows(const float* image, const PaddedRows& how, int64_t first, int64_t count, bool fresh, float* to) noexcept;
 
 // Floats behind the data that pack_patches may read.
 int64_t floats_beyond();
@@ -33,8 +42,7 @@ struct PatchPanel {
 void pack_patches(const float* data, const PatchPanel& panel, int64_t from, int64_t depth, float* out) noexcept;
 
 // The plain twins.
-void pad_row_plain(const float* row, int64_t width, int64_t before, int64_t phases, int64_t line,
-                   float* to) noexcept;
+void pad_rows_plain(const float* image, const PaddedRows& how, int64_t first, int64_t count, float* to) noexcept;
 void pack_patches_plain(const float* data, const PatchPanel& panel, int64_t from, int64_t depth,
                         float* out) noexcept;
 

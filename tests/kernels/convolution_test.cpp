@@ -9,8 +9,10 @@
 
 #include "kernels/all_targets.h"
 #include "kernels/depthwise.h"
+#include "kernels/direct.h"
 #include "kernels/gemm.h"
 #include "kernels/patches.h"
+#include "kernels/pool.h"
 #include "kernels/winograd.h"
 
 using namespace anemone;
@@ -74,13 +76,17 @@ TEST_CASE("rows are padded and patches packed as their twins do it, and nothing 
   test::for_each_target([](const char* name) {
     CAPTURE(name);
     std::mt19937 random(2);
-    for (int round = 0; round < 60; ++round) {
-      const int64_t width = pick_size(random, 1, 90), before = pick_size(random, 0, 6), phases = pick_size(random, 1, 5),
-                    line = pick_size(random, 1, (width + before) / phases + 4);
-      const auto row = normal_floats(width, random);
-      std::vector<float> got(static_cast<size_t>(phases * line + 1), 7.0f), expected = got;
-      pad_row(row.data(), width, before, phases, line, got.data());
-      pad_row_plain(row.data(), width, before, phases, line, expected.data());
+    for (int round = 0; round < 80; ++round) {
+      PaddedRows how{.height = pick_size(random, 1, 4), .width = pick_size(random, 1, 90), .before = pick_size(random, 0, 6),
+                     .phases = pick_size(random, 1, 5), .fill = round % 2 ? 0.0f : -1.0f};
+      how.line = pick_size(random, 1, (how.width + how.before) / how.phases + 4);
+      const auto image = normal_floats(how.height * how.width, random);
+      const int64_t first = pick_size(random, -3, 2), count = pick_size(random, 1, 6);
+      std::vector<float> got(static_cast<size_t>(count * how.pitch() + 1), 7.0f), expected = got;
+      pad_rows(image.data(), how, first, count, true, got.data());
+      pad_rows_plain(image.data(), how, first, count, expected.data());
+      CHECK(got == expected);
+      pad_rows(image.data(), how, first, count, false, got.data());
       CHECK(got == expected);
     }
     for (int round = 0; round < 40; ++round) {
@@ -130,6 +136,70 @@ TEST_CASE("depthwise equals its plain twin for every window") {
       for (int again = 0; again < 2; ++again) depthwise(p, x.data(), w.data(), end, room, got.data());
       depthwise_plain(p, x.data(), w.data(), end, expected.data());
       CHECK(near(got, expected, 1e-5f));
+    }
+  });
+}
+
+TEST_CASE("rows straight from an image equal their plain twin") {
+  test::for_each_target([](const char* name) {
+    CAPTURE(name);
+    std::mt19937 random(7);
+    for (int round = 0; round < 40; ++round) {
+      const int64_t rows = pick_size(random, 1, 19), columns = pick_size(random, 1, 150), k = pick_size(random, 1, 30);
+      const auto data = normal_floats(400 + floats_beyond() * 5, random), w = normal_floats(rows * k, random),
+                 bias = normal_floats(rows, random), add = normal_floats(rows * (columns + 2), random);
+      std::vector<int64_t> offsets;
+      for (int64_t i = 0; i < k; ++i) offsets.push_back(pick_size(random, 0, 240));
+      const GemmEnd end{nullptr, bias.data(), round % 2 ? add.data() : nullptr, -2.0f, 3.0f};
+      std::vector<float> got(add.size(), 7.0f), expected = got;
+      direct_row({data.data(), offsets.data(), k}, w.data(), rows, columns, end, got.data(), columns + 2);
+      direct_row_plain({data.data(), offsets.data(), k}, w.data(), rows, columns, end, expected.data(), columns + 2);
+      CHECK(near(got, expected, 1e-5f));
+    }
+  });
+}
+
+TEST_CASE("max_pool equals its plain twin, and what is no number stays") {
+  test::for_each_target([](const char* name) {
+    CAPTURE(name);
+    std::mt19937 random(5);
+    for (int round = 0; round < 40; ++round) {
+      DepthwisePlane p;
+      for (int i = 0; i < 2; ++i) {
+        p.kernel[i] = pick_size(random, 1, 4);
+        p.stride[i] = pick_size(random, 1, 4);
+        p.before[i] = pick_size(random, 0, p.kernel[i]);
+      }
+      p.height = pick_size(random, 1, 30);
+      p.width = pick_size(random, 1, 60);
+      p.out_height = pick_size(random, 1, (p.height + p.before[0]) / p.stride[0] + 1);
+      p.out_width = pick_size(random, 1, (p.width + p.before[1]) / p.stride[1] + 1);
+      auto x = normal_floats(p.height * p.width, random);
+      if (round % 3 == 0) x[x.size() / 2] = std::numeric_limits<float>::quiet_NaN();
+      std::vector<float> got(static_cast<size_t>(p.out_height * p.out_width + 1), 7.0f), expected = got;
+      DepthwiseRoom room;
+      for (int again = 0; again < 2; ++again) max_pool(p, x.data(), room, got.data());
+      max_pool_plain(p, x.data(), expected.data());
+      for (size_t i = 0; i < got.size(); ++i)
+        REQUIRE((got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))));
+    }
+  });
+}
+
+TEST_CASE("a matrix is transposed and added to, to its last edge") {
+  test::for_each_target([](const char* name) {
+    CAPTURE(name);
+    std::mt19937 random(6);
+    for (int round = 0; round < 30; ++round) {
+      const int64_t rows = pick_size(random, 1, 21), columns = pick_size(random, 1, 21);
+      const auto x = normal_floats(rows * (columns + 2), random), add = normal_floats(rows, random);
+      std::vector<float> got(static_cast<size_t>(columns * (rows + 1)), 7.0f), expected = got;
+      transpose(x.data(), columns + 2, rows, columns, round % 2 ? add.data() : nullptr, got.data(), rows + 1);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+          expected[static_cast<size_t>(c * (rows + 1) + r)] =
+              x[static_cast<size_t>(r * (columns + 2) + c)] + (round % 2 ? add[static_cast<size_t>(r)] : 0.0f);
+      CHECK(got == expected);
     }
   });
 }
