@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Networks that are no decoders, beside onnxruntime in one run: a MobileNet-like, a ResNet-like and a BERT-like network
-with the same random weights, once as a Core ML package (coremltools' MIL builder) and once as an ONNX file. Both run
-turn by turn on the same number of threads. Prints the best times, the median of the rounds' ratios and how far the
-results are apart.
+with the same random weights and MiniLM with its own, once as a Core ML package (coremltools' MIL builder) and once as
+an ONNX file; and Basic Pitch, which others have converted to both. Both run turn by turn on the same number of threads.
+Prints the best times, the median of the rounds' ratios and how far the results are apart.
 
     networks.py [--anemone build/release/anemone] [--threads 2] [--rounds 5] [--folder build/networks] [NAME...]
 
-Needs coremltools, onnx and onnxruntime. NAME: mobilenet, resnet, bert; all by default.
+Needs coremltools, onnx and onnxruntime. NAME: mobilenet, resnet, bert, minilm (the checkpoint in --minilm; needs
+safetensors) or pitch (in the folder mlpackages of $ANEMONE_DATA); by default all that are there.
 """
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -21,10 +21,10 @@ import numpy as np
 class Pair:
     """Builds one network twice: MIL operations and ONNX nodes."""
 
-    def __init__(self, inputs):
+    def __init__(self, inputs, ids=0):
         self.random = np.random.default_rng(7)
         self.nodes, self.initializers, self.counter = [], [], 0
-        self.inputs = inputs
+        self.inputs, self.ids = inputs, ids  # ids: the input has integers below this
 
     def name(self, what):
         self.counter += 1
@@ -76,8 +76,15 @@ class Pair:
         return self.mb.reduce_mean(x=x[0], axes=[2, 3], keep_dims=False), self.onnx_node(
             "Flatten", [self.onnx_node("GlobalAveragePool", [x[1]])])
 
-    def linear(self, x, k, n):
-        w, b = self.weight(n, k), self.weight(n)
+    def embedding(self, x, table):
+        mil = self.mb.gather(x=table, indices=x[0], axis=0)
+        return mil, self.onnx_node("Gather", [self.onnx_constant(table), x[1]], axis=0)
+
+    def constant(self, value):
+        return value, self.onnx_constant(value)
+
+    def linear(self, x, k, n, weights=None):
+        w, b = weights or (self.weight(n, k), self.weight(n))
         product = self.onnx_node("MatMul", [x[1], self.onnx_constant(np.ascontiguousarray(w.T))])
         return self.mb.linear(x=x[0], weight=w, bias=b), self.onnx_node("Add", [product, self.onnx_constant(b)])
 
@@ -88,11 +95,11 @@ class Pair:
         both = self.onnx_node("Mul", [x[1], self.onnx_node("Add", [erf, one])])
         return self.mb.gelu(x=x[0], mode="EXACT"), self.onnx_node("Mul", [both, half])
 
-    def layer_norm(self, x, n):
-        gamma, beta = 1 + self.weight(n), self.weight(n)
-        mil = self.mb.layer_norm(x=x[0], axes=[-1], gamma=gamma, beta=beta, epsilon=np.float32(1e-5))
+    def layer_norm(self, x, n, weights=None, epsilon=1e-5):
+        gamma, beta = weights or (1 + self.weight(n), self.weight(n))
+        mil = self.mb.layer_norm(x=x[0], axes=[-1], gamma=gamma, beta=beta, epsilon=np.float32(epsilon))
         onnx = self.onnx_node("LayerNormalization", [x[1], self.onnx_constant(gamma), self.onnx_constant(beta)],
-                              axis=-1, epsilon=1e-5)
+                              axis=-1, epsilon=epsilon)
         return mil, onnx
 
     def heads(self, x, tokens, heads, dim):
@@ -116,12 +123,15 @@ class Pair:
         import coremltools as ct
         import onnx
         from coremltools.converters.mil import Builder as mb
+        from coremltools.converters.mil.mil import types as mil_types
         from onnx import TensorProto, helper
 
         self.mb = mb
         shape, out = self.inputs, []
 
-        @mb.program(input_specs=[mb.TensorSpec(shape=shape)], opset_version=ct.target.iOS17)
+        types = {"dtype": mil_types.int32} if self.ids else {}
+
+        @mb.program(input_specs=[mb.TensorSpec(shape=shape, **types)], opset_version=ct.target.iOS17)
         def program(x):
             result = network(self, (x, "x"))
             out.append(result[1])
@@ -131,12 +141,14 @@ class Pair:
                            minimum_deployment_target=ct.target.iOS17)
         model.save(os.path.join(folder, name + ".mlpackage"))
         self.nodes.append(helper.make_node("Identity", [out[0]], ["y"]))
-        graph = helper.make_graph(self.nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        dtype = TensorProto.INT32 if self.ids else TensorProto.FLOAT
+        graph = helper.make_graph(self.nodes, name, [helper.make_tensor_value_info("x", dtype, shape)],
                                   [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], self.initializers)
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         made.ir_version = 8
         onnx.save(made, os.path.join(folder, name + ".onnx"))
-        np.save(os.path.join(folder, name + ".npy"), self.random.standard_normal(shape).astype(np.float32))
+        x = self.random.integers(self.ids, size=shape, dtype=np.int32) if self.ids else self.random.standard_normal(shape)
+        np.save(os.path.join(folder, name + ".npy"), x.astype(np.int32 if self.ids else np.float32))
 
 
 def mobilenet(p, x):
@@ -175,59 +187,120 @@ def bert(p, x, tokens=128, hidden=384, heads=12, layers=6):
     return x
 
 
+def minilm(folder):
+    """all-MiniLM-L6-v2: a text of 128 tokens without padding → the last hidden states."""
+    from safetensors.numpy import load_file
+
+    weights = load_file(os.path.join(folder, "model.safetensors"))
+    weights = {name.removeprefix("bert."): value.astype(np.float32) for name, value in weights.items()}
+
+    def network(p, x, tokens=128, hidden=384, heads=12, layers=6):
+        def pair(name):
+            return weights[name + ".weight"], weights[name + ".bias"]
+
+        dim, table = hidden // heads, "embeddings.{}_embeddings.weight"
+        places = weights[table.format("position")][:tokens] + weights[table.format("token_type")][0]
+        x = p.add(p.embedding(x, weights[table.format("word")]), p.constant(places[None]))
+        x = p.layer_norm(x, hidden, pair("embeddings.LayerNorm"), 1e-12)
+        for i in range(layers):
+            layer = f"encoder.layer.{i}."
+            q, k, v = (p.heads(p.linear(x, hidden, hidden, pair(layer + "attention.self." + part)), tokens, heads, dim)
+                       for part in ("query", "key", "value"))
+            y = p.attend(q, k, v, tokens, heads, dim)
+            y = p.linear(y, hidden, hidden, pair(layer + "attention.output.dense"))
+            x = p.layer_norm(p.add(x, y), hidden, pair(layer + "attention.output.LayerNorm"), 1e-12)
+            y = p.gelu(p.linear(x, hidden, 4 * hidden, pair(layer + "intermediate.dense")))
+            y = p.linear(y, 4 * hidden, hidden, pair(layer + "output.dense"))
+            x = p.layer_norm(p.add(x, y), hidden, pair(layer + "output.LayerNorm"), 1e-12)
+        return x
+
+    return network
+
+
+class Case:
+    """A network in both forms, its input, and which of their outputs is compared."""
+
+    def __init__(self, package, onnx, x, file, input="x", output="y", onnx_output=None):
+        self.package, self.onnx, self.x, self.file = package, onnx, x, file
+        self.input, self.output, self.onnx_output = input, output, onnx_output
+
+
 NETWORKS = {"mobilenet": (mobilenet, (1, 3, 224, 224)), "resnet": (resnet, (1, 3, 224, 224)),
             "bert": (bert, (1, 128, 384))}
+NAMES = [*NETWORKS, "minilm", "pitch"]
 
 
-def run_anemone(command, folder, name, threads, repeat):
-    base = os.path.join(folder, name)
-    call = [command, "predict", base + ".mlpackage", "--input", f"x={base}.npy", "--repeat", str(repeat), "--threads",
-            str(threads), "--time", "--outputs", base + ".npz"]
+def find_case(name, options):
+    base = os.path.join(options.folder, name)
+    if name == "pitch":
+        folder = os.path.join(os.environ.get("ANEMONE_DATA", ""), "mlpackages", "basic_pitch")
+        if not os.path.exists(folder + "_io.npz"):
+            return None
+        x = np.load(folder + "_io.npz")["input_2"]
+        np.save(base + ".npy", x)
+        return Case(folder + "_nmp.mlpackage", folder + "_nmp.onnx", x, base + ".npy", "input_2", "Identity",
+                    "StatefulPartitionedCall:0")
+    if not os.path.exists(base + ".onnx"):
+        if name == "minilm":
+            if not os.path.exists(os.path.join(options.minilm, "model.safetensors")):
+                return None
+            Pair((1, 128), ids=30522).write(minilm(options.minilm), options.folder, name)
+        else:
+            network, shape = NETWORKS[name]
+            Pair(shape).write(network, options.folder, name)
+    return Case(base + ".mlpackage", base + ".onnx", np.load(base + ".npy"), base + ".npy")
+
+
+def run_anemone(options, name, case):
+    out_file = os.path.join(options.folder, name + ".npz")
+    call = [options.anemone, "predict", case.package, "--input", f"{case.input}={case.file}", "--repeat",
+            str(options.repeat), "--threads", str(options.threads), "--time", "--outputs", out_file]
     out = subprocess.run(call, check=True, capture_output=True, text=True).stdout
-    best = float(out.split("best ")[1].split(" ms")[0])
-    return best, np.load(base + ".npz")["y"]
+    return float(out.split("best ")[1].split(" ms")[0]), np.load(out_file)[case.output]
 
 
 class Onnx:
-    def __init__(self, folder, name, threads):
+    def __init__(self, case, threads):
         import onnxruntime as ort
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
-        self.session = ort.InferenceSession(os.path.join(folder, name + ".onnx"), options, ["CPUExecutionProvider"])
-        self.x = np.load(os.path.join(folder, name + ".npy"))
+        self.session = ort.InferenceSession(case.onnx, options, ["CPUExecutionProvider"])
+        self.inputs = {self.session.get_inputs()[0].name: case.x}
+        self.outputs = [case.onnx_output] if case.onnx_output else None
 
     def run(self, repeat):
         best = 1e9
         for _ in range(repeat):
             start = time.perf_counter()
-            y = self.session.run(None, {"x": self.x})[0]
+            y = self.session.run(self.outputs, self.inputs)[0]
             best = min(best, 1e3 * (time.perf_counter() - start))
         return best, y
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=list(NETWORKS))
+    parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--anemone", default="build/release/anemone")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--folder", default="build/networks")
+    parser.add_argument("--minilm", default=".cache/minilm", help="all-MiniLM-L6-v2 as safetensors")
     parser.add_argument("--make", action="store_true", help="only make the files")
     options = parser.parse_args()
     os.makedirs(options.folder, exist_ok=True)
-    for name in options.names:
-        if not os.path.exists(os.path.join(options.folder, name + ".onnx")):
-            network, shape = NETWORKS[name]
-            Pair(shape).write(network, options.folder, name)
+    cases = {name: find_case(name, options) for name in options.names}
     if options.make:
         return
     print(f"{options.threads} threads | best ms: anemone, onnxruntime | ratio of speeds, median | largest difference")
-    for name in options.names or NETWORKS:
-        peer, rounds = Onnx(options.folder, name, options.threads), []
+    for name, case in cases.items():
+        if not case:
+            print(f"{name:>10} | not there")
+            continue
+        peer, rounds = Onnx(case, options.threads), []
         for _ in range(options.rounds):
-            ours, y = run_anemone(options.anemone, options.folder, name, options.threads, options.repeat)
+            ours, y = run_anemone(options, name, case)
             theirs, z = peer.run(options.repeat)
             rounds.append((ours, theirs))
         scale = float(np.abs(z).max())
