@@ -6,10 +6,14 @@
 namespace anemone {
 namespace {
 
-constexpr int64_t kTileRows = 48;         // of the weight that are multiplied together; widened, at most 36 KiB
-constexpr int64_t kBlockColumns = 256;    // of a block, a multiple of every panel's
-constexpr int64_t kTogether = 1 << 19;    // floats that are packed for all threads at once: 2 MiB
-constexpr int64_t kApart = 96 << 10;      // floats that a thread packs for itself: 384 KiB of the second cache
+// Tiles of the product that a thread takes at a time: rows of the weight by columns, a multiple of every panel's. Small
+// enough to share work out evenly.
+constexpr int64_t kRowsApart = 48, kColumnsApart = 96;
+constexpr int64_t kRowsTogether = 24, kColumnsTogether = 64;
+constexpr int64_t kMostRows = kRowsApart, kMostColumns = kColumnsApart;
+constexpr int64_t kApart = 96 << 10;    // floats that a thread packs for itself: 384 KiB of the second cache
+constexpr int64_t kWeight = 128 << 10;  // floats of a weight that go through the second cache once for each block
+constexpr int64_t kTogether = 1 << 19;  // floats that are packed for all threads at once: 2 MiB
 
 }  // namespace
 
@@ -26,7 +30,7 @@ void PackedProduct::multiply(const Tile& t, Tools& tools, float* out, int64_t st
   if (!scales_.empty()) end.scale = scales_.data() + t.row;
   if (!floats_) {
     weight_.prepare(t.row, t.rows, tools.room);
-    tools.wide.resize(static_cast<size_t>(kTileRows * kGemmDepth));
+    tools.wide.resize(static_cast<size_t>(kMostRows * kGemmDepth));
   }
   for (int64_t from = 0; from < k_; from += kGemmDepth) {
     const int64_t depth = std::min(kGemmDepth, k_ - from);
@@ -34,7 +38,7 @@ void PackedProduct::multiply(const Tile& t, Tools& tools, float* out, int64_t st
     const bool last = from + depth == k_;
     for (int64_t r = 0; r < t.rows; ++r) {
       if (!floats_) weight_.widen(tools.room, r, from, depth, tools.wide.data() + r * depth);
-      weight_.fetch(t.row + r + (last ? kTileRows : 0), last ? 0 : from + depth, kGemmDepth);
+      weight_.fetch(t.row + r + (last ? t.rows : 0), last ? 0 : from + depth, kGemmDepth);
     }
     gemm_packed(t.rows, t.count, depth, rows, floats_ ? k_ : depth, t.packed + packed_size(t.count, from), out,
                 stride, from > 0, last ? &end : nullptr);
@@ -44,7 +48,7 @@ void PackedProduct::multiply(const Tile& t, Tools& tools, float* out, int64_t st
 // Each thread packs some columns and goes through all rows with them, while they are in its second cache.
 void PackedProduct::apart(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const {
   const int64_t panel = panel_columns(), rows = weight_.rows();
-  const int64_t block = std::clamp(kApart / k_ / panel * panel, panel, kBlockColumns);
+  const int64_t block = std::clamp(kApart / k_ / panel * panel, panel, kColumnsApart);
   pool.parallel_for((columns + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
     thread_local std::vector<float> packed;
     packed.resize(static_cast<size_t>(packed_size(block, k_)));
@@ -53,8 +57,8 @@ void PackedProduct::apart(ThreadPool& pool, int64_t columns, const Pack& pack, c
       const int64_t count = std::min(block, columns - first);
       for (int64_t from = 0; from < k_; from += kGemmDepth)
         pack(from, std::min(kGemmDepth, k_ - from), first, count, packed.data() + packed_size(count, from));
-      for (int64_t row = 0; row < rows; row += kTileRows)
-        work({row, std::min(kTileRows, rows - row), first, count, packed.data()}, tools);
+      for (int64_t row = 0; row < rows; row += kRowsApart)
+        work({row, std::min(kRowsApart, rows - row), first, count, packed.data()}, tools);
     }
   });
 }
@@ -62,38 +66,41 @@ void PackedProduct::apart(ThreadPool& pool, int64_t columns, const Pack& pack, c
 // Few columns: all of them are packed, then the rows are shared out.
 void PackedProduct::together(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const {
   const int64_t depths = (k_ + kGemmDepth - 1) / kGemmDepth, rows = weight_.rows();
-  const int64_t row_tiles = (rows + kTileRows - 1) / kTileRows;
-  const int64_t blocks = (columns + kBlockColumns - 1) / kBlockColumns;
+  const int64_t row_tiles = (rows + kRowsTogether - 1) / kRowsTogether;
+  const int64_t blocks = (columns + kColumnsTogether - 1) / kColumnsTogether;
   thread_local std::vector<float> packed;
   packed.resize(static_cast<size_t>(packed_size(columns, k_)));
   float* const all = packed.data();
-  const auto count_of = [&](int64_t b) { return std::min(kBlockColumns, columns - b * kBlockColumns); };
+  const auto count_of = [&](int64_t b) { return std::min(kColumnsTogether, columns - b * kColumnsTogether); };
   pool.parallel_for(blocks * depths, 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t b = unit / depths, from = unit % depths * kGemmDepth;
-      pack(from, std::min(kGemmDepth, k_ - from), b * kBlockColumns, count_of(b),
-           all + b * kBlockColumns * k_ + packed_size(count_of(b), from));
+      pack(from, std::min(kGemmDepth, k_ - from), b * kColumnsTogether, count_of(b),
+           all + b * kColumnsTogether * k_ + packed_size(count_of(b), from));
     }
   });
   pool.parallel_for(blocks * row_tiles, 1, [&](int64_t begin, int64_t end) {
     thread_local Tools tools;
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t b = unit / row_tiles, row = unit % row_tiles * kTileRows;
-      work({row, std::min(kTileRows, rows - row), b * kBlockColumns, count_of(b), all + b * kBlockColumns * k_},
+      const int64_t b = unit / row_tiles, row = unit % row_tiles * kRowsTogether;
+      work({row, std::min(kRowsTogether, rows - row), b * kColumnsTogether, count_of(b), all + b * kColumnsTogether * k_},
            tools);
     }
   });
 }
 
 void PackedProduct::each_tile(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const {
-  packed_size(columns, k_) > kTogether ? apart(pool, columns, pack, work) : together(pool, columns, pack, work);
+  // Where every block goes through the whole weight, it must be small, or the columns too many for all at once.
+  const bool many = columns >= 8 * kColumnsApart && weight_.rows() * k_ <= kWeight;
+  many || packed_size(columns, k_) > kTogether ? apart(pool, columns, pack, work)
+                                               : together(pool, columns, pack, work);
 }
 
 void PackedProduct::run(ThreadPool& pool, int64_t columns, const Pack& pack, const Store& store) const {
   each_tile(pool, columns, pack, [&](const Tile& t, Tools& tools) {
-    tools.tile.resize(static_cast<size_t>(kTileRows * kBlockColumns));
-    multiply(t, tools, tools.tile.data(), kBlockColumns, {});
-    store(t.row, t.rows, t.first, t.count, tools.tile.data(), kBlockColumns);
+    tools.tile.resize(static_cast<size_t>(kMostRows * kMostColumns));
+    multiply(t, tools, tools.tile.data(), kMostColumns, {});
+    store(t.row, t.rows, t.first, t.count, tools.tile.data(), kMostColumns);
   });
 }
 
