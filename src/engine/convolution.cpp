@@ -84,8 +84,8 @@ void Convolution::run(ThreadPool& pool, const float* x, const float* bias, const
     if (winograd_ && winograd_->run(pool, from, {in_[1], in_[2], in_[3], out_[2], out_[3]}, before_, here, out + offset)) {
       if (then.map)
         pool.parallel_for(out_[1], 1, [&](int64_t begin, int64_t stop) {
-          float* rows = out + offset + begin * positions_;
-          then.map(rows, (stop - begin) * positions_, rows);
+          for (float* row = out + offset + begin * positions_; begin < stop; ++begin, row += positions_)
+            then.map(row, positions_, row);
         });
       continue;
     }

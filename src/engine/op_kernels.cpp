@@ -9,9 +9,11 @@
 #include "engine/convolution.h"
 #include "engine/kernel_choice.h"
 #include "engine/packed_product.h"
+#include "engine/weight_rows.h"
 #include "kernels/attention.h"
 #include "kernels/chains.h"
 #include "kernels/gemm.h"
+#include "kernels/matvec.h"
 #include "kernels/pointwise.h"
 #include "kernels/pool.h"
 #include "mil/loops.h"
@@ -125,14 +127,39 @@ void run_convolution(const OpCall& c) {
       .run(c.pool(), c.floats("x"), c.has("bias") ? c.floats("bias") : nullptr, nullptr, {}, c.out_floats());
 }
 
+// A few positions over the rows of the weight as they are stored.
+void run_few(const OpCall& c, const WeightRows& weight, int64_t k, int64_t positions) {
+  const float* bias = c.has("bias") ? c.floats("bias") : nullptr;
+  const int64_t rows = weight.rows();
+  c.pool().parallel_for(rows, WeightRows::kMost, [&](int64_t begin, int64_t end) {
+    WeightRows::Room room;
+    float tile[WeightRows::kMost * kMostPositions];
+    for (int64_t row = begin; row < end; row += WeightRows::kMost) {
+      const int64_t count = std::min(WeightRows::kMost, end - row);
+      weight.prepare(row, count, room);
+      for (int64_t t = 0; t < positions; t += kMostVectors)
+        weight.multiply(room, count, c.floats("x") + t * k, std::min(kMostVectors, positions - t),
+                        tile + t * WeightRows::kMost, WeightRows::kMost);
+      for (int64_t t = 0; t < positions; ++t)
+        for (int64_t i = 0; i < count; ++i) {
+          const float sum = tile[t * WeightRows::kMost + i] * (weight.scaled() ? weight.scale(row + i) : 1.0f);
+          c.out_floats()[t * rows + row + i] = sum + (bias ? bias[row + i] : 0.0f);
+        }
+    }
+  });
+}
+
 // x [positions, k] times the weight's rows; results lie as [positions, rows].
 void run_linear(const OpCall& c) {
   const std::vector<int64_t> w = c.type("weight").dims();
   const std::shared_ptr<const StoredTensor>& stored = c.stored("weight");
   const int64_t rows = w[0], k = w[1], positions = rows == 0 ? 0 : c.out_type().size() / rows;
-  if (!stored || k == 0 || positions <= kMostPositions || !c.type("x").is_float() ||
-      !c.type("weight").is_float())
+  if (!stored || k == 0 || positions == 0 || !c.type("x").is_float() || !c.type("weight").is_float())
     return find_op("linear")->run(c);
+  if (positions <= kMostPositions) {
+    const WeightRows weight(stored, rows, k);
+    return weight.in_place() ? run_few(c, weight, k, positions) : find_op("linear")->run(c);
+  }
   const float* x = c.floats("x");
   const float* bias = c.has("bias") ? c.floats("bias") : nullptr;
   float* out = c.out_floats();

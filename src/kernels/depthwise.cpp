@@ -101,29 +101,33 @@ namespace {
 
 constexpr int64_t kBand = 4096;  // padded floats at a time: half of the first cache
 
+// Padded rows for so many of the output.
+int64_t input_rows(const DepthwisePlane& p, int64_t rows) {
+  return (rows - 1) * p.stride[0] + (p.kernel[0] - 1) * p.dilation[0] + 1;
+}
+
 }  // namespace
 
-DepthwiseBand depthwise_band(const DepthwisePlane& p, float fill, DepthwiseRoom& room) {
-  const int64_t phases = p.stride[1], reach = (p.kernel[0] - 1) * p.dilation[0] + 1;
+void prepare_room(const DepthwisePlane& p, float fill, DepthwiseRoom& room) {
+  if (room.rows > 0) return;
+  const int64_t phases = p.stride[1];
   const int64_t line = p.out_width + (p.kernel[1] - 1) * p.dilation[1] / phases;  // of one phase
-  DepthwiseBand band{p.out_height, {p.height, p.width, p.before[1], phases, line, fill}};
+  room.how = {p.height, p.width, p.before[1], phases, line, fill};
   // As many fours of output rows as fit.
-  const int64_t pitch = band.how.pitch(), fits = ((kBand / pitch - reach) / p.stride[0] + 1) / 4 * 4;
-  band.rows = std::min(p.out_height, std::max<int64_t>(4, fits));
-  const auto floats = static_cast<size_t>(band.input_rows(p, band.rows) * pitch + floats_beyond());
-  if (room.padded.size() != floats) room.padded.assign(floats, fill);
-  room.offsets.clear();
+  const int64_t pitch = room.how.pitch();
+  const int64_t fits = ((kBand / pitch - input_rows(p, 1)) / p.stride[0] + 1) / 4 * 4;
+  room.rows = std::min(p.out_height, std::max<int64_t>(4, fits));
+  room.padded.assign(static_cast<size_t>(input_rows(p, room.rows) * pitch + floats_beyond()), fill);
   for (int64_t t = 0; t < p.kernel[0] * p.kernel[1]; ++t) {
     const int64_t column = t % p.kernel[1] * p.dilation[1];
     room.offsets.push_back((t / p.kernel[1] * p.dilation[0] * phases + column % phases) * line + column / phases);
   }
-  return band;
 }
 
-DepthwiseRows DepthwiseBand::taps(const DepthwisePlane& p, const float* weights, const DepthwiseRoom& room) const {
+DepthwiseRows rows_in(const DepthwiseRoom& room, const DepthwisePlane& p, const float* weights) {
   return {.padded = room.padded.data(),
-          .step = p.stride[0] * how.pitch(),
-          .pitch = how.pitch(),
+          .step = p.stride[0] * room.how.pitch(),
+          .pitch = room.how.pitch(),
           .offsets = room.offsets.data(),
           .weights = weights,
           .kernel = {p.kernel[0], p.kernel[1]},
@@ -131,13 +135,17 @@ DepthwiseRows DepthwiseBand::taps(const DepthwisePlane& p, const float* weights,
           .dense = p.dilation[0] == 1 && p.dilation[1] == 1};
 }
 
+void pad_band(const DepthwisePlane& p, const float* x, int64_t y, int64_t rows, DepthwiseRoom& room) {
+  pad_rows(x, room.how, y * p.stride[0] - p.before[0], input_rows(p, rows), false, room.padded.data());
+}
+
 void depthwise(const DepthwisePlane& p, const float* x, const float* weight, const GemmEnd& end,
                DepthwiseRoom& room, float* out) {
-  const DepthwiseBand band = depthwise_band(p, 0, room);
-  const DepthwiseRows taps = band.taps(p, weight, room);
-  for (int64_t y = 0; y < p.out_height; y += band.rows) {
-    const int64_t rows = std::min(band.rows, p.out_height - y);
-    pad_rows(x, band.how, y * p.stride[0] - p.before[0], band.input_rows(p, rows), false, room.padded.data());
+  prepare_room(p, 0, room);
+  const DepthwiseRows taps = rows_in(room, p, weight);
+  for (int64_t y = 0; y < p.out_height; y += room.rows) {
+    const int64_t rows = std::min(room.rows, p.out_height - y);
+    pad_band(p, x, y, rows, room);
     HWY_DYNAMIC_DISPATCH(RowsImpl)(taps, rows, p.out_width, end.from(0, y * p.out_width), out + y * p.out_width);
   }
 }

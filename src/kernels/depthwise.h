@@ -18,9 +18,12 @@ struct DepthwisePlane {
   int64_t before[2] = {0, 0};  // rows and columns of zeros above and to the left
 };
 
-// What one thread needs for planes of the same sizes; made anew for others.
+// What one thread needs for planes of the same sizes; a new one for others. Planes go through in bands of rows that
+// stay in the first cache.
 struct DepthwiseRoom {
-  std::vector<float> padded;  // some rows of a plane with their zeros: places that are no column stay zero
+  int64_t rows = 0;           // of the output, in a band; 0: not made yet
+  PaddedRows how;             // the rows that a band reads
+  std::vector<float> padded;  // with what is around them: places that are no column are filled once
   std::vector<int64_t> offsets;
 };
 
@@ -34,19 +37,11 @@ struct DepthwiseRows {
   bool dense;  // no dilation
 };
 
-// Planes go through in bands of rows that stay in the first cache: how many of the output's rows at a time, and how the
-// rows that they read are padded. It makes the room ready for them.
-struct DepthwiseBand {
-  int64_t rows;
-  PaddedRows how;
-
-  // Padded rows for so many of the output.
-  int64_t input_rows(const DepthwisePlane& plane, int64_t out_rows) const {
-    return (out_rows - 1) * plane.stride[0] + (plane.kernel[0] - 1) * plane.dilation[0] + 1;
-  }
-  DepthwiseRows taps(const DepthwisePlane& plane, const float* weights, const DepthwiseRoom& room) const;
-};
-DepthwiseBand depthwise_band(const DepthwisePlane& plane, float fill, DepthwiseRoom& room);
+// Makes the room ready, if it is not; the rows of one band as they will lie in it.
+void prepare_room(const DepthwisePlane& plane, float fill, DepthwiseRoom& room);
+DepthwiseRows rows_in(const DepthwiseRoom& room, const DepthwisePlane& plane, const float* weights);
+// Pads what output rows [y, y + rows) read.
+void pad_band(const DepthwisePlane& plane, const float* x, int64_t y, int64_t rows, DepthwiseRoom& room);
 
 // out[y][x] = the end of the sum over the kernel of weight[i][j] * in[y * stride + i * dilation - before][…]; `end`
 // has at most one scale and one bias.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/patches.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pool.cpp"
 #include <hwy/foreach_target.h>
@@ -51,11 +49,12 @@ constexpr float kLeast = -std::numeric_limits<float>::infinity();
 }  // namespace
 
 void max_pool(const DepthwisePlane& p, const float* x, DepthwiseRoom& room, float* out) {
-  const DepthwiseBand band = depthwise_band(p, kLeast, room);
-  for (int64_t y = 0; y < p.out_height; y += band.rows) {
-    const int64_t rows = std::min(band.rows, p.out_height - y);
-    pad_rows(x, band.how, y * p.stride[0] - p.before[0], band.input_rows(p, rows), false, room.padded.data());
-    HWY_DYNAMIC_DISPATCH(MaxRowsImpl)(band.taps(p, nullptr, room), rows, p.out_width, out + y * p.out_width);
+  prepare_room(p, kLeast, room);
+  const DepthwiseRows taps = rows_in(room, p, nullptr);
+  for (int64_t y = 0; y < p.out_height; y += room.rows) {
+    const int64_t rows = std::min(room.rows, p.out_height - y);
+    pad_band(p, x, y, rows, room);
+    HWY_DYNAMIC_DISPATCH(MaxRowsImpl)(taps, rows, p.out_width, out + y * p.out_width);
   }
 }
 
