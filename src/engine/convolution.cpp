@@ -106,7 +106,7 @@ void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& en
   const int64_t from_one = out_[1] / in_[1], plane_size = in_[2] * in_[3];
   const Tiles weight(kernels_.empty() ? weight_.get() : nullptr, kernels_.data());
   pool.parallel_for(out_[0] * out_[1], 1, [&](int64_t begin, int64_t stop) {
-    DepthwiseRoom room;
+    thread_local DepthwiseRoom room;
     std::vector<float> scratch;
     for (int64_t unit = begin; unit < stop; ++unit) {
       const int64_t channel = unit % out_[1], image = unit / out_[1];

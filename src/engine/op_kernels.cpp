@@ -115,7 +115,7 @@ void run_max_pool(const OpCall& c) {
                              .stride = {strides[0], strides[1]},
                              .before = {sides.before[0], sides.before[1]}};
   c.pool().parallel_for(x[0] * x[1], 1, [&](int64_t begin, int64_t end) {
-    DepthwiseRoom room;
+    thread_local DepthwiseRoom room;
     for (int64_t i = begin; i < end; ++i)
       max_pool(plane, c.floats("x") + i * x[2] * x[3], room, c.out_floats() + i * out[2] * out[3]);
   });

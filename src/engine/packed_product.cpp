@@ -82,7 +82,8 @@ void PackedProduct::together(ThreadPool& pool, int64_t columns, const Pack& pack
   pool.parallel_for(blocks * row_tiles, 1, [&](int64_t begin, int64_t end) {
     thread_local Tools tools;
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t b = unit / row_tiles, row = unit % row_tiles * kRowsTogether;
+      // Block after block of columns for the same rows: these are read once.
+      const int64_t b = unit % blocks, row = unit / blocks * kRowsTogether;
       work({row, std::min(kRowsTogether, rows - row), b * kColumnsTogether, count_of(b), all + b * kColumnsTogether * k_},
            tools);
     }

@@ -109,7 +109,9 @@ int64_t input_rows(const DepthwisePlane& p, int64_t rows) {
 }  // namespace
 
 void prepare_room(const DepthwisePlane& p, float fill, DepthwiseRoom& room) {
-  if (room.rows > 0) return;
+  if (room.rows > 0 && room.plane == p && room.how.fill == fill) return;
+  room.plane = p;
+  room.offsets.clear();
   const int64_t phases = p.stride[1];
   const int64_t line = p.out_width + (p.kernel[1] - 1) * p.dilation[1] / phases;  // of one phase
   room.how = {p.height, p.width, p.before[1], phases, line, fill};

@@ -16,11 +16,14 @@ struct DepthwisePlane {
   int64_t height = 0, width = 0, out_height = 0, out_width = 0;
   int64_t kernel[2] = {3, 3}, stride[2] = {1, 1}, dilation[2] = {1, 1};
   int64_t before[2] = {0, 0};  // rows and columns of zeros above and to the left
+
+  bool operator==(const DepthwisePlane&) const = default;
 };
 
-// What one thread needs for planes of the same sizes; a new one for others. Planes go through in bands of rows that
-// stay in the first cache.
+// What one thread needs; made anew for planes of other sizes. Planes go through in bands of rows that stay in the first
+// cache.
 struct DepthwiseRoom {
+  DepthwisePlane plane;       // what it was made for
   int64_t rows = 0;           // of the output, in a band; 0: not made yet
   PaddedRows how;             // the rows that a band reads
   std::vector<float> padded;  // with what is around them: places that are no column are filled once

@@ -120,13 +120,11 @@ void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = columns / lanes * lanes;
-  const auto rest = hn::FirstN(d, static_cast<size_t>(columns - whole));
   for (int64_t i = 0; i < k; ++i, out += width, from += stride) {
     int64_t j = 0;
     for (; j < whole; j += lanes) hn::StoreU(hn::LoadU(d, from + j), d, out + j);
     if (j < columns) {
-      for (int64_t x = j; x < columns; ++x) out[x] = from[x];
-      hn::StoreU(hn::IfThenElseZero(rest, hn::LoadU(d, out + j)), d, out + j);
+      hn::StoreU(load_some(d, from + j, columns - j), d, out + j);
       j += lanes;
     }
     for (; j < width; j += lanes) hn::StoreU(hn::Zero(d), d, out + j);

@@ -113,6 +113,7 @@ TEST_CASE("depthwise equals its plain twin for every window") {
   test::for_each_target([](const char* name) {
     CAPTURE(name);
     std::mt19937 random(3);
+    DepthwiseRoom room;
     for (int round = 0; round < 80; ++round) {
       DepthwisePlane p;
       const bool usual = round % 2;  // the sizes with loops of their own
@@ -132,7 +133,6 @@ TEST_CASE("depthwise equals its plain twin for every window") {
       const float bias = 0.5f;
       const GemmEnd end{nullptr, round % 3 ? &bias : nullptr, round % 5 == 0 ? add.data() : nullptr, -1.0f, 2.5f};
       std::vector<float> got(add.size() + 1, 7.0f), expected = got;
-      DepthwiseRoom room;
       for (int again = 0; again < 2; ++again) depthwise(p, x.data(), w.data(), end, room, got.data());
       depthwise_plain(p, x.data(), w.data(), end, expected.data());
       CHECK(near(got, expected, 1e-5f));

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/all_targets.h"
-#include "kernels/depthwise.h"
 
 using namespace anemone;
 
@@ -54,6 +53,9 @@ TEST_CASE("activations agree with their plain twins on every target, for any len
         map_clamp(x.data(), n, 0, 6, a.data());
         map_clamp_plain(x.data(), n, 0, 6, b.data());
         CHECK(a == b);
+        map_hard_swish(x.data(), n, 1.0f / 6, 0.5f, a.data());
+        map_hard_swish_plain(x.data(), n, 1.0f / 6, 0.5f, b.data());
+        check_close(a, b, 1e-6f);
       }
   });
 }
@@ -101,38 +103,5 @@ TEST_CASE("a layer norm agrees with its plain twin, also far from zero") {
           check_close(a, b, 1e-6f, 4e-6f);
         }
       }
-  });
-}
-
-TEST_CASE("a depthwise convolution agrees with its plain twin for every window") {
-  test::for_each_target([&](const char* target) {
-    CAPTURE(target);
-    std::mt19937 random(5);
-    for (int round = 0; round < 60; ++round) {
-      DepthwisePlane p;
-      const auto pick = [&](int64_t low, int64_t high) {
-        return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
-      };
-      p.height = pick(1, 20), p.width = pick(1, 70);
-      int64_t padded[2];
-      for (int i = 0; i < 2; ++i) {
-        p.kernel[i] = pick(1, 5), p.stride[i] = pick(1, 3), p.dilation[i] = pick(1, 2);
-        p.before[i] = pick(0, 3);
-        padded[i] = (i ? p.width : p.height) + p.before[i] + pick(0, 3);
-      }
-      const auto out_size = [&](int i) {
-        const int64_t reach = (p.kernel[i] - 1) * p.dilation[i] + 1;
-        return padded[i] < reach ? int64_t{0} : (padded[i] - reach) / p.stride[i] + 1;
-      };
-      p.out_height = out_size(0), p.out_width = out_size(1);
-      if (p.out_height == 0 || p.out_width == 0) continue;
-      const auto x = some_floats(p.height * p.width, random, 1),
-                 w = some_floats(p.kernel[0] * p.kernel[1], random, 1);
-      std::vector<float> a(static_cast<size_t>(p.out_height * p.out_width), 7.0f), b = a;
-      DepthwiseRoom room;
-      depthwise(p, x.data(), w.data(), 0.25f, room, a.data());
-      depthwise_plain(p, x.data(), w.data(), 0.25f, b.data());
-      check_close(a, b, 2e-6f, 1e-5f);
-    }
   });
 }
