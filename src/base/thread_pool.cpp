@@ -49,7 +49,8 @@ struct ThreadPool::Shared {
   // One loop; written while the gate is closed.
   const std::function<void(int64_t, int64_t)>* body = nullptr;
   int64_t count = 0, grain = 1;
-  int64_t shares = 1;  // a part is one of so many of what is left: parts get smaller, so that all end together
+  int64_t shares =
+      1;  // a part is one of so many of what is left: parts get smaller, so that all end together
   std::atomic<int64_t> next{0};
   std::exception_ptr failure;
   std::function<void(int64_t, int64_t)> watcher;

@@ -38,7 +38,9 @@ bool Convolution::takes(const OpBinding& b) {
 }
 
 Convolution::Convolution(const OpCall& c, const Type& out, bool prepare)
-    : in_(c.type("x").dims()), out_(out.dims()), window_(ops::conv_window(c, static_cast<int>(in_.size()) - 2)) {
+    : in_(c.type("x").dims()),
+      out_(out.dims()),
+      window_(ops::conv_window(c, static_cast<int>(in_.size()) - 2)) {
   before_ = sliding_window(std::span(c.type("x").shape).subspan(2), c.text("pad_type"), window_.kernel,
                            window_.strides, window_.dilations, window_.pad, false)
                 .before;
@@ -48,7 +50,8 @@ Convolution::Convolution(const OpCall& c, const Type& out, bool prepare)
     in_.insert(in_.begin() + 2, 1);
     out_.insert(out_.begin() + 2, 1);
     before_.insert(before_.begin(), 0);
-    for (auto* sizes : {&window_.kernel, &window_.strides, &window_.dilations}) sizes->insert(sizes->begin(), 1);
+    for (auto* sizes : {&window_.kernel, &window_.strides, &window_.dilations})
+      sizes->insert(sizes->begin(), 1);
   }
   const std::vector<int64_t> w = c.type("weight").dims();
   k_ = c.type("weight").size() / w[0];
@@ -71,8 +74,8 @@ bool Convolution::is_plain() const {
          std::equal(in_.begin() + 2, in_.end(), out_.begin() + 2);
 }
 
-void Convolution::run(ThreadPool& pool, const float* x, const float* bias, const float* add, const Activation& then,
-                      float* out) const {
+void Convolution::run(ThreadPool& pool, const float* x, const float* bias, const float* add,
+                      const Activation& then, float* out) const {
   const GemmEnd end{.bias = bias, .add = add, .low = then.low, .high = then.high};
   if (depthwise_) return run_planes(pool, x, end, then, out);
   int64_t image_size = in_[1];
@@ -81,7 +84,8 @@ void Convolution::run(ThreadPool& pool, const float* x, const float* bias, const
     const int64_t offset = image * out_[1] * positions_;
     const GemmEnd here = end.from(0, offset);
     const float* from = x + image * image_size;
-    if (winograd_ && winograd_->run(pool, from, {in_[1], in_[2], in_[3], out_[2], out_[3]}, before_, here, out + offset)) {
+    if (winograd_ &&
+        winograd_->run(pool, from, {in_[1], in_[2], in_[3], out_[2], out_[3]}, before_, here, out + offset)) {
       if (then.map)
         pool.parallel_for(out_[1], 1, [&](int64_t begin, int64_t stop) {
           for (float* row = out + offset + begin * positions_; begin < stop; ++begin, row += positions_)
@@ -120,16 +124,18 @@ void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& en
 }
 
 // Each row of the output on its own, long ones in pieces.
-void Convolution::run_direct(ThreadPool& pool, const PaddedImage& image, const PackedProduct::Rows& to) const {
+void Convolution::run_direct(ThreadPool& pool, const PaddedImage& image,
+                             const PackedProduct::Rows& to) const {
   const std::vector<int64_t> offsets = image.offsets();
   const int64_t pieces = (out_[3] + kDirectGrain - 1) / kDirectGrain;
   pool.parallel_for(out_[2] * pieces, 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t y = unit / pieces, x = unit % pieces * kDirectGrain, count = std::min(kDirectGrain, out_[3] - x);
+      const int64_t y = unit / pieces, x = unit % pieces * kDirectGrain,
+                    count = std::min(kDirectGrain, out_[3] - x);
       const int64_t offset = y * out_[3] + x;
       float* out = to.out + offset;
-      direct_row({image.row(y) + x, offsets.data(), k_}, kernels_.data(), out_[1], count, to.end.from(0, offset), out,
-                 to.stride);
+      direct_row({image.row(y) + x, offsets.data(), k_}, kernels_.data(), out_[1], count,
+                 to.end.from(0, offset), out, to.stride);
       for (int64_t r = 0; r < out_[1] && to.map; ++r) to.map(out + r * to.stride, count, out + r * to.stride);
     }
   });

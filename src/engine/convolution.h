@@ -41,7 +41,8 @@ class Convolution {
   }
 
  private:
-  void run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then, float* out) const;
+  void run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then,
+                  float* out) const;
   void run_image(ThreadPool& pool, const float* x, const PackedProduct::Rows& to) const;
   void run_direct(ThreadPool& pool, const PaddedImage& image, const PackedProduct::Rows& to) const;
   bool is_plain() const;

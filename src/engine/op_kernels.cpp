@@ -142,7 +142,8 @@ void run_few(const OpCall& c, const WeightRows& weight, int64_t k, int64_t posit
                         tile + t * WeightRows::kMost, WeightRows::kMost);
       for (int64_t t = 0; t < positions; ++t)
         for (int64_t i = 0; i < count; ++i) {
-          const float sum = tile[t * WeightRows::kMost + i] * (weight.scaled() ? weight.scale(row + i) : 1.0f);
+          const float sum =
+              tile[t * WeightRows::kMost + i] * (weight.scaled() ? weight.scale(row + i) : 1.0f);
           c.out_floats()[t * rows + row + i] = sum + (bias ? bias[row + i] : 0.0f);
         }
     }

@@ -11,8 +11,9 @@ namespace {
 constexpr int64_t kRowsApart = 48, kColumnsApart = 96;
 constexpr int64_t kRowsTogether = 24, kColumnsTogether = 64;
 constexpr int64_t kMostRows = kRowsApart, kMostColumns = kColumnsApart;
-constexpr int64_t kApart = 96 << 10;    // floats that a thread packs for itself: 384 KiB of the second cache
-constexpr int64_t kWeight = 128 << 10;  // floats of a weight that go through the second cache once for each block
+constexpr int64_t kApart = 96 << 10;  // floats that a thread packs for itself: 384 KiB of the second cache
+constexpr int64_t kWeight =
+    128 << 10;  // floats of a weight that go through the second cache once for each block
 constexpr int64_t kTogether = 1 << 19;  // floats that are packed for all threads at once: 2 MiB
 
 }  // namespace
@@ -40,8 +41,8 @@ void PackedProduct::multiply(const Tile& t, Tools& tools, float* out, int64_t st
       if (!floats_) weight_.widen(tools.room, r, from, depth, tools.wide.data() + r * depth);
       weight_.fetch(t.row + r + (last ? t.rows : 0), last ? 0 : from + depth, kGemmDepth);
     }
-    gemm_packed(t.rows, t.count, depth, rows, floats_ ? k_ : depth, t.packed + packed_size(t.count, from), out,
-                stride, from > 0, last ? &end : nullptr);
+    gemm_packed(t.rows, t.count, depth, rows, floats_ ? k_ : depth, t.packed + packed_size(t.count, from),
+                out, stride, from > 0, last ? &end : nullptr);
   }
 }
 
@@ -84,7 +85,8 @@ void PackedProduct::together(ThreadPool& pool, int64_t columns, const Pack& pack
     for (int64_t unit = begin; unit < end; ++unit) {
       // Block after block of columns for the same rows: these are read once.
       const int64_t b = unit % blocks, row = unit / blocks * kRowsTogether;
-      work({row, std::min(kRowsTogether, rows - row), b * kColumnsTogether, count_of(b), all + b * kColumnsTogether * k_},
+      work({row, std::min(kRowsTogether, rows - row), b * kColumnsTogether, count_of(b),
+            all + b * kColumnsTogether * k_},
            tools);
     }
   });

@@ -33,7 +33,6 @@ class PaddedImage {
   std::vector<int64_t> offsets() const;
 
  private:
-
   int64_t channels_, out_width_, line_, plane_, row_step_;
   std::vector<int64_t> taps_;  // where the places of the kernel are in a plane
   const float* data_ = nullptr;

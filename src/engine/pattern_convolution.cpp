@@ -112,7 +112,8 @@ class Convolutions {
     const Shape& shape = edit_.step(sum).types[0].shape;
     for (const auto& [x, y] : {std::pair("x", "y"), std::pair("y", "x")}) {
       const Source& other = edit_.input(sum, y);
-      if (edit_.maker(edit_.input(sum, x)) != p.last() || other.id < 0 || edit_.maker(other) == p.last()) continue;
+      if (edit_.maker(edit_.input(sum, x)) != p.last() || other.id < 0 || edit_.maker(other) == p.last())
+        continue;
       if (edit_.input_type(sum, x).shape != shape || edit_.input_type(sum, y).shape != shape) continue;
       p.add = other;
       p.steps.push_back(sum);
@@ -137,7 +138,8 @@ class Convolutions {
     if (users.size() != 2 || edit_.stays(id)) return false;
     const int part = users[0], product = users[1];
     if (!edit_.is(part, "sigmoid_hard") || !edit_.is(product, "mul") || next(part) != product) return false;
-    const bool both = edit_.maker(edit_.input(product, "x")) == p.last() || edit_.maker(edit_.input(product, "y")) == p.last();
+    const bool both = edit_.maker(edit_.input(product, "x")) == p.last() ||
+                      edit_.maker(edit_.input(product, "y")) == p.last();
     if (!both || edit_.step(product).types[0].shape != edit_.step(p.last()).types[0].shape) return false;
     const auto [alpha, beta] = edit_.with_call(part, [](const OpCall& c) {
       return std::pair(static_cast<float>(c.number("alpha")), static_cast<float>(c.number("beta")));
@@ -155,7 +157,8 @@ class Convolutions {
     match_activation(p);
     const int at = p.last();
     const Source x = edit_.input(conv, "x");
-    if (edit_.changed_between(x.id, conv, at) || (p.add.id >= 0 && edit_.changed_between(p.add.id, conv, at))) {
+    if (edit_.changed_between(x.id, conv, at) ||
+        (p.add.id >= 0 && edit_.changed_between(p.add.id, conv, at))) {
       p = Parts{.steps = {conv}};
     }
     Step step;
@@ -171,7 +174,8 @@ class Convolutions {
     }
     auto convolution = edit_.with_call(
         conv, [&](const OpCall& c) { return Convolution(c, edit_.step(conv).types[0], true); });
-    step.work = RunFused{std::make_shared<FusedConvolution>(std::move(convolution), std::move(p.then), bias, addend)};
+    step.work =
+        RunFused{std::make_shared<FusedConvolution>(std::move(convolution), std::move(p.then), bias, addend)};
     step.out = edit_.step(p.last()).out;
     step.types = edit_.step(p.last()).types;
     const int last = p.last();

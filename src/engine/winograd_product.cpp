@@ -8,9 +8,9 @@
 namespace anemone {
 namespace {
 
-constexpr int64_t kRowTile = 48;         // rows of an element's product that a thread takes at a time
+constexpr int64_t kRowTile = 48;          // rows of an element's product that a thread takes at a time
 constexpr int64_t kMostFloats = 1 << 20;  // of inputs and sums at a time: 4 MiB
-constexpr int64_t kSkew = 16;            // keeps elements off the same cache lines
+constexpr int64_t kSkew = 16;             // keeps elements off the same cache lines
 
 float* floats(const Buffer& buffer) { return static_cast<float*>(static_cast<void*>(buffer.data())); }
 
@@ -40,8 +40,8 @@ void WinogradProduct::make(ThreadPool& pool) const {
   made_ = true;
 }
 
-bool WinogradProduct::run(ThreadPool& pool, const float* x, const ImageSizes& s, std::span<const int64_t> before,
-                          const GemmEnd& end, float* out) const {
+bool WinogradProduct::run(ThreadPool& pool, const float* x, const ImageSizes& s,
+                          std::span<const int64_t> before, const GemmEnd& end, float* out) const {
   std::call_once(once_, [&] { make(pool); });
   const int64_t high = (s.out_height + kWinogradTile - 1) / kWinogradTile,
                 wide = (s.out_width + kWinogradTile - 1) / kWinogradTile;
@@ -68,7 +68,8 @@ bool WinogradProduct::run(ThreadPool& pool, const float* x, const ImageSizes& s,
 }
 
 // Every element's inputs as gemm_packed wants them.
-void WinogradProduct::turn_inputs(ThreadPool& pool, const PaddedImage& image, const Block& b, float* inputs) const {
+void WinogradProduct::turn_inputs(ThreadPool& pool, const PaddedImage& image, const Block& b,
+                                  float* inputs) const {
   const int64_t panel = panel_columns();
   pool.parallel_for(channels_, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> patches(static_cast<size_t>(kWinogradElements * panel));
@@ -76,8 +77,8 @@ void WinogradProduct::turn_inputs(ThreadPool& pool, const PaddedImage& image, co
       const int64_t piece = c / kGemmDepth * kGemmDepth, depth = std::min(kGemmDepth, channels_ - piece);
       for (int64_t t = 0; t < b.padded; t += panel) {
         const int64_t width = std::min(panel, b.padded - t);
-        image.pack_panel(c * kWinogradElements, kWinogradElements, b.first + t, std::min(width, b.count - t), width,
-                         patches.data());
+        image.pack_panel(c * kWinogradElements, kWinogradElements, b.first + t, std::min(width, b.count - t),
+                         width, patches.data());
         winograd_input(patches.data(), width, inputs + b.padded * piece + t * depth + (c - piece) * width,
                        input_stride(b));
       }
@@ -94,11 +95,12 @@ void WinogradProduct::multiply(ThreadPool& pool, const Block& b, const float* in
       const float* in = inputs + element * input_stride(b);
       // What comes next is on its way while this is multiplied.
       if (unit + 1 < kWinogradElements * row_tiles)
-        for (int64_t i = 0; i < kRowTile * channels_; i += 16) __builtin_prefetch(weight + kRowTile * channels_ + i, 0, 2);
+        for (int64_t i = 0; i < kRowTile * channels_; i += 16)
+          __builtin_prefetch(weight + kRowTile * channels_ + i, 0, 2);
       for (int64_t from = 0; from < channels_; from += kGemmDepth)
-        gemm_packed(std::min(kRowTile, rows_ - row), b.padded, std::min(kGemmDepth, channels_ - from), weight + from,
-                    channels_, in + b.padded * from, sums + element * sums_stride(b) + row * b.padded, b.padded,
-                    from > 0);
+        gemm_packed(std::min(kRowTile, rows_ - row), b.padded, std::min(kGemmDepth, channels_ - from),
+                    weight + from, channels_, in + b.padded * from,
+                    sums + element * sums_stride(b) + row * b.padded, b.padded, from > 0);
     }
   });
 }
@@ -125,8 +127,8 @@ bool WinogradProduct::turn_sums(ThreadPool& pool, const Block& b, const ImageSiz
     bool all = true;
     for (int64_t r = begin; r < stop; ++r)
       for (size_t v = 0; v < places.size(); ++v)
-        all = winograd_output(sums + r * b.padded + static_cast<int64_t>(v) * lanes, sums_stride(b), places[v],
-                              s.out_width, end.from(r, r * plane), out + r * plane) &&
+        all = winograd_output(sums + r * b.padded + static_cast<int64_t>(v) * lanes, sums_stride(b),
+                              places[v], s.out_width, end.from(r, r * plane), out + r * plane) &&
               all;
     if (!all) fine = false;
   });

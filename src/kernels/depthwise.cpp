@@ -18,7 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // One vector of R rows of the output. A vector of the input is loaded once for all of them: with a kernel of 3 x 3 and
 // R = 4, 4.5 loads a sum in place of 9.
 template <int K, int S, int R, class D>
-HWY_INLINE void sum_rows(D d, const DepthwiseRows& t, const float* HWY_RESTRICT row, hn::Vec<D>* HWY_RESTRICT sums) {
+HWY_INLINE void sum_rows(D d, const DepthwiseRows& t, const float* HWY_RESTRICT row,
+                         hn::Vec<D>* HWY_RESTRICT sums) {
   using V = hn::Vec<D>;
   for (int r = 0; r < R; ++r) sums[r] = hn::Zero(d);
 #pragma GCC unroll 16
@@ -122,7 +123,8 @@ void prepare_room(const DepthwisePlane& p, float fill, DepthwiseRoom& room) {
   room.padded.assign(static_cast<size_t>(input_rows(p, room.rows) * pitch + floats_beyond()), fill);
   for (int64_t t = 0; t < p.kernel[0] * p.kernel[1]; ++t) {
     const int64_t column = t % p.kernel[1] * p.dilation[1];
-    room.offsets.push_back((t / p.kernel[1] * p.dilation[0] * phases + column % phases) * line + column / phases);
+    room.offsets.push_back((t / p.kernel[1] * p.dilation[0] * phases + column % phases) * line +
+                           column / phases);
   }
 }
 
@@ -148,7 +150,8 @@ void depthwise(const DepthwisePlane& p, const float* x, const float* weight, con
   for (int64_t y = 0; y < p.out_height; y += room.rows) {
     const int64_t rows = std::min(room.rows, p.out_height - y);
     pad_band(p, x, y, rows, room);
-    HWY_DYNAMIC_DISPATCH(RowsImpl)(taps, rows, p.out_width, end.from(0, y * p.out_width), out + y * p.out_width);
+    HWY_DYNAMIC_DISPATCH(RowsImpl)
+    (taps, rows, p.out_width, end.from(0, y * p.out_width), out + y * p.out_width);
   }
 }
 

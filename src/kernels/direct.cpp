@@ -23,8 +23,8 @@ constexpr int64_t kSteps = 32;
 
 // R rows by V vectors of columns, of which `columns` are there.
 template <int R, int V>
-void block(const DirectPatches& p, const float* HWY_RESTRICT weights, int64_t x, int64_t columns, const GemmEnd& end,
-           float* HWY_RESTRICT out, int64_t out_stride) {
+void block(const DirectPatches& p, const float* HWY_RESTRICT weights, int64_t x, int64_t columns,
+           const GemmEnd& end, float* HWY_RESTRICT out, int64_t out_stride) {
   const hn::ScalableTag<float> d;
   using Vec = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -66,8 +66,8 @@ void rows_block(const DirectPatches& p, const float* weights, int64_t columns, c
   for (; x < columns; x += lanes) block<R, 1>(p, weights, x, columns, end, out, out_stride);
 }
 
-void DirectRowImpl(const DirectPatches& p, const float* weights, int64_t rows, int64_t columns, const GemmEnd& end,
-                   float* out, int64_t out_stride) {
+void DirectRowImpl(const DirectPatches& p, const float* weights, int64_t rows, int64_t columns,
+                   const GemmEnd& end, float* out, int64_t out_stride) {
   for (int64_t r = 0; r < rows;) {
     const GemmEnd here = end.from(r, r * out_stride);
     const float* w = weights + r * p.k;
@@ -97,13 +97,13 @@ namespace anemone {
 
 HWY_EXPORT(DirectRowImpl);
 
-void direct_row(const DirectPatches& patches, const float* weights, int64_t rows, int64_t columns, const GemmEnd& end,
-                float* out, int64_t out_stride) noexcept {
+void direct_row(const DirectPatches& patches, const float* weights, int64_t rows, int64_t columns,
+                const GemmEnd& end, float* out, int64_t out_stride) noexcept {
   HWY_DYNAMIC_DISPATCH(DirectRowImpl)(patches, weights, rows, columns, end, out, out_stride);
 }
 
-void direct_row_plain(const DirectPatches& p, const float* weights, int64_t rows, int64_t columns, const GemmEnd& end,
-                      float* out, int64_t out_stride) noexcept {
+void direct_row_plain(const DirectPatches& p, const float* weights, int64_t rows, int64_t columns,
+                      const GemmEnd& end, float* out, int64_t out_stride) noexcept {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t x = 0; x < columns; ++x) {
       double sum = 0;

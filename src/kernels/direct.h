@@ -18,8 +18,8 @@ struct DirectPatches {
 
 // out[r * out_stride + x] = the end of the sum over i of weights[r * k + i] * patch(i, x), for `columns` neighbours of
 // an output row.
-void direct_row(const DirectPatches& patches, const float* weights, int64_t rows, int64_t columns, const GemmEnd& end,
-                float* out, int64_t out_stride) noexcept;
+void direct_row(const DirectPatches& patches, const float* weights, int64_t rows, int64_t columns,
+                const GemmEnd& end, float* out, int64_t out_stride) noexcept;
 
 // The plain twin.
 void direct_row_plain(const DirectPatches& patches, const float* weights, int64_t rows, int64_t columns,

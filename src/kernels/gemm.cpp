@@ -64,8 +64,8 @@ HWY_INLINE void tile_of(int64_t rows, const float* a, int64_t a_stride, const fl
 }
 
 // `count` sums, or a vector's, of row `row` to c[offset].
-HWY_INLINE void store_edge(const float* sums, int64_t count, float* c, int64_t row, int64_t offset, bool accumulate,
-                           const GemmEnd* end) {
+HWY_INLINE void store_edge(const float* sums, int64_t count, float* c, int64_t row, int64_t offset,
+                           bool accumulate, const GemmEnd* end) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   count = count < lanes ? count : lanes;
@@ -94,7 +94,8 @@ void rows_by_panel(int64_t m, int64_t columns, int64_t k, const float* a, int64_
     tile_of<V>(rows, a, a_stride, b, k, edge, width, false, nullptr);
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; j += lanes_of_panel())
-        store_edge(edge + i * width + j, columns - j, c, i, i * c_stride + j, accumulate, end ? &here : nullptr);
+        store_edge(edge + i * width + j, columns - j, c, i, i * c_stride + j, accumulate,
+                   end ? &here : nullptr);
   }
 }
 

@@ -54,15 +54,19 @@ HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h
   const int64_t groups = h.width > skip ? (h.width - skip) / h.phases : 0;
   const int64_t count = groups < h.line - at ? groups : h.line - at;
   int64_t done = 0;
-  if (h.phases == 2) done = split<2>(few, row + skip, split<2>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
-  if (h.phases == 4) done = split<4>(few, row + skip, split<4>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
+  if (h.phases == 2)
+    done =
+        split<2>(few, row + skip, split<2>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
+  if (h.phases == 4)
+    done =
+        split<4>(few, row + skip, split<4>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
   for (int64_t i = done; at + i < h.line && skip + h.phases * i < h.width; ++i)
     for (int64_t p = 0; p < h.phases && skip + h.phases * i + p < h.width; ++p)
       to[p * h.line + at + i] = row[skip + h.phases * i + p];
 }
 
-void PadRowsImpl(const float* HWY_RESTRICT image, const PaddedRows& h, int64_t first, int64_t count, bool fresh,
-                 float* HWY_RESTRICT to) {
+void PadRowsImpl(const float* HWY_RESTRICT image, const PaddedRows& h, int64_t first, int64_t count,
+                 bool fresh, float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto fill = hn::Set(d, h.fill);
@@ -127,7 +131,8 @@ void pack_patches(const float* data, const PatchPanel& panel, int64_t from, int6
   HWY_DYNAMIC_DISPATCH(PackPatchesImpl)(data, panel, from, depth, out);
 }
 
-void pad_rows_plain(const float* image, const PaddedRows& how, int64_t first, int64_t count, float* to) noexcept {
+void pad_rows_plain(const float* image, const PaddedRows& how, int64_t first, int64_t count,
+                    float* to) noexcept {
   for (int64_t r = first; r < first + count; ++r, to += how.pitch()) {
     std::fill_n(to, how.pitch(), how.fill);
     for (int64_t c = 0; c < how.width && r >= 0 && r < how.height; ++c)

@@ -20,7 +20,8 @@ struct PaddedRows {
 
 // Rows [first, first + count) of the image, which may begin before it and end behind it. Where not `fresh`, places
 // without a column that lie in a row of the image have their fill already.
-void pad_rows(const float* image, const PaddedRows& how, int64_t first, int64_t count, bool fresh, float* to) noexcept;
+void pad_rows(const float* image, const PaddedRows& how, int64_t first, int64_t count, bool fresh,
+              float* to) noexcept;
 
 // Floats behind the data that pack_patches may read.
 int64_t floats_beyond();
@@ -39,10 +40,12 @@ struct PatchPanel {
 };
 
 // Rows [from, from + depth) of the patches (channel, place of the kernel); columns that are not there are zero.
-void pack_patches(const float* data, const PatchPanel& panel, int64_t from, int64_t depth, float* out) noexcept;
+void pack_patches(const float* data, const PatchPanel& panel, int64_t from, int64_t depth,
+                  float* out) noexcept;
 
 // The plain twins.
-void pad_rows_plain(const float* image, const PaddedRows& how, int64_t first, int64_t count, float* to) noexcept;
+void pad_rows_plain(const float* image, const PaddedRows& how, int64_t first, int64_t count,
+                    float* to) noexcept;
 void pack_patches_plain(const float* data, const PatchPanel& panel, int64_t from, int64_t depth,
                         float* out) noexcept;
 

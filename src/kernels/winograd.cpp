@@ -21,7 +21,8 @@ HWY_INLINE void input_line(D d, const V* x, V* out) {
   const V both = hn::Set(d, kA2 * kB2), sum = hn::Set(d, kA2 + kB2);
   out[0] = hn::MulAdd(both, x[0], hn::NegMulAdd(sum, x[2], x[4]));
   out[5] = hn::MulAdd(both, x[1], hn::NegMulAdd(sum, x[3], x[5]));
-  const V even_a = hn::NegMulAdd(hn::Set(d, kB2), x[2], x[4]), even_b = hn::NegMulAdd(hn::Set(d, kA2), x[2], x[4]);
+  const V even_a = hn::NegMulAdd(hn::Set(d, kB2), x[2], x[4]),
+          even_b = hn::NegMulAdd(hn::Set(d, kA2), x[2], x[4]);
   const V odd_a = hn::Mul(hn::Set(d, kA), hn::NegMulAdd(hn::Set(d, kB2), x[1], x[3]));
   const V odd_b = hn::Mul(hn::Set(d, kB), hn::NegMulAdd(hn::Set(d, kA2), x[1], x[3]));
   out[1] = hn::Add(even_a, odd_a);
@@ -130,7 +131,7 @@ void turn(const double (&by)[M][N], const double (&in)[N][N], double (&out)[M][M
 
 void winograd_weight(const float* kernel, float* out, int64_t stride) noexcept {
   constexpr double a = kNear, b = kFar, fa = 2 * a * a * (a * a - b * b), fb = 2 * b * b * (b * b - a * a);
-  static constexpr double kTurn[6][3] = {{1 / (a * a * b * b), 0, 0}, {1 / fa, a / fa, a * a / fa},
+  static constexpr double kTurn[6][3] = {{1 / (a * a * b * b), 0, 0},   {1 / fa, a / fa, a * a / fa},
                                          {1 / fa, -a / fa, a * a / fa}, {1 / fb, b / fb, b * b / fb},
                                          {1 / fb, -b / fb, b * b / fb}, {0, 0, 1}};
   double half[6][3];

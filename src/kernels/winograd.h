@@ -32,8 +32,8 @@ struct WinogradStretch {
 
 // As many tiles as a vector has floats: element e of tile t is sums[e * stride + t]. Gives false where an output is not
 // finite: such a value spreads over its tile, which plain sums do not do.
-bool winograd_output(const float* sums, int64_t stride, std::span<const WinogradStretch> stretches, int64_t out_width,
-                     const GemmEnd& end, float* out) noexcept;
+bool winograd_output(const float* sums, int64_t stride, std::span<const WinogradStretch> stretches,
+                     int64_t out_width, const GemmEnd& end, float* out) noexcept;
 
 // The plain twins: one tile, in doubles.
 void winograd_input_plain(const float* patches, int64_t width, float* out, int64_t stride) noexcept;

@@ -15,7 +15,8 @@ namespace {
 
 // conv [+ y] [then], the image x.
 struct Network {
-  int64_t images = 1, channels = 3, height = 8, width = 8, rows = 4, kernel = 3, stride = 1, dilation = 1, pad = 1;
+  int64_t images = 1, channels = 3, height = 8, width = 8, rows = 4, kernel = 3, stride = 1, dilation = 1,
+          pad = 1;
   bool depthwise = false, bias = true, add = false;
   std::string then;  // an operation, "clip", "hard_swish" or none
   DType stored = DType::fp32;
@@ -32,7 +33,8 @@ struct Built {
 std::vector<float> random_floats(int64_t count, float scale, std::mt19937& random) {
   std::normal_distribution<float> normal(0, scale);
   std::vector<float> out(static_cast<size_t>(count));
-  for (float& v : out) v = static_cast<float>(static_cast<int>(normal(random) * 1024)) / 1024;  // exact in fp16
+  for (float& v : out)
+    v = static_cast<float>(static_cast<int>(normal(random) * 1024)) / 1024;  // exact in fp16
   return out;
 }
 
@@ -40,7 +42,9 @@ Value* behind(Builder& b, const std::string& then, Value* x) {
   if (then.empty()) return b.op("identity", {{"x", x}}, "result");
   if (then == "clip")
     return b.op("clip",
-                {{"x", x}, {"alpha", Constant::number(-0.5f, DType::fp32)}, {"beta", Constant::number(1, DType::fp32)}},
+                {{"x", x},
+                 {"alpha", Constant::number(-0.5f, DType::fp32)},
+                 {"beta", Constant::number(1, DType::fp32)}},
                 "result");
   if (then == "gelu") return b.op("gelu", {{"x", x}, {"mode", Constant::text("EXACT")}}, "result");
   if (then != "hard_swish") return b.op(then, {{"x", x}}, "result");
@@ -57,7 +61,8 @@ Built build(const Network& n, std::mt19937& random) {
               random_floats(n.rows, 0.5f, random)};
   Function& f = add_function(built.package->program, "main", Opset::ios18);
   Value* x = add_input(f, "x", Type::tensor(DType::fp32, {n.images, n.channels, n.height, n.width}));
-  Value* y = n.add ? add_input(f, "y", Type::tensor(DType::fp32, {n.images, n.rows, n.out(n.height), n.out(n.width)}))
+  Value* y = n.add ? add_input(f, "y",
+                               Type::tensor(DType::fp32, {n.images, n.rows, n.out(n.height), n.out(n.width)}))
                    : nullptr;
   Builder b(f);
   Value* bias = n.bias ? b.constant(Constant::numbers(built.bias, n.stored, {n.rows}), "bias") : nullptr;
@@ -98,7 +103,8 @@ std::vector<double> expected_of(const Network& n, const Built& built, const Arra
   const int64_t oh = n.out(n.height), ow = n.out(n.width), from_one = n.depthwise ? n.rows / n.channels : 1;
   std::vector<double> out;
   for (int64_t at = 0; at < n.images * n.rows * oh * ow; ++at) {
-    const int64_t image = at / (n.rows * oh * ow), row = at / (oh * ow) % n.rows, oy = at / ow % oh, ox = at % ow;
+    const int64_t image = at / (n.rows * oh * ow), row = at / (oh * ow) % n.rows, oy = at / ow % oh,
+                  ox = at % ow;
     double sum = n.bias ? static_cast<double>(built.bias[static_cast<size_t>(row)]) : 0;
     for (int64_t i = 0; i < n.per_row(); ++i) {
       const int64_t c = n.depthwise ? row / from_one : i / (n.kernel * n.kernel);
@@ -106,8 +112,8 @@ std::vector<double> expected_of(const Network& n, const Built& built, const Arra
                     ix = ox * n.stride + i % n.kernel * n.dilation - n.pad;
       if (iy < 0 || iy >= n.height || ix < 0 || ix >= n.width) continue;
       sum += static_cast<double>(built.weight[static_cast<size_t>(row * n.per_row() + i)]) *
-             static_cast<double>(
-                 x.values<float>()[static_cast<size_t>(((image * n.channels + c) * n.height + iy) * n.width + ix)]);
+             static_cast<double>(x.values<float>()[static_cast<size_t>(
+                 ((image * n.channels + c) * n.height + iy) * n.width + ix)]);
     }
     if (n.add) sum += static_cast<double>(y.values<float>()[static_cast<size_t>(at)]);
     range = std::max(range, std::abs(sum));
@@ -225,7 +231,8 @@ TEST_CASE("what is not finite stays where plain sums have it, also in Winograd's
   const Built built = build(n, random);
   Array x = filled({1, 20, 20, 20}, random);
   x.values<float>()[7 * 400 + 9 * 20 + 9] = std::numeric_limits<float>::infinity();
-  const auto got = make_predictor(built.package, "", {.threads = 2})->predict({{"x", x}}).at("result").to_float();
+  const auto got =
+      make_predictor(built.package, "", {.threads = 2})->predict({{"x", x}}).at("result").to_float();
   for (size_t i = 0; i < got.size(); ++i) {
     const int64_t y = static_cast<int64_t>(i) / 20 % 20, column = static_cast<int64_t>(i) % 20;
     const bool touched = std::abs(y - 9) <= 1 && std::abs(column - 9) <= 1;

@@ -26,7 +26,8 @@ std::vector<float> some_floats(int64_t count, std::mt19937& random) {
 using MakeOp = std::function<Value*(Builder& b, Value* x)>;
 
 // One operation over x: by the engine, and by its own kernel. `of_range`: errors that go with the largest result.
-void check_op(const std::vector<int64_t>& shape, std::mt19937& random, const MakeOp& make, float of_range = 0) {
+void check_op(const std::vector<int64_t>& shape, std::mt19937& random, const MakeOp& make,
+              float of_range = 0) {
   auto package = std::make_shared<Package>();
   Function& f = add_function(package->program, "main", Opset::ios18);
   Shape dims(shape.begin(), shape.end());
@@ -76,7 +77,8 @@ void check_op(const std::vector<int64_t>& shape, std::mt19937& random, const Mak
         make_predictor(package, "", {.threads = threads})->predict({{"x", in}}).at("y").to_float();
     REQUIRE(got.size() == expected.size());
     for (size_t i = 0; i < got.size(); ++i)
-      REQUIRE(std::abs(got[i] - expected[i]) <= 4e-6f * std::abs(expected[i]) + std::max(2e-5f, of_range * largest));
+      REQUIRE(std::abs(got[i] - expected[i]) <=
+              4e-6f * std::abs(expected[i]) + std::max(2e-5f, of_range * largest));
   }
 }
 
@@ -184,18 +186,22 @@ TEST_CASE("op kernels: convolutions of one group, over 1 to 3 dimensions") {
       taps *= kernel.back().size();
       for (int side = 0; side < 2; ++side) pad.push_back(pick(random, 0, 2));
     }
-    check_op(shape, random, [&](Builder& b, Value* x) {
-      const DType dtype = round % 2 ? DType::fp16 : DType::fp32;
-      Value* bias = round % 4 ? b.constant(numbers(some_floats(out, random), {out}, dtype), "bias") : nullptr;
-      return b.op("conv",
-                  {{"x", x},
-                   {"weight", numbers(some_floats(out * channels * taps, random), kernel, dtype)},
-                   {"bias", bias},
-                   {"strides", Constant::ints(strides)},
-                   {"pad_type", Constant::text("custom")},
-                   {"pad", Constant::ints(pad)}},
-                  "y");
-    }, 1e-6f);  // by Winograd's way, outputs of a tile share their errors
+    check_op(
+        shape, random,
+        [&](Builder& b, Value* x) {
+          const DType dtype = round % 2 ? DType::fp16 : DType::fp32;
+          Value* bias =
+              round % 4 ? b.constant(numbers(some_floats(out, random), {out}, dtype), "bias") : nullptr;
+          return b.op("conv",
+                      {{"x", x},
+                       {"weight", numbers(some_floats(out * channels * taps, random), kernel, dtype)},
+                       {"bias", bias},
+                       {"strides", Constant::ints(strides)},
+                       {"pad_type", Constant::text("custom")},
+                       {"pad", Constant::ints(pad)}},
+                      "y");
+        },
+        1e-6f);  // by Winograd's way, outputs of a tile share their errors
   }
 }
 

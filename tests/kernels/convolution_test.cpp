@@ -43,11 +43,14 @@ TEST_CASE("a packed product ends its rows as its twin does: scales, biases, a su
     CAPTURE(name);
     std::mt19937 random(1);
     for (int round = 0; round < 32; ++round) {
-      const int64_t m = pick_size(random, 1, 20), n = pick_size(random, 1, 70), k = pick_size(random, 1, 40), stride = n + 3;
-      const auto a = normal_floats(m * k, random), b = normal_floats(k * n, random), scale = normal_floats(m, random),
-                 bias = normal_floats(m, random), add = normal_floats(m * stride, random);
+      const int64_t m = pick_size(random, 1, 20), n = pick_size(random, 1, 70), k = pick_size(random, 1, 40),
+                    stride = n + 3;
+      const auto a = normal_floats(m * k, random), b = normal_floats(k * n, random),
+                 scale = normal_floats(m, random), bias = normal_floats(m, random),
+                 add = normal_floats(m * stride, random);
       const GemmEnd end{round & 1 ? scale.data() : nullptr, round & 2 ? bias.data() : nullptr,
-                        round & 4 ? add.data() : nullptr, round & 8 ? -1.0f : -INFINITY, round & 16 ? 2.0f : INFINITY};
+                        round & 4 ? add.data() : nullptr, round & 8 ? -1.0f : -INFINITY,
+                        round & 16 ? 2.0f : INFINITY};
       std::vector<float> packed(static_cast<size_t>(packed_size(n, k)));
       pack_columns({b.data(), n, 1}, n, k, packed.data());
       auto got = normal_floats(m * stride, random), expected = got;
@@ -77,8 +80,11 @@ TEST_CASE("rows are padded and patches packed as their twins do it, and nothing 
     CAPTURE(name);
     std::mt19937 random(2);
     for (int round = 0; round < 80; ++round) {
-      PaddedRows how{.height = pick_size(random, 1, 4), .width = pick_size(random, 1, 90), .before = pick_size(random, 0, 6),
-                     .phases = pick_size(random, 1, 5), .fill = round % 2 ? 0.0f : -1.0f};
+      PaddedRows how{.height = pick_size(random, 1, 4),
+                     .width = pick_size(random, 1, 90),
+                     .before = pick_size(random, 0, 6),
+                     .phases = pick_size(random, 1, 5),
+                     .fill = round % 2 ? 0.0f : -1.0f};
       how.line = pick_size(random, 1, (how.width + how.before) / how.phases + 4);
       const auto image = normal_floats(how.height * how.width, random);
       const int64_t first = pick_size(random, -3, 2), count = pick_size(random, 1, 6);
@@ -90,7 +96,8 @@ TEST_CASE("rows are padded and patches packed as their twins do it, and nothing 
       CHECK(got == expected);
     }
     for (int round = 0; round < 40; ++round) {
-      const int64_t planes = pick_size(random, 1, 4), plane = pick_size(random, 200, 300), columns = pick_size(random, 1, 32);
+      const int64_t planes = pick_size(random, 1, 4), plane = pick_size(random, 200, 300),
+                    columns = pick_size(random, 1, 32);
       const std::vector<int64_t> taps = {0, 1, 2, 30, 31, 32, 60};
       std::vector<PatchStretch> stretches;
       for (int64_t at = 0; at < columns;) {
@@ -100,7 +107,8 @@ TEST_CASE("rows are padded and patches packed as their twins do it, and nothing 
       }
       const auto data = normal_floats(planes * plane + floats_beyond(), random);
       const PatchPanel panel{taps, stretches, plane, columns, columns <= 16 ? 16 : 32};
-      const int64_t rows = planes * 7, from = pick_size(random, 0, rows - 1), depth = pick_size(random, 1, rows - from);
+      const int64_t rows = planes * 7, from = pick_size(random, 0, rows - 1),
+                    depth = pick_size(random, 1, rows - from);
       std::vector<float> got(static_cast<size_t>(depth * panel.width + 1), 7.0f), expected = got;
       pack_patches(data.data(), panel, from, depth, got.data());
       pack_patches_plain(data.data(), panel, from, depth, expected.data());
@@ -128,10 +136,12 @@ TEST_CASE("depthwise equals its plain twin for every window") {
       // Any number of outputs whose window is not all behind the image.
       p.out_height = pick_size(random, 1, (p.height + p.before[0]) / p.stride[0] + 1);
       p.out_width = pick_size(random, 1, (p.width + p.before[1]) / p.stride[1] + 1);
-      const auto x = normal_floats(p.height * p.width, random), w = normal_floats(p.kernel[0] * p.kernel[1], random),
+      const auto x = normal_floats(p.height * p.width, random),
+                 w = normal_floats(p.kernel[0] * p.kernel[1], random),
                  add = normal_floats(p.out_height * p.out_width, random);
       const float bias = 0.5f;
-      const GemmEnd end{nullptr, round % 3 ? &bias : nullptr, round % 5 == 0 ? add.data() : nullptr, -1.0f, 2.5f};
+      const GemmEnd end{nullptr, round % 3 ? &bias : nullptr, round % 5 == 0 ? add.data() : nullptr, -1.0f,
+                        2.5f};
       std::vector<float> got(add.size() + 1, 7.0f), expected = got;
       for (int again = 0; again < 2; ++again) depthwise(p, x.data(), w.data(), end, room, got.data());
       depthwise_plain(p, x.data(), w.data(), end, expected.data());
@@ -145,7 +155,8 @@ TEST_CASE("rows straight from an image equal their plain twin") {
     CAPTURE(name);
     std::mt19937 random(7);
     for (int round = 0; round < 40; ++round) {
-      const int64_t rows = pick_size(random, 1, 19), columns = pick_size(random, 1, 150), k = pick_size(random, 1, 30);
+      const int64_t rows = pick_size(random, 1, 19), columns = pick_size(random, 1, 150),
+                    k = pick_size(random, 1, 30);
       const auto data = normal_floats(400 + floats_beyond() * 5, random), w = normal_floats(rows * k, random),
                  bias = normal_floats(rows, random), add = normal_floats(rows * (columns + 2), random);
       std::vector<int64_t> offsets;
@@ -153,7 +164,8 @@ TEST_CASE("rows straight from an image equal their plain twin") {
       const GemmEnd end{nullptr, bias.data(), round % 2 ? add.data() : nullptr, -2.0f, 3.0f};
       std::vector<float> got(add.size(), 7.0f), expected = got;
       direct_row({data.data(), offsets.data(), k}, w.data(), rows, columns, end, got.data(), columns + 2);
-      direct_row_plain({data.data(), offsets.data(), k}, w.data(), rows, columns, end, expected.data(), columns + 2);
+      direct_row_plain({data.data(), offsets.data(), k}, w.data(), rows, columns, end, expected.data(),
+                       columns + 2);
       CHECK(near(got, expected, 1e-5f));
     }
   });
@@ -198,7 +210,8 @@ TEST_CASE("a matrix is transposed and added to, to its last edge") {
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c)
           expected[static_cast<size_t>(c * (rows + 1) + r)] =
-              x[static_cast<size_t>(r * (columns + 2) + c)] + (round % 2 ? add[static_cast<size_t>(r)] : 0.0f);
+              x[static_cast<size_t>(r * (columns + 2) + c)] +
+              (round % 2 ? add[static_cast<size_t>(r)] : 0.0f);
       CHECK(got == expected);
     }
   });
@@ -216,7 +229,8 @@ TEST_CASE("winograd: its turns equal their twins, and together they are a convol
     CHECK(near(v, v_plain, 2e-6f));
     winograd_weight(kernel.data(), u.data(), 1);
     for (int64_t e = 0; e < 36; ++e)
-      for (int64_t t = 0; t < width; ++t) v[static_cast<size_t>(e * (width + 5) + t)] *= u[static_cast<size_t>(e)];
+      for (int64_t t = 0; t < width; ++t)
+        v[static_cast<size_t>(e * (width + 5) + t)] *= u[static_cast<size_t>(e)];
     // All tiles in one row of the image, of which a column and a row are cut off.
     const int64_t out_width = 4 * lanes - 1;
     const std::vector<WinogradStretch> places = {{0, 3, 8, 0}, {2, 3, out_width - 8, 8}};
@@ -231,8 +245,9 @@ TEST_CASE("winograd: its turns equal their twins, and together they are a convol
         for (int64_t j = 0; j < 4 && 4 * t + j < out_width; ++j) {
           double sum = 0;
           for (int64_t a = 0; a < 9; ++a)
-            sum += static_cast<double>(kernel[static_cast<size_t>(a)]) *
-                   static_cast<double>(patches[static_cast<size_t>(((i + a / 3) * 6 + j + a % 3) * width + t)]);
+            sum +=
+                static_cast<double>(kernel[static_cast<size_t>(a)]) *
+                static_cast<double>(patches[static_cast<size_t>(((i + a / 3) * 6 + j + a % 3) * width + t)]);
           const float got = out[static_cast<size_t>(i * out_width + 4 * t + j)];
           worst = std::max({worst, std::abs(got - static_cast<float>(sum)), std::abs(got - tile[i * 4 + j])});
         }
