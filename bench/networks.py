@@ -147,8 +147,11 @@ class Pair:
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         made.ir_version = 8
         onnx.save(made, os.path.join(folder, name + ".onnx"))
-        x = self.random.integers(self.ids, size=shape, dtype=np.int32) if self.ids else self.random.standard_normal(shape)
-        np.save(os.path.join(folder, name + ".npy"), x.astype(np.int32 if self.ids else np.float32))
+        if self.ids:
+            x = self.random.integers(self.ids, size=shape, dtype=np.int32)
+        else:
+            x = self.random.standard_normal(shape).astype(np.float32)
+        np.save(os.path.join(folder, name + ".npy"), x)
 
 
 def mobilenet(p, x):
@@ -304,8 +307,9 @@ def main():
             theirs, z = peer.run(options.repeat)
             rounds.append((ours, theirs))
         scale = float(np.abs(z).max())
-        print(f"{name:>10} | {min(r[0] for r in rounds):8.2f} {min(r[1] for r in rounds):8.2f} | "
-              f"{statistics.median(b / a for a, b in rounds):5.2f} | {float(np.abs(y - z).max()) / scale:.1e}", flush=True)
+        ratio = statistics.median(b / a for a, b in rounds)
+        print(f"{name:>10} | {min(r[0] for r in rounds):8.2f} {min(r[1] for r in rounds):8.2f} | {ratio:5.2f} | "
+              f"{float(np.abs(y - z).max()) / scale:.1e}", flush=True)
 
 
 if __name__ == "__main__":
