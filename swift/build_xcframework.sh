@@ -33,16 +33,20 @@ platform_flags() {
   esac
 }
 
-# configure_and_build PLATFORM SOURCES BUILD_FOLDER FLAGS …
+# configure_and_build PLATFORM SOURCES BUILD_FOLDER TARGET FLAGS …
+# Libraries are looked for in our own folder and in the SDK, never in Homebrew's. Some of their files ask for policies
+# that CMake 4 has dropped.
 configure_and_build() {
-  local platform=$1 sources=$2 build=$3 flags
-  shift 3
+  local platform=$1 sources=$2 build=$3 target=$4 flags
+  shift 4
   flags=$(platform_flags "$platform")
   # shellcheck disable=SC2086
   cmake -S "$sources" -B "$build" $flags -DCMAKE_INSTALL_PREFIX="$work/$platform/deps" \
-    -DCMAKE_FIND_ROOT_PATH="$work/$platform/deps" -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH \
-    -DCMAKE_PREFIX_PATH="$work/$platform/deps" "$@" >"$build.log" 2>&1 || fail "see $build.log"
-  cmake --build "$build" --parallel >>"$build.log" 2>&1 || fail "see $build.log"
+    -DCMAKE_PREFIX_PATH="$work/$platform/deps" -DCMAKE_FIND_ROOT_PATH="$work/$platform/deps" \
+    -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=BOTH \
+    -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=BOTH "-DCMAKE_IGNORE_PREFIX_PATH=/opt/homebrew;/usr/local" \
+    -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" >"$build.log" 2>&1 || fail "see $build.log"
+  cmake --build "$build" --parallel --target "$target" >>"$build.log" 2>&1 || fail "see $build.log"
 }
 
 # build_library PLATFORM NAME ADDRESS TAG FOLDER FLAGS …: FOLDER is where its CMakeLists.txt is.
@@ -53,7 +57,7 @@ build_library() {
   echo "$platform: $name $tag"
   [ -d "$work/sources/$name-$tag" ] ||
     git clone --quiet --depth 1 --branch "$tag" "$address" "$work/sources/$name-$tag"
-  configure_and_build "$platform" "$work/sources/$name-$tag/$folder" "$work/$platform/$name" "$@"
+  configure_and_build "$platform" "$work/sources/$name-$tag/$folder" "$work/$platform/$name" all "$@"
   cmake --install "$work/$platform/$name" >>"$work/$platform/$name.log"
   touch "$work/$platform/$name-$tag.done"
 }
@@ -80,7 +84,7 @@ for platform in "$@"; do
   build_dependencies "$platform"
   echo "$platform: anemone"
   PKG_CONFIG_LIBDIR=$work/$platform/deps/lib/pkgconfig configure_and_build "$platform" "$source" \
-    "$work/$platform/anemone" -DANEMONE_CLI=OFF -DANEMONE_TESTS=OFF -DANEMONE_HUB=OFF
+    "$work/$platform/anemone" anemone -DANEMONE_CLI=OFF -DANEMONE_TESTS=OFF -DANEMONE_HUB=OFF
   xcrun libtool -static -o "$work/$platform/libCAnemone.a" "$work/$platform/anemone/src/libanemone.a" \
     "$work/$platform"/deps/lib/*.a 2>"$work/$platform/libtool.log" || fail "see $work/$platform/libtool.log"
   mkdir -p "$work/$platform/headers/anemone"

@@ -27,7 +27,7 @@ make() {
     --ignore-eos >"$folder/$name/expected.json"
 }
 
-make state $demo "$text" 40 --context 64
+make state $demo "$text" 40 --context 64 --tokens 1
 make functions $demo "$text" 40 --context 64 --tokens 1,4,16
 make range $demo "$text" 40 --context 64 --tokens 1-8
 make tiers $demo "$text" 60 --context 16,32,96 --tokens 1,4

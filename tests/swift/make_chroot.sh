@@ -5,7 +5,7 @@
 set -euo pipefail
 root=${1:?usage: make_chroot.sh FOLDER}
 mirror=${ANEMONE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
-if [ -x "$root/usr/bin/swift" ]; then
+if [ -L "$root/usr/bin/swift" ]; then
   echo "$root has Swift already"
   exit 0
 fi

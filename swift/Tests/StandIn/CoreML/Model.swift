@@ -159,7 +159,8 @@ public final class MLModel {
     try state.use {
       if state.maker === self || StandIn.shared.now.sharesStates { return try run(input, state.handle) }
       if StandIn.shared.now.refusesStates { throw failure("The state was created by a different model.", under: "-") }
-      return try run(input, MLState(self).handle)
+      let zeros = MLState(self)
+      return try withExtendedLifetime(zeros) { try run(input, zeros.handle) }
     }
   }
 
