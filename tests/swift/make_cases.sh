@@ -51,6 +51,12 @@ for root in "${roots[@]}"; do
     [ ! -e "$folder/$name" ] || continue
     if make "$name" "$model" "$text" 24 --context 16,64 --tokens 1,4 2>"$folder/$name.log"; then
       rm -f "$folder/$name.log"
+      # With experts: the way that runs, whatever the plan prefers; and one that is refused, so no tokens are expected.
+      if grep -q '"experts":' "$folder/$name/bundle/bundle.json"; then
+        rm -r "${folder:?}/$name"
+        make "$name" "$model" "$text" 24 --context 16,64 --tokens 1,4 --experts all
+        make "$name.host" "$model" "" 0 --context 64 --tokens 1 --experts host
+      fi
     else
       rm -rf "${folder:?}/$name"  # no checkpoint, or none that generates text
     fi

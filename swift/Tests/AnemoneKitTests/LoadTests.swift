@@ -112,6 +112,17 @@ final class LoadTests: KitTestCase {
     await assertThrows("bundle.json cannot be read") { _ = try await load(short) }
   }
 
+  func testExpertsThatTheHostChoosesAreRefusedByName() async throws {
+    let root = try XCTUnwrap(Case.root)
+    let names = try FileManager.default.contentsOfDirectory(atPath: root.path).filter { $0.hasSuffix(".host") }
+    if names.isEmpty { throw XCTSkip("no model with experts is in the test data") }
+    for name in names {
+      await assertThrows("convert with --experts all") {
+        _ = try await load(root.appendingPathComponent(name).appendingPathComponent("bundle"))
+      }
+    }
+  }
+
   func testADownloadThatWasCutShortIsNamed() async throws {
     let cut = try changed("state") { _ in }
     let table = cut.appendingPathComponent("embedding.bin")
