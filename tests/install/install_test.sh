@@ -35,8 +35,7 @@ echo "$output"
 grep -q '^\[8 tokens, ended by: length\]$' <<<"$output" || fail "the example in C should make 8 tokens"
 
 # The shared library shows what anemone.h declares, and nothing else; a language that loads it can use it.
-shared=$(ls "$prefix"/lib*/libanemone_c.so "$prefix"/lib*/*/libanemone_c.so "$prefix"/lib/libanemone_c.dylib \
-  2>/dev/null | head -1)
+shared=$(find "$prefix" -name libanemone_c.so -o -name libanemone_c.dylib)
 sed -n 's/^ANEMONE_API .*\(anemone_[a-z0-9_]*\)(.*/\1/p' "$prefix/include/anemone/anemone.h" | sort \
   >"$build/install-test/declared"
 if [ "$(uname)" = Linux ]; then
