@@ -22,13 +22,13 @@ done
 # Flags of CMake for a platform.
 platform_flags() {
   local common="-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_OSX_ARCHITECTURES=arm64 -DBUILD_SHARED_LIBS=OFF"
+  # Programs of these libraries are no apps.
+  local phone="-DCMAKE_SYSTEM_NAME=iOS -DCMAKE_OSX_DEPLOYMENT_TARGET=18.0 -DCMAKE_MACOSX_BUNDLE=OFF"
   command -v ninja >/dev/null || common=${common#-G Ninja }
   case $1 in
     macos) echo "$common -DCMAKE_OSX_DEPLOYMENT_TARGET=15.0" ;;
-    ios) echo "$common -DCMAKE_SYSTEM_NAME=iOS -DCMAKE_OSX_SYSROOT=iphoneos -DCMAKE_OSX_DEPLOYMENT_TARGET=18.0" ;;
-    simulator)
-      echo "$common -DCMAKE_SYSTEM_NAME=iOS -DCMAKE_OSX_SYSROOT=iphonesimulator -DCMAKE_OSX_DEPLOYMENT_TARGET=18.0"
-      ;;
+    ios) echo "$common $phone -DCMAKE_OSX_SYSROOT=iphoneos" ;;
+    simulator) echo "$common $phone -DCMAKE_OSX_SYSROOT=iphonesimulator" ;;
     *) fail "the platform '$1' is none of macos, ios, simulator" ;;
   esac
 }
