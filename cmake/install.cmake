@@ -34,6 +34,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/anemoneConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/anemoneConfig.cmake ${PROJECT_BINARY_DIR}/anemoneConfigVersion.cmake
         DESTINATION ${config_dir})
 install(TARGETS anemone ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET anemone_c)
+  install(TARGETS anemone_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY include/anemone DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

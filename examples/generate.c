@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   }
   anemone_generate_options_init(&options);
   if (argc > 3) options.max_new = strtol(argv[3], NULL, 10);
-  result.size = sizeof(result);
+  anemone_result_init(&result);
   if (anemone_bundle_open(argv[1], NULL, &bundle) || anemone_session_new(bundle, &session) ||
       anemone_generate_text(session, argv[2], &options, show, NULL, &result))
     status = fail();

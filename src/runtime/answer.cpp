@@ -33,6 +33,7 @@ Answer::Answer(const GenerateOptions& options, const std::shared_ptr<const Token
       ends_(std::move(ends)) {
   if (tokenizer) stream_.emplace(tokenizer, !options.show_special);
   if (options.grammar) grammar_.emplace(options.grammar);
+  ends_.insert(ends_.end(), options.ends.begin(), options.ends.end());
   if (options.ignore_eos && !grammar_) ends_.clear();
   if (!options.sampling.greedy()) out_.seed = seed;
 }

@@ -37,9 +37,10 @@ struct GenerateOptions {
   int64_t max_new = 128;
   SamplerOptions sampling;
   std::vector<std::string> stops;  // texts that end the answer; they and what follows are not given out
-  bool ignore_eos = false;
-  bool show_special = false;  // the text has special tokens too, but none that ends the answer
-  int64_t stop_ngram = 0;     // ends when the last that many new tokens stand earlier in the answer; 0: off
+  std::vector<int32_t> ends;       // ids that end the answer, beside the bundle's and the tokenizer's
+  bool ignore_eos = false;         // neither of these three ends it
+  bool show_special = false;       // the text has special tokens too, but none that ends the answer
+  int64_t stop_ngram = 0;  // ends when the last that many new tokens stand earlier in the answer; 0: off
 
   std::shared_ptr<TokenMasks>
       grammar;  // the answer is a text of this grammar, unless something cuts it short

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,17 +24,24 @@ namespace {
 struct Opened {
   TempFolder folder;
   anemone_bundle* bundle = nullptr;
+  anemone_tokenizer* tokenizer = nullptr;
 
-  Opened() {
-    convert(source_dir() / "examples/demo_model/demo.gguf", folder.path() / "demo",
-            {.context = {64}, .tokens = {{1, 1}, {4, 4}}, .threads = 1});
+  explicit Opened(ConvertOptions convert_options = {
+                      .context = {64}, .tokens = {{1, 1}, {4, 4}}, .threads = 1}) {
+    convert(source_dir() / "examples/demo_model/demo.gguf", folder.path() / "demo", convert_options);
     anemone_open_options options;
     anemone_open_options_init(&options);
     options.backend = ANEMONE_BACKEND_CPU;
     options.threads = 1;
     REQUIRE(anemone_bundle_open((folder.path() / "demo").c_str(), &options, &bundle) == ANEMONE_OK);
+    REQUIRE(anemone_bundle_tokenizer(bundle, &tokenizer) == ANEMONE_OK);
   }
-  ~Opened() { anemone_bundle_close(bundle); }
+  ~Opened() {
+    anemone_tokenizer_close(tokenizer);
+    anemone_bundle_close(bundle);
+  }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
 };
 
 int append(void* user, const char* piece) {
@@ -58,9 +68,9 @@ TEST_CASE("C: a bundle, tokens, a session, streamed text") {
 
   int32_t* ids = nullptr;
   size_t count = 0;
-  REQUIRE(anemone_encode(opened.bundle, "Once upon a time", 0, &ids, &count) == ANEMONE_OK);
+  REQUIRE(anemone_encode(opened.tokenizer, "Once upon a time", 0, &ids, &count) == ANEMONE_OK);
   char* text = nullptr;
-  REQUIRE(anemone_decode(opened.bundle, ids, count, 1, &text) == ANEMONE_OK);
+  REQUIRE(anemone_decode(opened.tokenizer, ids, count, 1, &text) == ANEMONE_OK);
   CHECK(std::string(text).find("Once upon a time") != std::string::npos);
   anemone_free(text);
 
@@ -71,7 +81,7 @@ TEST_CASE("C: a bundle, tokens, a session, streamed text") {
   options.max_new = 20;
   std::string said;
   anemone_result result;
-  result.size = sizeof(result);
+  anemone_result_init(&result);
   REQUIRE(anemone_generate_text(session, "Once upon a time", &options, append, &said, &result) == ANEMONE_OK);
   const Generation right = expected(opened.folder.path() / "demo", "Once upon a time", 20);
   CHECK(said == right.text);
@@ -111,7 +121,7 @@ TEST_CASE("C: what is wrong is said, and nothing is given") {
   CHECK(there.empty());
 
   Opened opened;
-  CHECK(anemone_bundle_has_chat(opened.bundle) == 0);
+  CHECK(anemone_tokenizer_has_chat(opened.tokenizer) == 0);
   anemone_session* session = nullptr;
   REQUIRE(anemone_session_new(opened.bundle, &session) == ANEMONE_OK);
   const int32_t bad = 1 << 30;
@@ -152,5 +162,215 @@ TEST_CASE("C: a callback, or another thread, cancels") {
   options.max_new = 5;
   CHECK(anemone_generate_text(session, "Once upon a time", &options, append, &said, nullptr) == ANEMONE_OK);
   CHECK(!said.empty());
+  anemone_session_free(session);
+}
+
+TEST_CASE("C: handles are closed in any order") {
+  auto opened = std::make_unique<Opened>();
+  anemone_session* session = nullptr;
+  anemone_tokenizer* tokenizer = nullptr;
+  REQUIRE(anemone_session_new(opened->bundle, &session) == ANEMONE_OK);
+  REQUIRE(anemone_bundle_tokenizer(opened->bundle, &tokenizer) == ANEMONE_OK);
+  anemone_bundle_close(opened->bundle);
+  opened->bundle = nullptr;
+  anemone_session* other = nullptr;
+  REQUIRE(anemone_session_fork(session, &other) == ANEMONE_OK);
+  anemone_session_free(session);
+  std::string said;
+  CHECK(anemone_generate_text(other, "Once upon a time", nullptr, append, &said, nullptr) == ANEMONE_OK);
+  CHECK(said == expected(opened->folder.path() / "demo", "Once upon a time", 128).text);
+  anemone_session_free(other);
+  CHECK(anemone_tokenizer_vocabulary(tokenizer) > 1000);
+  anemone_tokenizer_close(tokenizer);
+}
+
+TEST_CASE("C: a bundle that gives only the best token") {
+  Opened opened({.context = {64}, .tokens = {{1, 1}, {4, 4}}, .argmax = true, .threads = 1});
+  const Generation right = expected(opened.folder.path() / "demo", "Once upon a time", 12);
+  int32_t* prompt = nullptr;
+  size_t count = 0;
+  REQUIRE(anemone_encode(opened.tokenizer, "Once upon a time", ANEMONE_ADD_SPECIAL, &prompt, &count) ==
+          ANEMONE_OK);
+  anemone_session* session = nullptr;
+  REQUIRE(anemone_session_new(opened.bundle, &session) == ANEMONE_OK);
+  std::vector<int32_t> made(1);
+  REQUIRE(anemone_session_feed_best(session, prompt, count, &made[0]) == ANEMONE_OK);
+  while (made.size() < right.ids.size()) {
+    int32_t next = -1;
+    REQUIRE(anemone_session_feed_best(session, &made.back(), 1, &next) == ANEMONE_OK);
+    made.push_back(next);
+  }
+  CHECK(made == right.ids);
+  CHECK(anemone_session_feed(session, prompt, 1, nullptr) == ANEMONE_ERROR);
+  CHECK(std::string(anemone_last_error()).find("--argmax-output") != std::string::npos);
+  int32_t best = 7;
+  CHECK(anemone_session_feed_best(session, prompt, 0, &best) == ANEMONE_ERROR);
+  CHECK(best == 0);
+  anemone_session_free(session);
+  anemone_free(prompt);
+}
+
+TEST_CASE("C: an answer picks from logits that the host computes") {
+  Opened opened;
+  int32_t* prompt = nullptr;
+  size_t count = 0;
+  REQUIRE(anemone_encode(opened.tokenizer, "Once upon a time", ANEMONE_ADD_SPECIAL, &prompt, &count) ==
+          ANEMONE_OK);
+  std::vector<float> logits(static_cast<size_t>(anemone_bundle_vocabulary(opened.bundle)));
+  const char* stops[] = {" the"};
+  for (const double temperature : {0.0, 0.9}) {
+    CAPTURE(temperature);
+    anemone_generate_options options;
+    anemone_generate_options_init(&options);
+    options.max_new = 30;
+    options.temperature = temperature;
+    options.repetition_penalty = 1.1;
+    options.stops = stops;
+    options.stop_count = temperature > 0 ? 1 : 0;
+    anemone_session* session = nullptr;
+    REQUIRE(anemone_session_new(opened.bundle, &session) == ANEMONE_OK);
+    std::string right;
+    anemone_result result;
+    anemone_result_init(&result);
+    REQUIRE(anemone_generate(session, prompt, count, &options, append, &right, &result) == ANEMONE_OK);
+    REQUIRE(anemone_session_rewind(session, 0) == ANEMONE_OK);
+
+    anemone_answer* answer = nullptr;
+    REQUIRE(anemone_answer_new(opened.tokenizer, prompt, count, &options, &answer) == ANEMONE_OK);
+    std::string said;
+    const char *text = nullptr, *stopped = nullptr;
+    int over = 0;
+    int32_t id = 0;
+    for (const int32_t* fed = prompt; !over; fed = &id) {
+      REQUIRE(anemone_session_feed(session, fed, fed == prompt ? count : 1, logits.data()) == ANEMONE_OK);
+      REQUIRE(anemone_answer_pick(answer, logits.data(), logits.size(), &id) == ANEMONE_OK);
+      REQUIRE(anemone_answer_take(answer, id, &text, &over) == ANEMONE_OK);
+      said += text;
+    }
+    CHECK(anemone_answer_take(answer, id, nullptr, nullptr) == ANEMONE_ERROR);
+    REQUIRE(anemone_answer_finish(answer, &text, &stopped) == ANEMONE_OK);
+    said += text;
+    CHECK(said == right);
+    CHECK(std::string(stopped) == result.stopped);
+    CHECK(anemone_answer_finish(answer, &text, &stopped) == ANEMONE_ERROR);
+    anemone_answer_free(answer);
+    anemone_session_free(session);
+  }
+  anemone_free(prompt);
+}
+
+TEST_CASE("C: an answer ends at the host's own end tokens, and says when it was left early") {
+  const int32_t end = 5, prompt[] = {1, 2};
+  anemone_generate_options options;
+  anemone_generate_options_init(&options);
+  options.ends = &end;
+  options.end_count = 1;
+  anemone_answer* answer = nullptr;
+  REQUIRE(anemone_answer_new(nullptr, prompt, 2, &options, &answer) == ANEMONE_OK);
+  const float logits[] = {0, 3, 1};
+  int32_t id = -1;
+  REQUIRE(anemone_answer_pick(answer, logits, 3, &id) == ANEMONE_OK);
+  CHECK(id == 1);
+  int over = 7;
+  const char *text = nullptr, *stopped = nullptr;
+  REQUIRE(anemone_answer_take(answer, id, &text, &over) == ANEMONE_OK);
+  CHECK(std::string(text).empty());
+  CHECK(over == 0);
+  REQUIRE(anemone_answer_take(answer, end, &text, &over) == ANEMONE_OK);
+  CHECK(over == 1);
+  REQUIRE(anemone_answer_finish(answer, nullptr, &stopped) == ANEMONE_OK);
+  CHECK(std::string(stopped) == "end of text");
+  anemone_answer_free(answer);
+  REQUIRE(anemone_answer_new(nullptr, prompt, 2, nullptr, &answer) == ANEMONE_OK);
+  CHECK(anemone_answer_pick(answer, logits, 0, &id) == ANEMONE_ERROR);
+  REQUIRE(anemone_answer_finish(answer, nullptr, &stopped) == ANEMONE_OK);
+  CHECK(std::string(stopped) == "cancelled");
+  anemone_answer_free(answer);
+  anemone_answer_free(nullptr);
+  options.temperature = -1;
+  CHECK(anemone_answer_new(nullptr, prompt, 2, &options, &answer) == ANEMONE_ERROR);
+  CHECK(answer == nullptr);
+  CHECK(std::string(anemone_last_error()).find("temperature") != std::string::npos);
+}
+
+TEST_CASE("C: a tokenizer alone, its flags and its chat template") {
+  Opened opened;
+  anemone_tokenizer* tokenizer = nullptr;
+  REQUIRE(anemone_tokenizer_open((opened.folder.path() / "demo").c_str(), &tokenizer) == ANEMONE_OK);
+  CHECK(anemone_tokenizer_vocabulary(tokenizer) == anemone_tokenizer_vocabulary(opened.tokenizer));
+  CHECK(anemone_tokenizer_has_chat(tokenizer) == 0);
+  CHECK(anemone_tokenizer_find(tokenizer, "no such token") == -1);
+  anemone_tokenizer_close(tokenizer);
+
+  // The same vocabulary with a template beside it.
+  const auto folder = opened.folder.path() / "chat";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy(opened.folder.path() / "demo/tokenizer.json", folder / "tokenizer.json");
+  std::ofstream(folder / "chat_template.jinja")
+      << "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<answer>";
+  REQUIRE(anemone_tokenizer_open(folder.c_str(), &tokenizer) == ANEMONE_OK);
+  CHECK(anemone_tokenizer_has_chat(tokenizer) == 1);
+  const char *roles[] = {"system", "user"}, *contents[] = {"Be brief.", "Who are you?"};
+  char* text = nullptr;
+  REQUIRE(anemone_chat_text(tokenizer, roles, contents, 2, &text) == ANEMONE_OK);
+  CHECK(std::string(text) == "<system>Be brief.\n<user>Who are you?\n<answer>");
+  int32_t *ids = nullptr, *plain = nullptr;
+  size_t count = 0, plain_count = 0;
+  REQUIRE(anemone_chat_ids(tokenizer, roles, contents, 2, &ids, &count) == ANEMONE_OK);
+  REQUIRE(anemone_encode(tokenizer, text, 0, &plain, &plain_count) == ANEMONE_OK);
+  CHECK(std::vector<int32_t>(ids, ids + count) == std::vector<int32_t>(plain, plain + plain_count));
+  anemone_free(text);
+  anemone_free(ids);
+  anemone_free(plain);
+  CHECK(anemone_chat_text(tokenizer, roles, nullptr, 2, &text) == ANEMONE_ERROR);
+  CHECK(text == nullptr);
+  CHECK(anemone_encode(tokenizer, "x", 64, &ids, &count) == ANEMONE_ERROR);
+  CHECK(ids == nullptr);
+  CHECK(count == 0);
+  anemone_tokenizer_close(tokenizer);
+  CHECK(anemone_tokenizer_open("/no/such/file", &tokenizer) == ANEMONE_ERROR);
+  CHECK(tokenizer == nullptr);
+}
+
+TEST_CASE("C: special tokens in a text are ids, or stay text where the text is a stranger's") {
+  Opened opened;
+  int32_t* all = nullptr;
+  size_t count = 0;
+  REQUIRE(anemone_encode(opened.tokenizer, "", ANEMONE_ADD_SPECIAL, &all, &count) == ANEMONE_OK);
+  REQUIRE(count == 1);  // what a text begins with
+  const int32_t begin = all[0];
+  anemone_free(all);
+  char* name = nullptr;
+  REQUIRE(anemone_decode(opened.tokenizer, &begin, 1, 0, &name) == ANEMONE_OK);
+  CHECK(anemone_tokenizer_find(opened.tokenizer, name) == begin);
+  REQUIRE(anemone_encode(opened.tokenizer, name, 0, &all, &count) == ANEMONE_OK);
+  CHECK(count == 1);
+  CHECK(all[0] == begin);
+  anemone_free(all);
+  REQUIRE(anemone_encode(opened.tokenizer, name, ANEMONE_PLAIN_TEXT, &all, &count) == ANEMONE_OK);
+  CHECK(count > 1);
+  anemone_free(all);
+  anemone_free(name);
+}
+
+TEST_CASE("C: options of an older program are shorter") {
+  Opened opened;
+  anemone_session* session = nullptr;
+  REQUIRE(anemone_session_new(opened.bundle, &session) == ANEMONE_OK);
+  anemone_generate_options options;
+  anemone_generate_options_init(&options);
+  options.size = offsetof(anemone_generate_options, temperature);
+  options.max_new = 3;
+  options.temperature = -1;  // behind the end of what it knows
+  anemone_result result;
+  anemone_result_init(&result);
+  result.size = offsetof(anemone_result, first_token_seconds);
+  result.first_token_seconds = -1;
+  REQUIRE(anemone_generate_text(session, "Once", &options, nullptr, nullptr, &result) == ANEMONE_OK);
+  CHECK(result.new_tokens == 3);
+  CHECK(result.first_token_seconds == -1);
+  CHECK(result.size == offsetof(anemone_result, first_token_seconds));
+  result.size = 0;
+  CHECK(anemone_generate_text(session, "Once", &options, nullptr, nullptr, &result) == ANEMONE_ERROR);
   anemone_session_free(session);
 }

@@ -33,6 +33,21 @@ grep -qx "remembers k_cache" <<<"$output" || fail "the states are not listed"
 output=$("$example/generate" "$build/install-test/demo" "Once upon a time" 8)
 echo "$output"
 grep -q '^\[8 tokens, ended by: length\]$' <<<"$output" || fail "the example in C should make 8 tokens"
+
+# The shared library shows what anemone.h declares, and nothing else; a language that loads it can use it.
+shared=$(find "$prefix" -name libanemone_c.so -o -name libanemone_c.dylib)
+sed -n 's/^ANEMONE_API .*\(anemone_[a-z0-9_]*\)(.*/\1/p' "$prefix/include/anemone/anemone.h" | sort \
+  >"$build/install-test/declared"
+if [ "$(uname)" = Linux ]; then
+  nm -D --defined-only "$shared" | awk '{ print $3 }' | sort >"$build/install-test/shown"
+  diff "$build/install-test/declared" "$build/install-test/shown" ||
+    fail "libanemone_c shows other names than anemone.h"
+fi
+if command -v python3 >/dev/null; then
+  output=$(python3 "$source/tests/install/load_shared.py" "$shared" "$build/install-test/demo")
+  echo "$output"
+  [ "$output" = "Once upon a time" ] || fail "Python should load libanemone_c and get the text back"
+fi
 status=0
 "$example/recall" "$source/README.md" "a" 2>"$build/install-test/err" || status=$?
 [ $status = 2 ] && grep -q '^error: ' "$build/install-test/err" || fail "a file that is no package should be refused"

@@ -10,7 +10,7 @@ export LC_ALL=C  # bytes: the script counts characters itself, alike in every aw
 files() {
   find . \( -name build -o -name '.?*' -o -name too_large \) -prune -o "$@" -type f -print | sed 's|^\./||' | sort
 }
-code=$(files \( -name '*.cpp' -o -name '*.h' -o -name '*.mm' -o -name '*.sh' -o -name '*.cmake' \
+code=$(files \( -name '*.cpp' -o -name '*.h' -o -name '*.mm' -o -name '*.swift' -o -name '*.sh' -o -name '*.cmake' \
                 -o -name CMakeLists.txt -o -name run -o -name test \))
 pages=$(files -name '*.md')
 functions=$(grep -E '^(src|include)/.*\.(cpp|h|mm)$' <<<"$code" || true)
