@@ -107,8 +107,11 @@ int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> hi
   // Only as many are sorted as are kept: top-p and min-p mostly keep a handful of a large vocabulary.
   std::make_heap(heap.begin(), heap.end(), worse);
   const float top = heap.front().logit;
+  const auto likely_at = [&](float logit, double temperature) {
+    return logit == top ? 1.0 : std::exp((static_cast<double>(logit) - top) / temperature);
+  };
   const auto likely = [&](float logit) {
-    return logit == top ? 1.0 : std::exp((static_cast<double>(logit) - top) / options_.temperature);
+    return likely_at(logit, options_.temperature_last ? 1.0 : options_.temperature);
   };
   const size_t most =
       options_.top_k > 0 ? std::min(static_cast<size_t>(options_.top_k), heap.size()) : heap.size();
@@ -135,6 +138,10 @@ int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> hi
     const bool enough = keep > 0 && options_.top_p < 1 && cumulated >= options_.top_p * sum;
     if (unlikely || enough) break;
     cumulated += p[keep];
+  }
+  if (options_.temperature_last) {
+    cumulated = 0;
+    for (size_t i = 0; i < keep; ++i) cumulated += p[i] = likely_at(kept[i].logit, options_.temperature);
   }
   double at = uniform() * cumulated;
   for (size_t i = 0; i + 1 < keep; ++i) {

@@ -25,6 +25,7 @@ struct SamplerOptions {
   double presence_penalty = 0;     // taken off the logits of tokens that the answer has already
   double frequency_penalty = 0;    // the same for each time that it has them
   std::vector<std::pair<int32_t, float>> biases = {};  // added to the logits of these tokens
+  bool temperature_last = false;  // top-p and min-p look at the probabilities before it
   uint64_t seed = 1;
 
   bool greedy() const { return temperature <= 0; }

@@ -23,7 +23,9 @@ namespace {
 
 constexpr size_t kMostAhead = 1 << 16;  // bytes of next requests that are read while one is answered
 constexpr double kDrainSeconds = 2;
-constexpr double kSpareSeconds = 5;  // a client that has been idle so long makes room for a new one
+// A client makes room for a new one when it has said nothing for so long, has been idle between requests, or has taken
+// its time with a request.
+constexpr double kSilentSeconds = 0.5, kSpareSeconds = 5;
 
 void set_flags(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -149,14 +151,20 @@ void HttpServer::accept_all() {
   }
 }
 
-// The client that has said nothing for longest goes, if that is long enough.
+// The client that has waited longest beyond its patience goes, if there is one.
 void HttpServer::make_room() {
+  const Clock::time_point now = Clock::now();
   std::shared_ptr<HttpConnection> idlest;
+  double most = 0;
   for (const auto& c : connections_) {
-    const bool idle = !c->busy() && !c->draining() && c->parser().idle() && !c->waiting_to_send();
-    if (idle && (!idlest || c->since < idlest->since)) idlest = c;
+    if (c->busy() || c->draining() || c->waiting_to_send()) continue;
+    const double over = std::chrono::duration<double>(now - c->since).count() -
+                        (c->silent() ? kSilentSeconds : kSpareSeconds);
+    if (over <= most) continue;
+    most = over;
+    idlest = c;
   }
-  if (!idlest || std::chrono::duration<double>(Clock::now() - idlest->since).count() < kSpareSeconds) return;
+  if (!idlest) return;
   idlest->leave();
   close_overdue();
 }

@@ -188,7 +188,7 @@ void App::apply_template(const Call& call) {
 }
 
 void App::props(const Call& call) {
-  const std::shared_ptr<ServedModel> model = shelf_->get("");
+  const std::shared_ptr<ServedModel> model = shelf_->get(query_value(call.request().query, "model"));
   const ServeDefaults& d = options_.defaults;
   const bool text = model->scheduler() != nullptr;
   Json params = {{"temperature", d.temperature},
@@ -224,7 +224,7 @@ void App::slots(const Call& call) {
                      {"n_prompt_tokens_cache", s.reused},
                      {"n_past", s.position},
                      {"tokens_per_second", s.tokens_per_second},
-                     {"next_token", Json::array({{{"n_remain", -1}, {"n_decoded", s.made}}})}});
+                     {"next_token", Json::array({{{"n_remain", s.left}, {"n_decoded", s.made}}})}});
   }
   reply(call, out);
 }
@@ -248,6 +248,9 @@ void App::metrics(const Call& call) {
     all.waiting += c.waiting;
     all.cache_bytes += c.cache_bytes;
     all.cached_sessions += c.cached_sessions;
+    all.file_bytes += c.file_bytes;
+    all.files += c.files;
+    all.files_read += c.files_read;
     busy_rounds += static_cast<double>(c.decoded_in_rounds);
   }
   const auto over = [](double a, double b) { return b > 0 ? a / b : 0.0; };
@@ -271,6 +274,10 @@ void App::metrics(const Call& call) {
   add_metric(out, "requests_cancelled_total", "counter", "Answers that nobody waited for", d(all.cancelled));
   add_metric(out, "cache_bytes", "gauge", "Memory of sessions that nobody uses now", d(all.cache_bytes));
   add_metric(out, "cache_sessions", "gauge", "Sessions that nobody uses now", d(all.cached_sessions));
+  add_metric(out, "cache_file_bytes", "gauge", "Session files of the loaded models", d(all.file_bytes));
+  add_metric(out, "cache_files", "gauge", "Session files, how many", d(all.files));
+  add_metric(out, "cache_files_read_total", "counter", "Session files that an answer went on from",
+             d(all.files_read));
   add_metric(out, "connections", "gauge", "Open connections", d(http_->connections()));
   add_metric(out, "connections_refused_total", "counter", "Connections beyond the limit",
              d(http_->turned_away()));
