@@ -185,6 +185,7 @@ void read_stream(const Fields& f, GenerationRequest& r) {
   r.progress = f.flag("return_progress").value_or(false);
   r.verbose = f.flag("verbose").value_or(false);
   r.reuse = f.flag("cache_prompt").value_or(true);
+  r.one_call = !f.flag("parallel_tool_calls").value_or(true);
 }
 
 void refuse_unsupported(const Fields& f) {

@@ -26,7 +26,7 @@ struct GenerationRequest {
   uint64_t seed = 0;
   int64_t choices = 1;
   bool stream = false, usage_chunk = false, timings_each = false, progress = false, verbose = false,
-       reuse = true;
+       reuse = true, one_call = false;  // one_call: of several calls of tools the first alone
   int64_t wanted_new = -1;  // as the request says it
 };
 

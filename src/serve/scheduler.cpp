@@ -15,10 +15,6 @@ constexpr int64_t kWorthWaiting = 64;
 // After so long without a request, texts are saved.
 constexpr auto kPause = std::chrono::milliseconds(300);
 
-int64_t shared_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
-}
-
 }  // namespace
 
 Scheduler::Scheduler(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const Tokenizer> tokenizer,

@@ -18,10 +18,6 @@ constexpr size_t kMostJobs = 2;      // sessions that wait for the disk, each wi
 constexpr size_t kMostNamed = 5;     // damaged files that are named one by one
 constexpr size_t kMostFiles = 1 << 16;
 
-int64_t shared_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
-}
-
 struct OnDisk {
   fs::path path;
   fs::file_time_type used;
@@ -42,6 +38,10 @@ std::vector<OnDisk> session_files(const fs::path& folder) {
 }
 
 }  // namespace
+
+int64_t shared_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
+  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+}
 
 SessionStore::SessionStore(std::shared_ptr<const Bundle> bundle, SessionStoreOptions options)
     : bundle_(std::move(bundle)), options_(std::move(options)), about_(about_session(*bundle_, 0)) {

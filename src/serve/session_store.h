@@ -25,6 +25,9 @@
 
 namespace anemone::serve {
 
+// How many tokens two texts begin with alike.
+int64_t shared_prefix(std::span<const int32_t> a, std::span<const int32_t> b);
+
 struct SessionStoreOptions {
   std::filesystem::path folder;  // empty: no files
   uint64_t most_bytes = 0;       // of all session files in it
