@@ -13,7 +13,7 @@ namespace {
 // Subtrees with fewer tokens are walked byte by byte.
 constexpr size_t kWorthASet = 12;
 // Subtrees with longer tokens, too: runs of spaces.
-constexpr size_t kMostSteps = 40;
+constexpr size_t kLongestBelow = 40;
 
 void allow(TokenMask& mask, int32_t id) {
   mask[static_cast<size_t>(id) / 64] |= uint64_t{1} << (static_cast<size_t>(id) % 64);
@@ -60,7 +60,7 @@ void GrammarVocabulary::build(size_t begin, size_t end, size_t depth) {
     node.end = static_cast<uint32_t>(last);
     for (size_t i = own; i < last; ++i)
       node.below = std::max(node.below, static_cast<uint16_t>(bytes(sorted_[i]).size() - depth - 1));
-    if (last - own >= kWorthASet && node.below <= kMostSteps) {
+    if (last - own >= kWorthASet && node.below <= kLongestBelow) {
       ByteSet set;
       for (size_t i = own; i < last; ++i)
         for (const char c : std::string_view(bytes(sorted_[i])).substr(depth + 1))

@@ -1,6 +1,7 @@
 // The requests that are answered at once: what there is, how it goes, tokens, vectors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/json_text.h"
@@ -33,6 +34,39 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+// One text: as it is, as {"prompt_string": …}, as {"content": [parts]}, or as a list of tokens and texts.
+std::vector<int32_t> input_ids(const Json& one, const ServedModel& model) {
+  const Tokenizer& tokenizer = *model.tokenizer();
+  const auto encode = [&](const std::string& text, bool first) {
+    return tokenizer.encode(text, {.add_special = first});
+  };
+  if (one.is_string()) return encode(one.get<std::string>(), true);
+  if (one.is_object() && one.value("prompt_string", Json()).is_string())
+    return encode(one["prompt_string"].get<std::string>(), true);
+  if (one.is_object() && one.value("content", Json()).is_array()) {
+    std::string text;
+    for (const Json& part : one["content"]) {
+      if (!part.is_object() || part.value("type", Json()) != Json("text") || !part.value("text", Json()).is_string())
+        throw ApiError(400, "'input' has a part that is no text", "input");
+      text += part["text"].get<std::string>();
+    }
+    return encode(text, true);
+  }
+  if (!one.is_array()) throw ApiError(400, "'input' must be a text, a list of texts or of tokens", "input");
+  std::vector<int32_t> out;
+  for (const Json& part : one) {
+    if (part.is_string()) {
+      const std::vector<int32_t> ids = encode(part.get<std::string>(), out.empty());
+      out.insert(out.end(), ids.begin(), ids.end());
+      continue;
+    }
+    if (!part.is_number_integer() || part < 0 || part >= model.info().vocab)
+      throw ApiError(400, "'input' has a token that is not in the vocabulary", "input");
+    out.push_back(part.get<int32_t>());
+  }
+  return out;
+}
+
 // The texts or token lists of an embeddings request.
 std::vector<std::vector<int32_t>> inputs_of(const Json& body, const ServedModel& model) {
   const Json* input = Fields(body).find("input");
@@ -40,30 +74,21 @@ std::vector<std::vector<int32_t>> inputs_of(const Json& body, const ServedModel&
   if (!input) throw ApiError(400, "'input' is missing", "input");
   std::vector<std::vector<int32_t>> out;
   const auto add = [&](const Json& one) {
-    if (one.is_string()) {
-      out.push_back(model.tokenizer()->encode(one.get<std::string>(), {.add_special = true}));
-    } else {
-      out.emplace_back();
-      if (!one.is_array())
-        throw ApiError(400, "'input' must be a text, a list of texts or of tokens", "input");
-      for (const Json& id : one) {
-        if (!id.is_number_integer() || id < 0 || id >= model.info().vocab)
-          throw ApiError(400, "'input' has a token that is not in the vocabulary", "input");
-        out.back().push_back(id.get<int32_t>());
-      }
-    }
+    out.push_back(input_ids(one, model));
     const int64_t longest = model.encoder()->longest();
     if (out.back().empty()) throw ApiError(400, "a text of 'input' is empty", "input");
     if (static_cast<int64_t>(out.back().size()) <= longest) return;
     ApiError error(400,
-                   fmt::format("a text has {} tokens, which exceeds the available context size of {} tokens",
+                   fmt::format("a text is too large: it has {} tokens, and the model takes {}",
                                out.back().size(), longest),
                    "input");
     error.more = {
         {"type", "exceed_context_size_error"}, {"n_prompt_tokens", out.back().size()}, {"n_ctx", longest}};
     throw error;
   };
-  const bool list = input->is_array() && !input->empty() && !input->front().is_number();
+  // A list with a number in it is one text of tokens.
+  const bool list = input->is_array() && !input->empty() &&
+                    std::none_of(input->begin(), input->end(), [](const Json& part) { return part.is_number(); });
   if (!list)
     add(*input);
   else if (input->size() > kMostInputs)

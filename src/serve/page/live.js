@@ -26,7 +26,7 @@ class Plot {
     this.picture.append(this.area, this.line);
     this.most = make("small");
     const scale = make("p", "scale");
-    scale.append(make("small", "", "the last minute"), this.most);
+    scale.append(make("small", "", "1 min"), this.most);
     this.root.append(this.number, make("span", "", label), this.picture, scale);
   }
   add(value, text) {
