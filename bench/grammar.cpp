@@ -42,12 +42,15 @@ Json many_names() {
 
 std::vector<Case> cases() {
   std::vector<Case> out;
-  const auto add = [&](const char* name, const Json& schema) { out.push_back({name, schema_grammar(schema)}); };
+  const auto add = [&](const char* name, const Json& schema) {
+    out.push_back({name, schema_grammar(schema)});
+  };
   add("a book", Json::parse(kBook));
   out.push_back({"any JSON", json_grammar()});
   add("a text of at most 300 characters", {{"type", "string"}, {"maxLength", 300}});
   add("one of 1,000 names, again and again", many_names());
-  add("a tree of objects", Json::parse(R"({"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {
+  add("a tree of objects",
+      Json::parse(R"({"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {
       "v": {"type": "integer"}, "l": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]},
       "r": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}}, "required": ["v", "l", "r"]}}})"));
   add("a pattern that can be read in many ways",
@@ -60,7 +63,8 @@ std::vector<Case> cases() {
       {"type": "object", "properties": {"kind": {"type": "string"}, "x": {"type": "string"}}, "required": ["kind"]},
       {"type": "object", "properties": {"kind": {"type": "string"}, "q": {"type": "string"}}, "required": ["kind"]},
       {"type": "array", "items": {"type": "string"}}, {"type": "string"}]})"));
-  out.push_back({"GBNF: words, some of them long", parse_gbnf("root ::= (word \" \")+\nword ::= [a-zA-Z]{1,60}")});
+  out.push_back(
+      {"GBNF: words, some of them long", parse_gbnf("root ::= (word \" \")+\nword ::= [a-zA-Z]{1,60}")});
   return out;
 }
 
@@ -99,7 +103,8 @@ Cost answer(const std::shared_ptr<TokenMasks>& masks, size_t vocabulary, const C
 
 void print(const std::string& name, const char* when, const Cost& cost, double token_ms) {
   const double mean = cost.sum / static_cast<double>(std::max<int64_t>(cost.tokens, 1));
-  fmt::print("{:<40} {:<6} {:>5} tokens {:8.3f} ms each, at most {:7.3f}", name, when, cost.tokens, mean, cost.most);
+  fmt::print("{:<40} {:<6} {:>5} tokens {:8.3f} ms each, at most {:7.3f}", name, when, cost.tokens, mean,
+             cost.most);
   if (token_ms > 0) fmt::print("  {:5.1f}% of a token", 100 * mean / token_ms);
   fmt::print("\n");
 }
@@ -117,24 +122,29 @@ int main(int argc, char** argv) {
   const std::vector<int32_t> ids = tokenizer->encode(kText);
   for (Case& c : cases()) {
     start = std::chrono::steady_clock::now();
-    auto masks = std::make_shared<TokenMasks>(std::make_shared<const Grammar>(std::move(c.grammar)), vocabulary);
+    auto masks =
+        std::make_shared<TokenMasks>(std::make_shared<const Grammar>(std::move(c.grammar)), vocabulary);
     if (c.name == "a book")
       for (const char* when : {"first", "again"}) {
         size_t at = 0;
-        print("a book, as a model writes it", when, answer(masks, vocabulary->size(), [&](const std::vector<float>&) {
-                return at < ids.size() ? ids[at++] : -1;
-              }), token_ms);
+        print("a book, as a model writes it", when,
+              answer(masks, vocabulary->size(),
+                     [&](const std::vector<float>&) { return at < ids.size() ? ids[at++] : -1; }),
+              token_ms);
       }
     for (const char* when : {"first", "again"}) {
       std::mt19937 random(1);
       int left = 200;
-      print(c.name + ", a walk", when, answer(masks, vocabulary->size(), [&](const std::vector<float>& logits) {
-              std::vector<int32_t> allowed;
-              for (size_t i = 0; i < logits.size(); ++i)
-                if (std::isfinite(logits[i]) && !vocabulary->ends(static_cast<int32_t>(i)))
-                  allowed.push_back(static_cast<int32_t>(i));
-              return left-- == 0 || allowed.empty() ? -1 : allowed[random() % allowed.size()];
-            }), token_ms);
+      print(c.name + ", a walk", when,
+            answer(masks, vocabulary->size(),
+                   [&](const std::vector<float>& logits) {
+                     std::vector<int32_t> allowed;
+                     for (size_t i = 0; i < logits.size(); ++i)
+                       if (std::isfinite(logits[i]) && !vocabulary->ends(static_cast<int32_t>(i)))
+                         allowed.push_back(static_cast<int32_t>(i));
+                     return left-- == 0 || allowed.empty() ? -1 : allowed[random() % allowed.size()];
+                   }),
+            token_ms);
     }
   }
 }

@@ -21,9 +21,9 @@ namespace {
 struct Args {
   std::vector<std::string> bundles, aliases;
   std::string host = "127.0.0.1", key_file, cors, template_file, cache_dir;
-  int64_t port = 8080, parallel = 4, queue = 64, cache_mib = 1024, cache_disk_mib = 4096, max_connections = 1024, max_per_client = 0,
-          max_body_mib = 16, max_new = -1, idle_minutes = 0, timeout = 600, stop_seconds = 10,
-          seed = kNotSaid, top_k = 40;
+  int64_t port = 8080, parallel = 4, queue = 64, cache_mib = 1024, cache_disk_mib = 4096,
+          max_connections = 1024, max_per_client = 0, max_body_mib = 16, max_new = -1, idle_minutes = 0,
+          timeout = 600, stop_seconds = 10, seed = kNotSaid, top_k = 40;
   double temperature = 0.8, top_p = 0.95, min_p = 0.05;
   bool log_json = false, log_prompts = false, no_page = false;
   BackendFlags backend;
@@ -77,10 +77,10 @@ serve::AppOptions options_of(const Args& args, const Common& common) {
       .queue = static_cast<size_t>(within("--queue", args.queue, 0, 100'000)),
       .cache_bytes = static_cast<uint64_t>(within("--cache-memory", args.cache_mib, 0, 1 << 20)) << 20,
       .answer_seconds = static_cast<double>(within("--timeout", args.timeout, 1, 1'000'000)),
-      .store = {
-          .folder = args.cache_dir,
-          .most_bytes = static_cast<uint64_t>(within("--cache-disk", args.cache_disk_mib, 1, 1 << 24)) << 20,
-          .say = [common](const std::string& line) { note(common, line); }}};
+      .store = {.folder = args.cache_dir,
+                .most_bytes = static_cast<uint64_t>(within("--cache-disk", args.cache_disk_mib, 1, 1 << 24))
+                              << 20,
+                .say = [common](const std::string& line) { note(common, line); }}};
   o.shelf.backend = [backend = args.backend.open(common)] { return backend; };
   o.shelf.idle_seconds =
       60.0 * static_cast<double>(within("--idle-minutes", args.idle_minutes, 0, 1'000'000));

@@ -164,9 +164,9 @@ int32_t GrammarAutomaton::usual(int32_t state, ByteSet& bytes) {
   }
   bytes.reset();
   if (count.empty()) return kDead;
-  const int32_t out =
-      std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; })
-          ->first;
+  const int32_t out = std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
+                        return a.second < b.second;
+                      })->first;
   for (size_t c = 0; c < sample_.size(); ++c)
     if (next(state, sample_[c]) == out) bytes |= members_[c];
   return out;

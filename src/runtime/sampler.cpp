@@ -139,16 +139,21 @@ int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> hi
     if (unlikely || enough) break;
     cumulated += p[keep];
   }
-  if (options_.temperature_last) {
-    cumulated = 0;
-    for (size_t i = 0; i < keep; ++i) cumulated += p[i] = likely_at(kept[i].logit, options_.temperature);
+  p.resize(keep);
+  for (size_t i = 0; i < keep && options_.temperature_last; ++i)
+    p[i] = likely_at(kept[i].logit, options_.temperature);
+  return kept[draw(p)].id;
+}
+
+size_t Sampler::draw(std::span<const double> weights) {
+  double sum = 0;
+  for (const double w : weights) sum += w;
+  double at = uniform() * sum;
+  for (size_t i = 0; i + 1 < weights.size(); ++i) {
+    if (at < weights[i]) return i;
+    at -= weights[i];
   }
-  double at = uniform() * cumulated;
-  for (size_t i = 0; i + 1 < keep; ++i) {
-    if (at < p[i]) return kept[i].id;
-    at -= p[i];
-  }
-  return kept[keep - 1].id;
+  return weights.size() - 1;
 }
 
 }  // namespace anemone

@@ -85,11 +85,11 @@ void for_each_array(Past& past, const Visit& visit) {
 Json head_of(const SessionPast& past, const SessionAbout& about, const Json& arrays) {
   Json points = Json::array();
   for (const auto& point : past.points) points.push_back(point.position);
-  return {{"bundle", about.bundle},         {"model", about.model},
-          {"backend", about.backend},       {"arithmetic", about.arithmetic},
-          {"positions", about.positions},   {"tokens", past.ids.size()},
-          {"context", past.tier},           {"stages", past.stages.size()},
-          {"points", std::move(points)},    {"arrays", arrays}};
+  return {{"bundle", about.bundle},       {"model", about.model},
+          {"backend", about.backend},     {"arithmetic", about.arithmetic},
+          {"positions", about.positions}, {"tokens", past.ids.size()},
+          {"context", past.tier},         {"stages", past.stages.size()},
+          {"points", std::move(points)},  {"arrays", arrays}};
 }
 
 // A file that checks itself as it is written.

@@ -182,8 +182,7 @@ SessionPast Session::past() const {
   for (size_t s = 0; s < states_.size(); ++s) {
     for (const Kept& kept : kept_[s]) add(s, kept.role, kept.array);
     if (!states_[s]) continue;
-    for (const Port& port : layer_function(s).interface.states)
-      add(s, port.role, states_[s]->get(port.name));
+    for (const Port& port : layer_function(s).interface.states) add(s, port.role, states_[s]->get(port.name));
   }
   return out;
 }
@@ -201,22 +200,22 @@ void Session::assume(SessionPast past) {
   for (size_t s = 0; s < states_.size(); ++s) {
     if (past.stages[s].empty()) continue;
     const StageFunction& function = layer_function(s);
-    if (!function.interface.states.empty())
-      states_[s] = bundle_->predictor(s, function.name).make_state();
+    if (!function.interface.states.empty()) states_[s] = bundle_->predictor(s, function.name).make_state();
     prepare_kept(s, function);
     if (past.stages[s].size() != kept_[s].size() + function.interface.states.size())
       throw bad(fmt::format("{} arrays of stage {}", past.stages[s].size(), s));
     for (Kept& saved : past.stages[s]) {
       Array whole = is_cache(saved.role.kind) ? resized(saved.array, tier_) : std::move(saved.array);
-      const auto kept = std::find_if(kept_[s].begin(), kept_[s].end(),
-                                     [&](const Kept& k) { return k.role == saved.role; });
+      const auto kept =
+          std::find_if(kept_[s].begin(), kept_[s].end(), [&](const Kept& k) { return k.role == saved.role; });
       const Port* port = find_port(function.interface.states, saved.role);
       if (kept != kept_[s].end() && kept->array.shape() == whole.shape())
         kept->array = std::move(whole);
       else if (port && states_[s])
         states_[s]->set(port->name, whole);
       else
-        throw bad(fmt::format("a '{}' of the shape {}", role_name(saved.role.kind), shape_text(whole.shape())));
+        throw bad(
+            fmt::format("a '{}' of the shape {}", role_name(saved.role.kind), shape_text(whole.shape())));
     }
   }
   for (const Snapshot& point : past.points)

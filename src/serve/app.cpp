@@ -224,8 +224,8 @@ ReplySetup App::setup_for(const Call& call, std::shared_ptr<ServedModel> model,
 void App::submit(ServedModel& model, std::vector<AnswerTask> tasks) {
   const SchedulerOptions& limits = model.scheduler()->options();
   if (tasks.size() > limits.queue + limits.slots)
-    throw ApiError(400, fmt::format("the request asks for {} answers, and the server takes {} at once", tasks.size(),
-                                    limits.queue + limits.slots));
+    throw ApiError(400, fmt::format("the request asks for {} answers, and the server takes {} at once",
+                                    tasks.size(), limits.queue + limits.slots));
   if (model.scheduler()->submit(std::move(tasks))) return;
   ApiError full(503, "the server is busy: too many requests wait");
   full.retry_after = 1;

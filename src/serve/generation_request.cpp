@@ -36,10 +36,9 @@ void read_sampling(const Fields& f, const ServeDefaults& defaults, SamplerOption
 void read_samplers(const Fields& f, SamplerOptions& s) {
   const Json* given = f.find("samplers");
   if (!given) return;
-  static const std::map<char, std::string> letters = {{'e', "penalties"},   {'k', "top_k"}, {'p', "top_p"},
-                                                      {'m', "min_p"},       {'t', "temperature"},
-                                                      {'d', "dry"},         {'y', "typ_p"}, {'x', "xtc"},
-                                                      {'s', "top_n_sigma"}};
+  static const std::map<char, std::string> letters = {
+      {'e', "penalties"}, {'k', "top_k"}, {'p', "top_p"}, {'m', "min_p"},      {'t', "temperature"},
+      {'d', "dry"},       {'y', "typ_p"}, {'x', "xtc"},   {'s', "top_n_sigma"}};
   std::vector<std::string> names;
   if (given->is_string())
     for (const char c : given->get<std::string>())
@@ -47,7 +46,8 @@ void read_samplers(const Fields& f, SamplerOptions& s) {
   else
     names = f.texts("samplers");
   const std::vector<std::string> order = {"penalties", "top_k", "top_p", "min_p"};
-  const std::vector<std::string> off = {"dry", "typ_p", "typical_p", "xtc", "top_n_sigma"};  // refused where asked for
+  const std::vector<std::string> off = {"dry", "typ_p", "typical_p", "xtc",
+                                        "top_n_sigma"};  // refused where asked for
   std::vector<std::string> ours;
   size_t temperature = names.size();
   for (const std::string& name : names) {
@@ -67,9 +67,11 @@ void read_samplers(const Fields& f, SamplerOptions& s) {
   const size_t choosers = ours.size() - (has("penalties") ? 1 : 0);
   const bool first = temperature <= ours.size() - choosers;
   s.temperature_last = choosers > 0 && temperature == ours.size();
-  if (!std::is_sorted(ours.begin(), ours.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); }) ||
+  if (!std::is_sorted(ours.begin(), ours.end(),
+                      [&](const auto& a, const auto& b) { return place(a) < place(b); }) ||
       (temperature < names.size() && !first && !s.temperature_last))
-    f.refuse("samplers", "the order is penalties, top_k, top_p, min_p, with temperature before or behind the last three");
+    f.refuse("samplers",
+             "the order is penalties, top_k, top_p, min_p, with temperature before or behind the last three");
   if (temperature == names.size()) s.temperature = s.greedy() ? 0 : 1;
   if (!has("top_k")) s.top_k = 0;
   if (!has("top_p")) s.top_p = 1;

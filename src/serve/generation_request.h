@@ -27,7 +27,7 @@ struct GenerationRequest {
   int64_t choices = 1;
   bool stream = false, usage_chunk = false, timings_each = false, progress = false, verbose = false,
        reuse = true, one_call = false;  // one_call: of several calls of tools the first alone
-  int64_t wanted_new = -1;  // as the request says it
+  int64_t wanted_new = -1;              // as the request says it
 };
 
 GenerationRequest read_generation(const Json& body, ServedModel& model, const ServeDefaults& defaults);

@@ -88,9 +88,11 @@ void raise_file_limit(size_t wanted) {
 
 std::string refusal_of_a_connection() {
   constexpr std::string_view kBody =
-      R"({"error":{"message":"the server has too many connections","type":"unavailable_error","param":null,"code":503}})";
+      R"({"error":{"message":"the server has too many connections","type":"unavailable_error",)"
+      R"("param":null,"code":503}})";
   return fmt::format(
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nContent-Length: "
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: "
+      "1\r\nContent-Length: "
       "{}\r\nConnection: close\r\n\r\n{}",
       kBody.size(), kBody);
 }

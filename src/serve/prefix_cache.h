@@ -26,7 +26,8 @@ class PrefixCache {
   };
 
   // `store` may be null.
-  explicit PrefixCache(uint64_t most_bytes, SessionStore* store = nullptr) : store_(store), most_bytes_(most_bytes) {}
+  explicit PrefixCache(uint64_t most_bytes, SessionStore* store = nullptr)
+      : store_(store), most_bytes_(most_bytes) {}
 
   // The session that shares most with the prompt: one of the cache, or a copy of it or of a running one where the rest
   // is worth keeping. Null when nothing useful is there. It has seen less than the whole prompt.

@@ -61,7 +61,8 @@ std::string App::graph_address(const std::string& model) {
 bool App::has_ticket(const HttpRequest& request) const {
   const std::string given = query_value(request.query, "ticket");
   const std::lock_guard lock(mutex_);
-  return request.path == "/bundle/graph" && std::find(tickets_.begin(), tickets_.end(), given) != tickets_.end();
+  return request.path == "/bundle/graph" &&
+         std::find(tickets_.begin(), tickets_.end(), given) != tickets_.end();
 }
 
 void App::bundle(const Call& call) {
@@ -111,8 +112,7 @@ void App::bundle_graph(const Call& call) {
                           "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src "
                           "'unsafe-inline'; img-src data:; frame-ancestors 'self'"},
                          {"X-Content-Type-Options", "nosniff"}};
-  call.exchange->reply(200, "text/html; charset=utf-8", graph_html(*model->report()),
-                       headers);
+  call.exchange->reply(200, "text/html; charset=utf-8", graph_html(*model->report()), headers);
 }
 
 }  // namespace anemone::serve

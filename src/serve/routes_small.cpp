@@ -46,7 +46,8 @@ std::vector<int32_t> input_ids(const Json& one, const ServedModel& model) {
   if (one.is_object() && one.value("content", Json()).is_array()) {
     std::string text;
     for (const Json& part : one["content"]) {
-      if (!part.is_object() || part.value("type", Json()) != Json("text") || !part.value("text", Json()).is_string())
+      if (!part.is_object() || part.value("type", Json()) != Json("text") ||
+          !part.value("text", Json()).is_string())
         throw ApiError(400, "'input' has a part that is no text", "input");
       text += part["text"].get<std::string>();
     }
@@ -87,8 +88,9 @@ std::vector<std::vector<int32_t>> inputs_of(const Json& body, const ServedModel&
     throw error;
   };
   // A list with a number in it is one text of tokens.
-  const bool list = input->is_array() && !input->empty() &&
-                    std::none_of(input->begin(), input->end(), [](const Json& part) { return part.is_number(); });
+  const bool list =
+      input->is_array() && !input->empty() &&
+      std::none_of(input->begin(), input->end(), [](const Json& part) { return part.is_number(); });
   if (!list)
     add(*input);
   else if (input->size() > kMostInputs)
@@ -256,27 +258,11 @@ void App::slots(const Call& call) {
 
 void App::metrics(const Call& call) {
   SchedulerCounts all;
-  double busy_rounds = 0;
   for (const auto& model : shelf_->loaded()) {
     all.prompt_tokens += model->encoded_tokens;
     all.rounds += model->encoded_texts;
     if (!model->scheduler()) continue;
-    const SchedulerCounts c = model->scheduler()->counts();
-    all.prompt_tokens += c.prompt_tokens;
-    all.reused_tokens += c.reused_tokens;
-    all.new_tokens += c.new_tokens;
-    all.rounds += c.rounds;
-    all.cancelled += c.cancelled;
-    all.prompt_seconds += c.prompt_seconds;
-    all.decode_seconds += c.decode_seconds;
-    all.busy += c.busy;
-    all.waiting += c.waiting;
-    all.cache_bytes += c.cache_bytes;
-    all.cached_sessions += c.cached_sessions;
-    all.file_bytes += c.file_bytes;
-    all.files += c.files;
-    all.files_read += c.files_read;
-    busy_rounds += static_cast<double>(c.decoded_in_rounds);
+    all += model->scheduler()->counts();
   }
   const auto over = [](double a, double b) { return b > 0 ? a / b : 0.0; };
   const auto d = [](uint64_t n) { return static_cast<double>(n); };
@@ -295,7 +281,7 @@ void App::metrics(const Call& call) {
   add_metric(out, "requests_processing", "gauge", "Answers under way", d(all.busy));
   add_metric(out, "requests_deferred", "gauge", "Answers that wait for a slot", d(all.waiting));
   add_metric(out, "n_busy_slots_per_decode", "gauge", "Answers in a round of decoding",
-             over(busy_rounds, d(all.rounds)));
+             over(d(all.decoded_in_rounds), d(all.rounds)));
   add_metric(out, "requests_cancelled_total", "counter", "Answers that nobody waited for", d(all.cancelled));
   add_metric(out, "cache_bytes", "gauge", "Memory of sessions that nobody uses now", d(all.cache_bytes));
   add_metric(out, "cache_sessions", "gauge", "Sessions that nobody uses now", d(all.cached_sessions));

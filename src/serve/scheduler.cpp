@@ -17,13 +17,27 @@ constexpr auto kPause = std::chrono::milliseconds(300);
 
 }  // namespace
 
+SchedulerCounts& SchedulerCounts::operator+=(const SchedulerCounts& other) {
+  for (auto count :
+       {&SchedulerCounts::tasks, &SchedulerCounts::cancelled, &SchedulerCounts::failed,
+        &SchedulerCounts::prompt_tokens, &SchedulerCounts::reused_tokens, &SchedulerCounts::new_tokens,
+        &SchedulerCounts::rounds, &SchedulerCounts::decoded_in_rounds, &SchedulerCounts::waiting,
+        &SchedulerCounts::busy, &SchedulerCounts::cache_bytes, &SchedulerCounts::cached_sessions,
+        &SchedulerCounts::file_bytes, &SchedulerCounts::files, &SchedulerCounts::files_read})
+    this->*count += other.*count;
+  prompt_seconds += other.prompt_seconds;
+  decode_seconds += other.decode_seconds;
+  return *this;
+}
+
 Scheduler::Scheduler(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const Tokenizer> tokenizer,
                      SchedulerOptions options)
     : bundle_(std::move(bundle)),
       tokenizer_(std::move(tokenizer)),
       options_(std::move(options)),
       ends_(end_tokens(*bundle_, tokenizer_.get())),
-      store_(options_.store.folder.empty() ? nullptr : std::make_unique<SessionStore>(bundle_, options_.store)),
+      store_(options_.store.folder.empty() ? nullptr
+                                           : std::make_unique<SessionStore>(bundle_, options_.store)),
       cache_(options_.cache_bytes, store_.get()),
       shown_(options_.slots) {
   thread_ = std::thread([this] { loop(); });

@@ -66,6 +66,8 @@ struct SchedulerCounts {
   double prompt_seconds = 0, decode_seconds = 0;
   uint64_t waiting = 0, busy = 0, cache_bytes = 0, cached_sessions = 0;
   uint64_t file_bytes = 0, files = 0, files_read = 0;  // of the store
+
+  SchedulerCounts& operator+=(const SchedulerCounts& other);
 };
 
 class Scheduler {

@@ -57,7 +57,8 @@ std::shared_ptr<const CheckReport> ServedModel::report() {
   return report_;
 }
 
-std::shared_ptr<const redact::RedactModel> ServedModel::redact_model(const std::shared_ptr<const Backend>& backend) {
+std::shared_ptr<const redact::RedactModel> ServedModel::redact_model(
+    const std::shared_ptr<const Backend>& backend) {
   const std::lock_guard lock(late_mutex_);
   if (!redact_) redact_ = redact::RedactModel::open(bundle_->path(), backend);
   return redact_;

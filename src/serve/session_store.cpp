@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSuffix = ".session";
-constexpr size_t kMostJobs = 2;      // sessions that wait for the disk, each with its memory
-constexpr size_t kMostNamed = 5;     // damaged files that are named one by one
+constexpr size_t kMostJobs = 2;   // sessions that wait for the disk, each with its memory
+constexpr size_t kMostNamed = 5;  // damaged files that are named one by one
 constexpr size_t kMostFiles = 1 << 16;
 
 struct OnDisk {
@@ -27,7 +27,8 @@ struct OnDisk {
 std::vector<OnDisk> session_files(const fs::path& folder) {
   std::vector<OnDisk> out;
   std::error_code why;
-  for (fs::directory_iterator it(folder, why), end; !why && it != end && out.size() < kMostFiles; it.increment(why)) {
+  for (fs::directory_iterator it(folder, why), end; !why && it != end && out.size() < kMostFiles;
+       it.increment(why)) {
     std::error_code gone;
     if (it->path().extension() != kSuffix || !it->is_regular_file(gone) || gone) continue;
     const auto used = it->last_write_time(gone);
@@ -49,7 +50,9 @@ SessionStore::SessionStore(std::shared_ptr<const Bundle> bundle, SessionStoreOpt
   if (fs::create_directories(options_.folder, why))
     fs::permissions(options_.folder, fs::perms::owner_all, why);
   if (!fs::is_directory(options_.folder, why))
-    throw errorf("the folder of --cache-dir cannot be made").at(options_.folder.string()).found(why.message());
+    throw errorf("the folder of --cache-dir cannot be made")
+        .at(options_.folder.string())
+        .found(why.message());
   scan();
   trim();
   writer_ = std::thread([this] { write_loop(); });
@@ -88,7 +91,8 @@ void SessionStore::scan() {
   }
   if (damaged > kMostNamed) say(fmt::format("{} more session files are not used", damaged - kMostNamed));
   if (foreign)
-    say(fmt::format("{} session {} of other models or settings: not used", foreign, foreign == 1 ? "file is" : "files are"));
+    say(fmt::format("{} session {} of other models or settings: not used", foreign,
+                    foreign == 1 ? "file is" : "files are"));
 }
 
 std::list<SessionStore::File>::const_iterator SessionStore::best(std::span<const int32_t> prompt, int64_t key,
@@ -130,7 +134,8 @@ std::unique_ptr<Session> SessionStore::load(std::span<const int32_t> prompt, int
   } catch (const Error& e) {
     // Another server may have made room.
     std::error_code ignored;
-    if (fs::exists(path, ignored)) say(fmt::format("{}: {}; it is not used", path.filename().string(), e.message()));
+    if (fs::exists(path, ignored))
+      say(fmt::format("{}: {}; it is not used", path.filename().string(), e.message()));
     const std::lock_guard lock(mutex_);
     forget(path);
     return nullptr;
@@ -193,9 +198,9 @@ void SessionStore::write(const Session& session, int64_t key) {
   const std::vector<int32_t>& ids = session.ids();
   SessionAbout about = about_;
   about.positions = key;
-  const uint64_t name =
-      XXH3_64bits_withSeed(ids.data(), ids.size() * sizeof(int32_t),
-                           XXH3_64bits(about_.bundle.data(), about_.bundle.size()) ^ static_cast<uint64_t>(key));
+  const uint64_t name = XXH3_64bits_withSeed(
+      ids.data(), ids.size() * sizeof(int32_t),
+      XXH3_64bits(about_.bundle.data(), about_.bundle.size()) ^ static_cast<uint64_t>(key));
   const fs::path path =
       options_.folder / fmt::format("{:016x}-{}-{}{}", name, about_.backend, about_.arithmetic, kSuffix);
   save_session(session, path, about);
@@ -205,7 +210,8 @@ void SessionStore::write(const Session& session, int64_t key) {
     const std::lock_guard lock(mutex_);
     forget(path);
     for (const File& f : files_)
-      if (f.key == key && f.ids.size() <= ids.size() && shared_prefix(f.ids, ids) == static_cast<int64_t>(f.ids.size()))
+      if (f.key == key && f.ids.size() <= ids.size() &&
+          shared_prefix(f.ids, ids) == static_cast<int64_t>(f.ids.size()))
         shorter.push_back(f.path);
     for (const fs::path& old : shorter) forget(old);
     files_.push_front({path, ids, key, bytes});

@@ -29,8 +29,8 @@ namespace anemone::serve {
 int64_t shared_prefix(std::span<const int32_t> a, std::span<const int32_t> b);
 
 struct SessionStoreOptions {
-  std::filesystem::path folder;  // empty: no files
-  uint64_t most_bytes = 0;       // of all session files in it
+  std::filesystem::path folder;                                // empty: no files
+  uint64_t most_bytes = 0;                                     // of all session files in it
   std::function<void(const std::string& line)> say = nullptr;  // what the owner of the server should know
 };
 

@@ -11,15 +11,17 @@
 
 using namespace anemone;
 
-TEST_CASE("the mask of every state is what the bytes of each token say, also near the end of a bounded text") {
+TEST_CASE(
+    "the mask of every state is what the bytes of each token say, also near the end of a bounded text") {
   const auto tokenizer = Tokenizer::load(source_dir() / "examples/demo_model/demo.gguf");
   const auto vocabulary =
       std::make_shared<const GrammarVocabulary>(*tokenizer, tokenizer->end_of_generation());
-  for (const char* text :
-       {R"({"type": "string", "maxLength": 17})", R"({"type": "string", "minLength": 3, "maxLength": 9})",
-        R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]})",
-        R"({"type": "array", "items": {"enum": ["sea", "seal", "the sea", "then"]}, "maxItems": 4})",
-        R"({"type": "string", "pattern": "^[a-z]{2,20}( [a-z]+)?$"})"}) {
+  for (
+      const char* text :
+      {R"({"type": "string", "maxLength": 17})", R"({"type": "string", "minLength": 3, "maxLength": 9})",
+       R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]})",
+       R"({"type": "array", "items": {"enum": ["sea", "seal", "the sea", "then"]}, "maxItems": 4})",
+       R"({"type": "string", "pattern": "^[a-z]{2,20}( [a-z]+)?$"})"}) {
     CAPTURE(text);
     const auto masks = std::make_shared<TokenMasks>(
         std::make_shared<const Grammar>(schema_grammar(nlohmann::ordered_json::parse(text))), vocabulary);

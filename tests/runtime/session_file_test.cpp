@@ -1,4 +1,4 @@
-// Sessions on disk: loaded, they go on bit for bit as the saved ones do; what is damaged or of something else is refused.
+// Sessions on disk: loaded, they go on bit for bit as the saved ones do; what is damaged or foreign is refused.
 #include "runtime/session_file.h"
 
 #include <doctest/doctest.h>
@@ -39,11 +39,10 @@ void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
 
 TEST_CASE("a loaded session goes on as the saved one, and can be rewound as far") {
   const TempFolder folder;
-  const std::vector<ConvertOptions> forms = {
-      {.context = {96}, .tokens = {{1, 1}, {4, 4}}},
-      {.context = {8, 24, 96}, .tokens = {{1, 1}, {4, 4}}},
-      {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io},
-      {.context = {16, 96}, .kv = KvKind::packed, .shard_bytes = 1}};
+  const std::vector<ConvertOptions> forms = {{.context = {96}, .tokens = {{1, 1}, {4, 4}}},
+                                             {.context = {8, 24, 96}, .tokens = {{1, 1}, {4, 4}}},
+                                             {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io},
+                                             {.context = {16, 96}, .kv = KvKind::packed, .shard_bytes = 1}};
   const std::vector<int32_t> ids = ids_of(60);
   for (const ConvertOptions& form : forms) {
     const auto bundle = model().bundle(form);
@@ -99,7 +98,8 @@ TEST_CASE("a session file that is damaged anywhere, cut off, or of something els
     CAPTURE(at);
     CHECK_THROWS_AS(load_session(path, bundle, about), Error);
   }
-  for (const size_t length : {size_t{0}, size_t{7}, size_t{15}, size_t{200}, good.size() / 2, good.size() - 1}) {
+  for (const size_t length :
+       {size_t{0}, size_t{7}, size_t{15}, size_t{200}, good.size() / 2, good.size() - 1}) {
     write_bytes(path, good.substr(0, length));
     CHECK_THROWS_AS(load_session(path, bundle, about), Error);
   }

@@ -40,11 +40,14 @@ struct Demo {
 
   SchedulerOptions options(const std::filesystem::path& folder, uint64_t most = 1u << 30) {
     return {.slots = 2,
-            .store = {.folder = folder, .most_bytes = most, .say = [this](const std::string& line) { said.push_back(line); }}};
+            .store = {.folder = folder, .most_bytes = most, .say = [this](const std::string& line) {
+                        said.push_back(line);
+                      }}};
   }
   Generation ask(Scheduler& scheduler, const std::string& prompt) const {
     auto sink = std::make_shared<Waiter>();
-    REQUIRE(scheduler.submit({{.prompt = PromptFormat(tokenizer).plain(prompt), .options = {.max_new = 12}, .sink = sink}}));
+    REQUIRE(scheduler.submit(
+        {{.prompt = PromptFormat(tokenizer).plain(prompt), .options = {.max_new = 12}, .sink = sink}}));
     return sink->wait();
   }
 };
@@ -99,7 +102,10 @@ TEST_CASE("a text is saved in a pause, without a stop") {
 TEST_CASE("damaged files and files of others are said and not used") {
   const TempFolder folder;
   Demo demo;
-  { demo.ask(*std::make_unique<Scheduler>(demo.bundle, demo.tokenizer, demo.options(folder / "cache")), story("Mara")); }
+  {
+    demo.ask(*std::make_unique<Scheduler>(demo.bundle, demo.tokenizer, demo.options(folder / "cache")),
+             story("Mara"));
+  }
   const auto file = files_in(folder / "cache").at(0);
   {
     std::fstream change(file, std::ios::in | std::ios::out | std::ios::binary);
