@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """`anemone serve` beside llama.cpp's llama-server, in one run, by hand:
-    bench/serve.py ANEMONE BUNDLE [--llama LLAMA_SERVER MODEL.gguf] [--streams 1,4,8] [--tokens 96]
+    bench/serve.py ANEMONE BUNDLE [--llama LLAMA_SERVER MODEL.gguf] [--streams 1,4,8] [--tokens 96] [--rounds 3]
 Total tokens in a second at 1, 4 and 8 streams, the time to the first token of a 500-token prompt that is new and one that
-is known, and the memory of idle slots. Both servers run alone, one behind the other, with the same threads.
+is known; with --memory, the memory of idle slots. Both servers are up; they are asked in turns, with the same threads.
+llama-server is built from the sources inside of the sdist of llama-cpp-python (vendor/llama.cpp):
+    cmake -B build -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF; cmake --build build -t llama-server
 """
 import argparse
 import concurrent.futures
@@ -11,6 +13,7 @@ import os
 import pathlib
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -65,22 +68,23 @@ def prompt_of(words, seed):
     return f"Story {seed}: " + " ".join(WORDS[(i * 7 + seed * 3 + i // 5) % len(WORDS)] for i in range(words))
 
 
-def measure(name, server, streams, tokens):
-    ask(server.url, prompt_of(20, 999), 8)
-    for n in streams:
-        start = time.perf_counter()
-        with concurrent.futures.ThreadPoolExecutor(n) as pool:
-            done = list(pool.map(lambda i: ask(server.url, prompt_of(24, n * 10 + i), tokens), range(n)))
-        seconds = time.perf_counter() - start
-        print(f"{name:10} {n} streams  {sum(d[2] for d in done) / seconds:8.1f} tok/s in all", flush=True)
-    cold = [ask(server.url, prompt_of(440, 50 + i), 2)[0] for i in range(2)]
-    warm = [ask(server.url, prompt_of(440, 50 + i) + " Then", 2)[0] for i in range(2)]
-    print(f"{name:10} first token of ~500 tokens: {1e3 * min(cold):.0f} ms new, {1e3 * min(warm):.0f} ms known "
-          f"({100 * min(warm) / min(cold):.0f}%)", flush=True)
+def total_speed(server, streams, tokens, seed):
+    """Tokens in a second of so many streams at once, together."""
+    start = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(streams) as pool:
+        done = list(pool.map(lambda i: ask(server.url, prompt_of(24, seed * 100 + i), tokens), range(streams)))
+    return sum(d[2] for d in done) / (time.perf_counter() - start)
+
+
+def first_token(server, seed):
+    """Milliseconds to the first token of a prompt of about 500 tokens: new, and known up to its last words."""
+    new = ask(server.url, prompt_of(440, seed), 2)[0]
+    known = ask(server.url, prompt_of(440, seed) + " Then", 2)[0]
+    return 1e3 * new, 1e3 * known
 
 
 def idle_memory(make):
-    """Memory of a slot that nobody uses: a server with 8 of them against one with 1."""
+    """MB of a slot that nobody uses: a server with 8 of them against one with 1."""
     sizes = []
     for slots in (1, 8):
         server = make(slots)
@@ -90,30 +94,64 @@ def idle_memory(make):
     return (sizes[1] - sizes[0]) / 7 / 1e6
 
 
+def row(label, values, unit, better):
+    """One line: each server's median, and the median of the rounds' ratios."""
+    cells = [f"{statistics.median(v):.{0 if statistics.median(v) >= 100 else 1}f} {unit}" for v in values.values()]
+    if len(values) == 2:
+        ours, theirs = values.values()
+        cells.append(f"{statistics.median(b / a if better == 'less' else a / b for a, b in zip(ours, theirs)):.2f}x")
+    print("| " + " | ".join([label, *cells]) + " |", flush=True)
+
+
+def measure(servers, args):
+    print("| | " + " | ".join(servers) + (" | ratio |" if len(servers) == 2 else " |"))
+    print("|---" * (len(servers) + 1) + ("|---|" if len(servers) == 2 else "|"), flush=True)
+    for server in servers.values():
+        ask(server.url, prompt_of(20, 999), 8)
+    alone = {}
+    for n in args.streams:
+        speeds = {name: [] for name in servers}
+        for turn in range(args.rounds):
+            for name, server in servers.items():
+                speeds[name].append(total_speed(server, n, args.tokens, 10 * n + turn))
+        row(f"{n} stream{'s' if n > 1 else ''}", speeds, "tok/s", "more")
+        alone = alone or speeds
+    grown = {name: [b / a for a, b in zip(alone[name], speeds[name])] for name in servers}
+    row(f"{args.streams[-1]} streams against {args.streams[0]}", grown, "x", "more")
+    new, known = ({name: [] for name in servers} for _ in range(2))
+    for turn in range(args.rounds):
+        for name, server in servers.items():
+            a, b = first_token(server, 5000 + turn)
+            new[name].append(a)
+            known[name].append(b)
+    row("first token, 500 new tokens", new, "ms", "less")
+    row("first token, 500 known tokens", known, "ms", "less")
+    row("known against new", {n: [100 * b / a for a, b in zip(new[n], known[n])] for n in servers}, "%", "less")
+
+
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("anemone")
     p.add_argument("bundle")
     p.add_argument("--llama", nargs=2, metavar=("SERVER", "GGUF"))
-    p.add_argument("--streams", default="1,4,8")
+    p.add_argument("--streams", default="1,4,8", type=lambda text: [int(n) for n in text.split(",")])
     p.add_argument("--tokens", type=int, default=96)
-    p.add_argument("--context", type=int, default=1024, help="of each of llama-server's slots")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--context", type=int, default=2048, help="of each of llama-server's slots")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--flag", action="append", default=[], help="one more for anemone serve, such as --arith=fast")
-    p.add_argument("--memory", action="store_true", help="also the memory of idle slots")
+    p.add_argument("--memory", action="store_true", help="only the memory of idle slots")
     args = p.parse_args()
-    streams = [int(n) for n in args.streams.split(",")]
-    makers = [("anemone", lambda n: Server(args.anemone, [args.bundle], "--parallel", str(n), "--threads", str(args.threads), *args.flag))]
+    makers = {"anemone": lambda n: Server(args.anemone, [args.bundle], "--parallel", str(n), "--threads", str(args.threads), *args.flag)}
     if args.llama:
-        makers.append(("llama.cpp", lambda n: Llama(*args.llama, n, args.context, args.threads)))
-    for name, make in makers:
-        server = make(max(streams))
-        try:
-            measure(name, server, streams, args.tokens)
-        finally:
-            server.stop()
-        if args.memory:
-            print(f"{name:10} an idle slot: {idle_memory(make):.1f} MB", flush=True)
+        makers["llama.cpp"] = lambda n: Llama(*args.llama, n, args.context, args.threads)
+    if args.memory:
+        return [print(f"{name}: {idle_memory(make):.1f} MB for an idle slot", flush=True) for name, make in makers.items()]
+    servers = {name: make(max(args.streams)) for name, make in makers.items()}
+    try:
+        measure(servers, args)
+    finally:
+        [server.stop() for server in servers.values()]
 
 
 main()

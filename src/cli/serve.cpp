@@ -20,10 +20,10 @@ namespace {
 
 struct Args {
   std::vector<std::string> bundles, aliases;
-  std::string host = "127.0.0.1", key_file, cors, template_file;
-  int64_t port = 8080, parallel = 4, queue = 64, cache_mib = 1024, max_connections = 1024, max_per_client = 0,
-          max_body_mib = 16, max_new = -1, idle_minutes = 0, timeout = 600, stop_seconds = 10,
-          seed = kNotSaid, top_k = 40;
+  std::string host = "127.0.0.1", key_file, cors, template_file, cache_dir;
+  int64_t port = 8080, parallel = 4, queue = 64, cache_mib = 1024, cache_disk_mib = 4096,
+          max_connections = 1024, max_per_client = 0, max_body_mib = 16, max_new = -1, idle_minutes = 0,
+          timeout = 600, stop_seconds = 10, seed = kNotSaid, top_k = 40;
   double temperature = 0.8, top_p = 0.95, min_p = 0.05;
   bool log_json = false, log_prompts = false, no_page = false;
   BackendFlags backend;
@@ -76,7 +76,11 @@ serve::AppOptions options_of(const Args& args, const Common& common) {
       .slots = static_cast<size_t>(within("--parallel", args.parallel, 1, 256)),
       .queue = static_cast<size_t>(within("--queue", args.queue, 0, 100'000)),
       .cache_bytes = static_cast<uint64_t>(within("--cache-memory", args.cache_mib, 0, 1 << 20)) << 20,
-      .answer_seconds = static_cast<double>(within("--timeout", args.timeout, 1, 1'000'000))};
+      .answer_seconds = static_cast<double>(within("--timeout", args.timeout, 1, 1'000'000)),
+      .store = {.folder = args.cache_dir,
+                .most_bytes = static_cast<uint64_t>(within("--cache-disk", args.cache_disk_mib, 1, 1 << 24))
+                              << 20,
+                .say = [common](const std::string& line) { note(common, line); }}};
   o.shelf.backend = [backend = args.backend.open(common)] { return backend; };
   o.shelf.idle_seconds =
       60.0 * static_cast<double>(within("--idle-minutes", args.idle_minutes, 0, 1'000'000));
@@ -142,6 +146,9 @@ void declare_limits(Options& o, Args& args) {
   o.integer("--max-per-client", "N", args.max_per_client,
             "most open connections from one address; 0: no such limit");
   o.integer("--cache-memory", "MIB", args.cache_mib, "memory for texts that may be continued later (1024)");
+  o.text("--cache-dir", "FOLDER", args.cache_dir,
+         "also save such texts as files there: they survive a restart (none)");
+  o.integer("--cache-disk", "MIB", args.cache_disk_mib, "most MiB of files in --cache-dir (4096)");
   o.integer("--idle-minutes", "N", args.idle_minutes, "drop a model that nobody used for so long; 0: never");
   o.integer("--stop-seconds", "N", args.stop_seconds,
             "time for answers under way when the server is stopped (10)");

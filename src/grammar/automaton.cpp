@@ -66,7 +66,11 @@ void GrammarAutomaton::sort_bytes() {
   }
   const uint8_t most = *std::max_element(class_of_.begin(), class_of_.end());
   sample_.resize(static_cast<size_t>(most) + 1);
-  for (size_t b = 0; b < 256; ++b) sample_[class_of_[b]] = static_cast<uint8_t>(b);
+  members_.resize(sample_.size());
+  for (size_t b = 0; b < 256; ++b) {
+    sample_[class_of_[b]] = static_cast<uint8_t>(b);
+    members_[class_of_[b]].set(b);
+  }
 }
 
 int32_t GrammarAutomaton::node(int32_t place, int32_t parent) {
@@ -146,14 +150,43 @@ int32_t GrammarAutomaton::make_next(int32_t state, uint8_t byte_class) {
   return out;
 }
 
-const ByteSet& GrammarAutomaton::loops(int32_t state) {
-  if (!states_[static_cast<size_t>(state)].loops) {
-    ByteSet set;
-    for (size_t b = 0; b < 256; ++b) set[b] = next(state, static_cast<uint8_t>(b)) == state;
-    states_[static_cast<size_t>(state)].loops = std::make_unique<ByteSet>(set);
+// Where most bytes lead from a state, and which bytes these are.
+int32_t GrammarAutomaton::usual(int32_t state, ByteSet& bytes) {
+  std::vector<std::pair<int32_t, size_t>> count;  // a handful
+  for (size_t c = 0; c < sample_.size(); ++c) {
+    const int32_t to = next(state, sample_[c]);
+    if (to == kDead) continue;
+    const auto known = std::find_if(count.begin(), count.end(), [&](const auto& n) { return n.first == to; });
+    if (known == count.end())
+      count.emplace_back(to, members_[c].count());
+    else
+      known->second += members_[c].count();
+  }
+  bytes.reset();
+  if (count.empty()) return kDead;
+  const int32_t out = std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
+                        return a.second < b.second;
+                      })->first;
+  for (size_t c = 0; c < sample_.size(); ++c)
+    if (next(state, sample_[c]) == out) bytes |= members_[c];
+  return out;
+}
+
+const ByteSet& GrammarAutomaton::safe(int32_t state, size_t steps) {
+  const auto self = static_cast<size_t>(state);
+  while (states_[self].safe.size() < steps) {
+    const int32_t at = states_[self].safe.empty() ? state : states_[self].behind;
+    // A state that leads to itself: as many steps as one likes.
+    if (!states_[self].safe.empty() && at == state) break;
+    ByteSet bytes;
+    const int32_t behind = usual(at, bytes);
+    State& s = states_[self];
+    if (!s.safe.empty()) bytes &= s.safe.back();
+    s.safe.push_back(bytes);
+    s.behind = behind;
     bytes_ += sizeof(ByteSet);
   }
-  return *states_[static_cast<size_t>(state)].loops;
+  return states_[self].safe[std::min(steps, states_[self].safe.size()) - 1];
 }
 
 }  // namespace anemone

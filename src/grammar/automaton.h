@@ -32,8 +32,9 @@ class GrammarAutomaton {
   }
   // A whole text of the grammar may end here.
   bool accepts(int32_t state) const { return states_[static_cast<size_t>(state)].accepts; }
-  // Bytes that lead back to the same state.
-  const ByteSet& loops(int32_t state);
+  // Bytes of which any `steps` in a row keep reading going: inside of a text, all that are not special there. Perhaps
+  // not all such bytes.
+  const ByteSet& safe(int32_t state, size_t steps);
   // About how much it holds.
   size_t bytes() const { return bytes_; }
   size_t states() const { return states_.size(); }
@@ -46,7 +47,8 @@ class GrammarAutomaton {
   struct State {
     std::vector<int32_t> tops;  // nodes that wait for a byte, ascending
     std::vector<int32_t> next;  // by class of bytes; -1: not known yet
-    std::unique_ptr<ByteSet> loops;
+    std::vector<ByteSet> safe;  // by steps, from 1 on; as far as was asked for
+    int32_t behind = -1;        // the state that those steps lead to
     bool accepts = false;
   };
   struct Flat {
@@ -62,12 +64,14 @@ class GrammarAutomaton {
   int32_t node(int32_t place, int32_t parent);
   void open(int32_t place, int32_t parent, Reached& reached);
   int32_t state_of(Reached reached);
+  int32_t usual(int32_t state, ByteSet& bytes);
 
   std::shared_ptr<const Grammar> grammar_;
   std::vector<Flat> flat_;                     // every choice of every rule, each closed by an end
   std::vector<std::vector<int32_t>> choices_;  // by rule: where its choices begin
   std::array<uint8_t, 256> class_of_{};        // bytes that all sets treat alike
   std::vector<uint8_t> sample_;                // a byte of each class
+  std::vector<ByteSet> members_;               // all bytes of it
   std::vector<Node> nodes_;                    // 0: nothing is left
   std::unordered_map<uint64_t, int32_t> node_of_;
   std::vector<State> states_;

@@ -12,6 +12,8 @@ namespace {
 
 // Subtrees with fewer tokens are walked byte by byte.
 constexpr size_t kWorthASet = 12;
+// Subtrees with longer tokens, too: runs of spaces.
+constexpr size_t kLongestBelow = 40;
 
 void allow(TokenMask& mask, int32_t id) {
   mask[static_cast<size_t>(id) / 64] |= uint64_t{1} << (static_cast<size_t>(id) % 64);
@@ -56,7 +58,9 @@ void GrammarVocabulary::build(size_t begin, size_t end, size_t depth) {
     node.first = static_cast<uint32_t>(begin);
     node.own_end = static_cast<uint32_t>(own);
     node.end = static_cast<uint32_t>(last);
-    if (last - own >= kWorthASet) {
+    for (size_t i = own; i < last; ++i)
+      node.below = std::max(node.below, static_cast<uint16_t>(bytes(sorted_[i]).size() - depth - 1));
+    if (last - own >= kWorthASet && node.below <= kLongestBelow) {
       ByteSet set;
       for (size_t i = own; i < last; ++i)
         for (const char c : std::string_view(bytes(sorted_[i])).substr(depth + 1))
@@ -88,8 +92,9 @@ TokenMask TokenMasks::make(int32_t state) {
       i = node.next;
       continue;
     }
-    const bool all = node.set >= 0 &&
-                     (vocabulary_->sets()[static_cast<size_t>(node.set)] & ~automaton_.loops(here)).none();
+    const bool all =
+        node.set >= 0 &&
+        (vocabulary_->sets()[static_cast<size_t>(node.set)] & ~automaton_.safe(here, node.below)).none();
     for (size_t t = node.first; t < (all ? node.end : node.own_end); ++t) allow(out, sorted[t]);
     path[node.depth] = here;
     i = all ? node.next : i + 1;

@@ -24,6 +24,7 @@ class GrammarVocabulary {
   struct Node {
     uint8_t byte = 0;
     uint16_t depth = 0;                        // 1: the first byte of a token
+    uint16_t below = 0;                        // bytes of its longest token behind this one
     uint32_t next = 0;                         // behind its subtree
     uint32_t first = 0, own_end = 0, end = 0;  // of sorted(): tokens that end here, then those of the subtree
     int32_t set = -1;  // of sets(): bytes in its subtree; -1: too few tokens to be worth it

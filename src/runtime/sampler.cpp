@@ -107,8 +107,11 @@ int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> hi
   // Only as many are sorted as are kept: top-p and min-p mostly keep a handful of a large vocabulary.
   std::make_heap(heap.begin(), heap.end(), worse);
   const float top = heap.front().logit;
+  const auto likely_at = [&](float logit, double temperature) {
+    return logit == top ? 1.0 : std::exp((static_cast<double>(logit) - top) / temperature);
+  };
   const auto likely = [&](float logit) {
-    return logit == top ? 1.0 : std::exp((static_cast<double>(logit) - top) / options_.temperature);
+    return likely_at(logit, options_.temperature_last ? 1.0 : options_.temperature);
   };
   const size_t most =
       options_.top_k > 0 ? std::min(static_cast<size_t>(options_.top_k), heap.size()) : heap.size();
@@ -136,12 +139,21 @@ int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> hi
     if (unlikely || enough) break;
     cumulated += p[keep];
   }
-  double at = uniform() * cumulated;
-  for (size_t i = 0; i + 1 < keep; ++i) {
-    if (at < p[i]) return kept[i].id;
-    at -= p[i];
+  p.resize(keep);
+  for (size_t i = 0; i < keep && options_.temperature_last; ++i)
+    p[i] = likely_at(kept[i].logit, options_.temperature);
+  return kept[draw(p)].id;
+}
+
+size_t Sampler::draw(std::span<const double> weights) {
+  double sum = 0;
+  for (const double w : weights) sum += w;
+  double at = uniform() * sum;
+  for (size_t i = 0; i + 1 < weights.size(); ++i) {
+    if (at < weights[i]) return i;
+    at -= weights[i];
   }
-  return kept[keep - 1].id;
+  return weights.size() - 1;
 }
 
 }  // namespace anemone

@@ -25,6 +25,7 @@ struct SamplerOptions {
   double presence_penalty = 0;     // taken off the logits of tokens that the answer has already
   double frequency_penalty = 0;    // the same for each time that it has them
   std::vector<std::pair<int32_t, float>> biases = {};  // added to the logits of these tokens
+  bool temperature_last = false;                       // top-p and min-p look at the probabilities before it
   uint64_t seed = 1;
 
   bool greedy() const { return temperature <= 0; }
@@ -65,7 +66,8 @@ class Sampler {
   // The logits after biases, penalties and the grammar: `own`, or as they are where nothing changes.
   std::span<const float> changed(std::span<const float> logits, const Past& past,
                                  std::vector<float>& own) const;
-  double uniform();  // [0, 1)
+  double uniform();                              // [0, 1)
+  size_t draw(std::span<const double> weights);  // one of them, as likely as it weighs
 
   SamplerOptions options_;
   uint64_t random_;

@@ -43,6 +43,18 @@ struct MemoryUse {
   uint64_t arena = 0;    // working memory, shared by sessions that take turns
 };
 
+// What a session remembers, apart from the bundle: for files (session_file.h). Caches have a row for each token.
+struct SessionPast {
+  struct Point {  // what recurrent layers remembered when so many tokens had been seen
+    int64_t position = 0;
+    std::vector<std::vector<Kept>> stages;
+  };
+  std::vector<int32_t> ids;
+  int64_t tier = 0;
+  std::vector<std::vector<Kept>> stages;
+  std::vector<Point> points;
+};
+
 struct Flight;  // tokens on their way through the stages, chunk by chunk
 
 class Session {
@@ -62,6 +74,10 @@ class Session {
 
   // A session of its own with the same past.
   Session fork() const;
+  SessionPast past() const;
+  // Takes what past() of another session of the same bundle gave, with the same options; this one is new. Error when it
+  // does not fit; the session is then of no use.
+  void assume(SessionPast past);
   // Forgets all tokens from `position` on. What comes next is as in a session that never saw them. A recurrent state
   // cannot be cut back: it is taken from the nearest snapshot before, and the tokens since then are computed again.
   void rewind(int64_t position);
@@ -94,11 +110,7 @@ class Session {
     int64_t tokens = 0;                       // real ones
     int64_t width = 0;                        // what the function takes; the rest is padding
   };
-  // What recurrent layers remembered when so many tokens had been seen.
-  struct Snapshot {
-    int64_t position = 0;
-    std::vector<std::vector<Kept>> stages;
-  };
+  using Snapshot = SessionPast::Point;
   // What is wanted of the tokens of a call.
   enum class Want : uint8_t { nothing, logits, last_logits, best };
   friend class Batch;

@@ -173,6 +173,59 @@ Session Session::fork() const {
   return out;
 }
 
+SessionPast Session::past() const {
+  SessionPast out{.ids = ids_, .tier = tier_, .stages = {}, .points = snapshots_};
+  out.stages.resize(states_.size());
+  const auto add = [&](size_t s, const Role& role, const Array& value) {
+    out.stages[s].push_back({role, is_cache(role.kind) ? resized(value, position_) : value});
+  };
+  for (size_t s = 0; s < states_.size(); ++s) {
+    for (const Kept& kept : kept_[s]) add(s, kept.role, kept.array);
+    if (!states_[s]) continue;
+    for (const Port& port : layer_function(s).interface.states) add(s, port.role, states_[s]->get(port.name));
+  }
+  return out;
+}
+
+void Session::assume(SessionPast past) {
+  const auto bad = [](const std::string& what) { return errorf("the saved text does not fit: {}", what); };
+  const auto tokens = static_cast<int64_t>(past.ids.size());
+  const auto& tiers = bundle_->tiers();
+  if (position_ != 0 || !options_.function.empty()) throw bad("the session is not new");
+  if (std::find(tiers.begin(), tiers.end(), past.tier) == tiers.end() || tokens == 0 || tokens > past.tier)
+    throw bad(fmt::format("{} tokens in a context of {}", tokens, past.tier));
+  if (past.stages.size() != states_.size()) throw bad(fmt::format("{} stages", past.stages.size()));
+  check(past.ids);
+  tier_ = past.tier;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    if (past.stages[s].empty()) continue;
+    const StageFunction& function = layer_function(s);
+    if (!function.interface.states.empty()) states_[s] = bundle_->predictor(s, function.name).make_state();
+    prepare_kept(s, function);
+    if (past.stages[s].size() != kept_[s].size() + function.interface.states.size())
+      throw bad(fmt::format("{} arrays of stage {}", past.stages[s].size(), s));
+    for (Kept& saved : past.stages[s]) {
+      Array whole = is_cache(saved.role.kind) ? resized(saved.array, tier_) : std::move(saved.array);
+      const auto kept =
+          std::find_if(kept_[s].begin(), kept_[s].end(), [&](const Kept& k) { return k.role == saved.role; });
+      const Port* port = find_port(function.interface.states, saved.role);
+      if (kept != kept_[s].end() && kept->array.shape() == whole.shape())
+        kept->array = std::move(whole);
+      else if (port && states_[s])
+        states_[s]->set(port->name, whole);
+      else
+        throw bad(
+            fmt::format("a '{}' of the shape {}", role_name(saved.role.kind), shape_text(whole.shape())));
+    }
+  }
+  for (const Snapshot& point : past.points)
+    if (point.stages.size() != states_.size() || point.position > tokens)
+      throw bad(fmt::format("a state at {}", point.position));
+  snapshots_ = std::move(past.points);
+  ids_ = std::move(past.ids);
+  position_ = tokens;
+}
+
 void Session::take_snapshot() {
   if (!bundle_->info().recurrent()) return;
   Snapshot snapshot{position_, std::vector<std::vector<Kept>>(states_.size())};

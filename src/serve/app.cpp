@@ -131,7 +131,7 @@ void App::take(std::shared_ptr<HttpExchange> exchange) {
   if (options_.page && get)
     if (const PageFile* file = find_page_file(request.path))
       return call.exchange->reply(200, file->type, file->text, page_headers());
-  if (!is_free(request.path) && !has_key(request))
+  if (!is_free(request.path) && !has_key(request) && !has_ticket(request))
     return refuse(call, ApiError(401, "the API key is missing or wrong"));
   const auto route = routes().find(request.path);
   if (route == routes().end()) return refuse(call, ApiError(404, "there is nothing at this address"));
@@ -222,6 +222,10 @@ ReplySetup App::setup_for(const Call& call, std::shared_ptr<ServedModel> model,
 }
 
 void App::submit(ServedModel& model, std::vector<AnswerTask> tasks) {
+  const SchedulerOptions& limits = model.scheduler()->options();
+  if (tasks.size() > limits.queue + limits.slots)
+    throw ApiError(400, fmt::format("the request asks for {} answers, and the server takes {} at once",
+                                    tasks.size(), limits.queue + limits.slots));
   if (model.scheduler()->submit(std::move(tasks))) return;
   ApiError full(503, "the server is busy: too many requests wait");
   full.retry_after = 1;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,6 +63,8 @@ class App {
   void serve(const Call& call, Route route);
   HttpHeaders cors_headers(const HttpRequest& request) const;
   bool has_key(const HttpRequest& request) const;
+  bool has_ticket(const HttpRequest& request) const;
+  std::string graph_address(const std::string& model);
   void reply(const Call& call, const Json& body, int status = 200);
   void refuse(const Call& call, const ApiError& error);
   void log(const Call& call, int status, const Json& about);
@@ -102,6 +105,7 @@ class App {
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   mutable std::mutex mutex_;
   std::map<int, uint64_t> answers_;  // by status
+  std::deque<std::string> tickets_;  // of graphs
   std::mutex redact_mutex_;
   std::unique_ptr<anemone::redact::ShippedModel> shipped_;
   std::shared_ptr<const anemone::redact::RedactModel> redact_;

@@ -203,6 +203,9 @@ std::string rendered(const Json& body, const ServedModel& model, const Json& mes
   in.eos_token = std::string(tokenizer.piece(tokenizer.eos()));
   in.limits = {
       .steps = 5'000'000, .output_bytes = 16 << 20, .value_bytes = 16 << 20, .total_bytes = 256 << 20};
+  // gpt-oss's template and its like take it as a variable.
+  if (const auto effort = Fields(body).text("reasoning_effort"))
+    in.extra.emplace_back("reasoning_effort", jinja::from_json(Json(*effort)));
   if (const Json* extra = Fields(body).find("chat_template_kwargs")) {
     if (!extra->is_object())
       throw ApiError(400, "'chat_template_kwargs' must be an object", "chat_template_kwargs");

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "base/json_text.h"
@@ -28,6 +29,54 @@ void read_sampling(const Fields& f, const ServeDefaults& defaults, SamplerOption
   if (s.repetition_window < 0) s.repetition_window = 1 << 20;
   s.presence_penalty = f.number("presence_penalty", -100, 100).value_or(0);
   s.frequency_penalty = f.number("frequency_penalty", -100, 100).value_or(0);
+}
+
+// llama.cpp's order of samplers, by names or by letters. One that is not in it does not run. Ours have one order, but
+// for the temperature: it comes before the others that choose, or behind them.
+void read_samplers(const Fields& f, SamplerOptions& s) {
+  const Json* given = f.find("samplers");
+  if (!given) return;
+  static const std::map<char, std::string> letters = {
+      {'e', "penalties"}, {'k', "top_k"}, {'p', "top_p"}, {'m', "min_p"},      {'t', "temperature"},
+      {'d', "dry"},       {'y', "typ_p"}, {'x', "xtc"},   {'s', "top_n_sigma"}};
+  std::vector<std::string> names;
+  if (given->is_string())
+    for (const char c : given->get<std::string>())
+      names.push_back(letters.contains(c) ? letters.at(c) : std::string(1, c));
+  else
+    names = f.texts("samplers");
+  const std::vector<std::string> order = {"penalties", "top_k", "top_p", "min_p"};
+  const std::vector<std::string> off = {"dry", "typ_p", "typical_p", "xtc",
+                                        "top_n_sigma"};  // refused where asked for
+  std::vector<std::string> ours;
+  size_t temperature = names.size();
+  for (const std::string& name : names) {
+    if (name == "temperature" || name == "temp")
+      temperature = ours.size();
+    else if (std::find(order.begin(), order.end(), name) != order.end())
+      ours.push_back(name);
+    else if (std::find(off.begin(), off.end(), name) == off.end())
+      f.refuse("samplers", fmt::format("there is no sampler '{}'", name.substr(0, 40)));
+  }
+  const auto place = [&](const std::string& name) {
+    return std::find(order.begin(), order.end(), name) - order.begin();
+  };
+  const auto has = [&](const std::string& name) {
+    return std::find(ours.begin(), ours.end(), name) != ours.end();
+  };
+  const size_t choosers = ours.size() - (has("penalties") ? 1 : 0);
+  const bool first = temperature <= ours.size() - choosers;
+  s.temperature_last = choosers > 0 && temperature == ours.size();
+  if (!std::is_sorted(ours.begin(), ours.end(),
+                      [&](const auto& a, const auto& b) { return place(a) < place(b); }) ||
+      (temperature < names.size() && !first && !s.temperature_last))
+    f.refuse("samplers",
+             "the order is penalties, top_k, top_p, min_p, with temperature before or behind the last three");
+  if (temperature == names.size()) s.temperature = s.greedy() ? 0 : 1;
+  if (!has("top_k")) s.top_k = 0;
+  if (!has("top_p")) s.top_p = 1;
+  if (!has("min_p")) s.min_p = 0;
+  if (!has("penalties")) s.repetition_penalty = 1, s.presence_penalty = 0, s.frequency_penalty = 0;
 }
 
 // OpenAI's {"id": bias} and llama.cpp's [[id or text, bias or false], …].
@@ -138,11 +187,16 @@ void read_stream(const Fields& f, GenerationRequest& r) {
   r.progress = f.flag("return_progress").value_or(false);
   r.verbose = f.flag("verbose").value_or(false);
   r.reuse = f.flag("cache_prompt").value_or(true);
+  r.one_call = !f.flag("parallel_tool_calls").value_or(true);
 }
 
 void refuse_unsupported(const Fields& f) {
   f.refuse("audio", "answers are text");
   f.refuse("functions", "use 'tools'");
+  f.refuse("function_call", "use 'tool_choice'");
+  f.refuse("web_search_options", "the server reaches nothing");
+  f.refuse("lora", "a bundle has its weights as they are");
+  f.refuse("post_sampling_probs", "probabilities are the model's own");
   f.refuse("suffix", "text is only continued at its end");
   f.refuse("echo", "the prompt is not repeated");
   f.refuse("best_of", "use 'n'");
@@ -152,7 +206,12 @@ void refuse_unsupported(const Fields& f) {
     f.refuse("dry_multiplier", "another sampler");
   if (const auto off = f.number("dynatemp_range", -1e9, 1e9); off && *off > 0)
     f.refuse("dynatemp_range", "another sampler");
-  if (const auto off = f.number("typical_p", 0, 1); off && *off < 1) f.refuse("typical_p", "another sampler");
+  for (const char* name : {"typical_p", "typ_p"})
+    if (const auto off = f.number(name, 0, 1); off && *off < 1) f.refuse(name, "another sampler");
+  if (const auto off = f.number("top_n_sigma", -1e9, 1e9); off && *off > 0)
+    f.refuse("top_n_sigma", "another sampler");
+  if (const auto off = f.integer("t_max_predict_ms", -1, INT64_MAX); off && *off > 0)
+    f.refuse("t_max_predict_ms", "--timeout is the server's");
   if (const auto off = f.integer("mirostat", 0, 2); off && *off > 0) f.refuse("mirostat", "another sampler");
   if (const Json* kinds = f.find("modalities"))
     if (*kinds != Json::array({"text"})) f.refuse("modalities", "answers are text");
@@ -168,6 +227,7 @@ GenerationRequest read_generation(const Json& body, ServedModel& model, const Se
   refuse_unsupported(f);
   GenerationRequest r;
   read_sampling(f, defaults, r.options.sampling);
+  read_samplers(f, r.options.sampling);
   read_biases(f, model, r.options.sampling);
   r.options.grammar = read_grammar(f, model);
   read_chances(f, r.options);

@@ -26,8 +26,8 @@ struct GenerationRequest {
   uint64_t seed = 0;
   int64_t choices = 1;
   bool stream = false, usage_chunk = false, timings_each = false, progress = false, verbose = false,
-       reuse = true;
-  int64_t wanted_new = -1;  // as the request says it
+       reuse = true, one_call = false;  // one_call: of several calls of tools the first alone
+  int64_t wanted_new = -1;              // as the request says it
 };
 
 GenerationRequest read_generation(const Json& body, ServedModel& model, const ServeDefaults& defaults);

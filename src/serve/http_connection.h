@@ -35,7 +35,8 @@ class HttpConnection {
   bool waiting_to_send();
   void send_more();
   bool busy() const { return busy_; }
-  void set_busy() { busy_ = true; }
+  void set_busy() { busy_ = true, spoke_ = true; }
+  bool silent() const { return !spoke_ && parser_.idle(); }  // not a byte has come
   // The last answer is out, and no other may follow.
   bool should_close();
   // Says goodbye: no more is sent, and what still comes is thrown away for a moment, so that the client sees the
@@ -59,7 +60,7 @@ class HttpConnection {
   size_t sent_ = 0;  // of out_
   Clock::time_point progress_;
   std::atomic<bool> busy_ = false, last_ = false, gone_ = false;
-  bool draining_ = false;
+  bool draining_ = false, spoke_ = false;
 };
 
 }  // namespace anemone::serve

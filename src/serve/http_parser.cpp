@@ -210,9 +210,25 @@ HttpParser::Step HttpParser::choose_body() {
   left_ = 0;
   if (lengths && !read_number(request_.header("content-length"), 10, limits_.body_bytes, left_))
     return refuse(400, "the length of the body is no number");
-  if (left_ > limits_.body_bytes) return refuse(413, "the body is too large");
+  if (left_ > limits_.body_bytes) return too_large();
   where_ = left_ ? Where::body : Where::done;
   return left_ ? Step::more : Step::request;
+}
+
+std::string query_value(std::string_view query, std::string_view name) {
+  for (std::string_view rest = query; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find('&'));
+    std::string value;
+    if (part.size() > name.size() && part.starts_with(name) && part[name.size()] == '=' &&
+        percent_decoded(part.substr(name.size() + 1), value))
+      return value;
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+  }
+  return "";
+}
+
+HttpParser::Step HttpParser::too_large() {
+  return refuse(413, "the body is larger than the limit of " + std::to_string(limits_.body_bytes) + " bytes");
 }
 
 HttpParser::Step HttpParser::read_body() {
@@ -246,7 +262,7 @@ HttpParser::Step HttpParser::read_chunk_size() {
   const std::string_view size = trimmed(std::string_view(line).substr(0, line.find(';')));
   if (!read_number(size, 16, limits_.body_bytes, left_))
     return refuse(400, "a chunk of the body is malformed");
-  if (request_.body.size() + left_ > limits_.body_bytes) return refuse(413, "the body is too large");
+  if (request_.body.size() + left_ > limits_.body_bytes) return too_large();
   where_ = left_ ? Where::chunk : Where::trailers;
   return Step::more;
 }

@@ -60,6 +60,7 @@ class HttpParser {
   Step read_headers(std::string_view text);
   Step choose_body();
   Step read_body();
+  Step too_large();
   Step read_chunk_size();
   bool split_target(std::string_view target);
 
@@ -74,6 +75,8 @@ class HttpParser {
   std::string reason_;
 };
 
+// The value of "name=value" in a query, with %XX undone; empty when it is not there.
+std::string query_value(std::string_view query, std::string_view name);
 // "a%20b" → "a b"; false for a % without two digits behind it.
 bool percent_decoded(std::string_view text, std::string& out);
 

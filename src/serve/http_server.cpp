@@ -23,7 +23,9 @@ namespace {
 
 constexpr size_t kMostAhead = 1 << 16;  // bytes of next requests that are read while one is answered
 constexpr double kDrainSeconds = 2;
-constexpr double kSpareSeconds = 5;  // a client that has been idle so long makes room for a new one
+// A client makes room for a new one when it has said nothing for so long, has been idle between requests, or has taken
+// its time with a request.
+constexpr double kSilentSeconds = 0.5, kSpareSeconds = 5;
 
 void set_flags(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -84,6 +86,17 @@ void raise_file_limit(size_t wanted) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::string refusal_of_a_connection() {
+  constexpr std::string_view kBody =
+      R"({"error":{"message":"the server has too many connections","type":"unavailable_error",)"
+      R"("param":null,"code":503}})";
+  return fmt::format(
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: "
+      "1\r\nContent-Length: "
+      "{}\r\nConnection: close\r\n\r\n{}",
+      kBody.size(), kBody);
+}
+
 }  // namespace
 
 HttpServer::HttpServer(HttpOptions options, Handler handler)
@@ -131,14 +144,15 @@ void HttpServer::accept_all() {
 #endif
     const std::string peer = address_text(address);
     const size_t most_here = options_.most_per_client ? options_.most_per_client : options_.most_connections;
-    if (connections_.size() >= options_.most_connections) make_room();
-    const auto known = per_client_.find(peer);
-    const size_t from_here = known == per_client_.end() ? 0 : known->second;
-    if (connections_.size() >= options_.most_connections || from_here >= most_here) {
+    const auto from_here = [&] {
+      const auto known = per_client_.find(peer);
+      return known == per_client_.end() ? 0 : known->second;
+    };
+    if (from_here() >= most_here) make_room(&peer);
+    if (connections_.size() >= options_.most_connections) make_room(nullptr);
+    if (connections_.size() >= options_.most_connections || from_here() >= most_here) {
       ++turned_away_;
-      constexpr std::string_view kFull =
-          "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: "
-          "close\r\n\r\n";
+      static const std::string kFull = refusal_of_a_connection();
       [[maybe_unused]] const ssize_t n = ::send(fd, kFull.data(), kFull.size(), 0);
       ::close(fd);
       continue;
@@ -149,14 +163,20 @@ void HttpServer::accept_all() {
   }
 }
 
-// The client that has said nothing for longest goes, if that is long enough.
-void HttpServer::make_room() {
+// The client that has waited longest beyond its patience goes, if there is one; `peer`: of these alone.
+void HttpServer::make_room(const std::string* peer) {
+  const Clock::time_point now = Clock::now();
   std::shared_ptr<HttpConnection> idlest;
+  double most = 0;
   for (const auto& c : connections_) {
-    const bool idle = !c->busy() && !c->draining() && c->parser().idle() && !c->waiting_to_send();
-    if (idle && (!idlest || c->since < idlest->since)) idlest = c;
+    if (c->busy() || c->draining() || c->waiting_to_send() || (peer && c->peer() != *peer)) continue;
+    const double over = std::chrono::duration<double>(now - c->since).count() -
+                        (c->silent() ? kSilentSeconds : kSpareSeconds);
+    if (over <= most) continue;
+    most = over;
+    idlest = c;
   }
-  if (!idlest || std::chrono::duration<double>(Clock::now() - idlest->since).count() < kSpareSeconds) return;
+  if (!idlest) return;
   idlest->leave();
   close_overdue();
 }

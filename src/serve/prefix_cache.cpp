@@ -9,6 +9,8 @@ namespace {
 constexpr int64_t kWorthACopy = 32;
 // A first token alone is what most texts share.
 constexpr int64_t kLeastPrefix = 2;
+// What a file must know beyond memory to be read, and a text must have to become a file.
+constexpr int64_t kWorthAFile = 64;
 
 }  // namespace
 
@@ -28,6 +30,11 @@ std::unique_ptr<Session> PrefixCache::take(std::span<const int32_t> prompt,
     if (const int64_t common = r.key == key ? r.session->common_prefix(useful) : 0; common > best) {
       best = common;
       other = r.session;
+    }
+  if (store_ && store_->known(useful, key) >= best + kWorthAFile)
+    if (std::unique_ptr<Session> read = store_->load(useful, key)) {
+      read->rewind(read->common_prefix(useful));
+      return read;
     }
   if (best < kLeastPrefix) return nullptr;
   // A conversation that goes on takes its session along; one that only begins the same way leaves it to its own.
@@ -56,15 +63,36 @@ void PrefixCache::keep(std::unique_ptr<Session> session, int64_t key) {
     it = within ? kept_.erase(it) : std::next(it);
   }
   bytes_ += bytes;
-  kept_.push_front({std::move(session), key, bytes});
+  kept_.push_front({.session = std::move(session), .key = key, .bytes = bytes});
   while (bytes_ > most_bytes_) {
-    bytes_ -= kept_.back().bytes;
+    Kept& last = kept_.back();
+    bytes_ -= last.bytes;
+    if (worth_a_file(last)) store_->put(std::move(last.session), last.key);
     kept_.pop_back();
   }
 }
 
-void PrefixCache::clear() {
-  kept_.clear();
+bool PrefixCache::worth_a_file(const Kept& kept) const {
+  return store_ && !kept.saved && kept.session->position() >= kWorthAFile;
+}
+
+bool PrefixCache::unsaved() const {
+  return std::any_of(kept_.begin(), kept_.end(), [&](const Kept& k) { return worth_a_file(k); });
+}
+
+void PrefixCache::save_one() {
+  for (Kept& kept : kept_) {
+    if (!worth_a_file(kept)) continue;
+    if (store_->busy()) return;
+    kept.saved = store_->put(std::make_unique<Session>(kept.session->fork()), kept.key);
+    return;
+  }
+}
+
+void PrefixCache::save_all() {
+  // The latest last: the first to go when the folder is full are the oldest.
+  for (; !kept_.empty(); kept_.pop_back())
+    if (worth_a_file(kept_.back())) store_->put(std::move(kept_.back().session), kept_.back().key, true);
   bytes_ = 0;
 }
 

@@ -33,6 +33,7 @@ Json ChatReply::take(Choice& choice, std::vector<Part> parts) const {
   Json delta = Json::object();
   for (Part& part : parts) {
     if (part.kind == Part::Kind::call) {
+      if (setup_.request.one_call && !choice.calls.empty()) continue;
       const Json call = {{"index", choice.calls.size()},
                          {"id", random_id("call_")},
                          {"type", "function"},

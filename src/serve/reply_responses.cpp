@@ -28,7 +28,7 @@ Json ResponsesReply::response(const char* status) const {
               {"incomplete_details", cut ? Json{{"reason", "max_output_tokens"}} : Json(nullptr)},
               {"model", setup_.model->name()},
               {"output", output_},
-              {"parallel_tool_calls", true}};
+              {"parallel_tool_calls", !setup_.request.one_call}};
   out.update(echo_);
   if (complete) {
     const Json u = usage();

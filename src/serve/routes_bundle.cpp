@@ -1,6 +1,9 @@
 // The page's view of a bundle: its stages, where Core ML is predicted to run them, the graph.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "check/check.h"
 #include "check/graph_page.h"
 #include "check/report.h"
@@ -9,16 +12,15 @@
 namespace anemone::serve {
 namespace {
 
-std::string model_in(const std::string& query) {
-  constexpr std::string_view kKey = "model=";
-  for (std::string_view rest = query; !rest.empty();) {
-    const size_t end = std::min(rest.find('&'), rest.size());
-    std::string value;
-    if (rest.starts_with(kKey) && percent_decoded(rest.substr(kKey.size(), end - kKey.size()), value))
-      return value;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return "";
+constexpr size_t kMostTickets = 64;
+
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    out += std::isalnum(static_cast<unsigned char>(c)) && static_cast<unsigned char>(c) < 128
+               ? std::string(1, c)
+               : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  return out;
 }
 
 // Operations by device, of the first function: the others of a package are the same with other sizes.
@@ -45,10 +47,29 @@ uint64_t bytes_of(const BundleInfo& info, const std::string& package) {
 
 }  // namespace
 
+// A frame cannot send a key: who may see the bundle gets an address that opens its graph.
+std::string App::graph_address(const std::string& model) {
+  std::string ticket = random_id("");
+  {
+    const std::lock_guard lock(mutex_);
+    tickets_.push_back(ticket);
+    if (tickets_.size() > kMostTickets) tickets_.pop_front();
+  }
+  return fmt::format("/bundle/graph?model={}&ticket={}", percent_encoded(model), ticket);
+}
+
+bool App::has_ticket(const HttpRequest& request) const {
+  const std::string given = query_value(request.query, "ticket");
+  const std::lock_guard lock(mutex_);
+  return request.path == "/bundle/graph" &&
+         std::find(tickets_.begin(), tickets_.end(), given) != tickets_.end();
+}
+
 void App::bundle(const Call& call) {
-  const std::shared_ptr<ServedModel> model = shelf_->get(model_in(call.request().query));
+  const std::shared_ptr<ServedModel> model = shelf_->get(query_value(call.request().query, "model"));
   const BundleInfo& info = model->info();
-  const CheckReport report = check(model->bundle().path(), {});
+  const std::shared_ptr<const CheckReport> known = model->report();
+  const CheckReport& report = *known;
   Json stages = Json::array();
   uint64_t all = 0;
   for (const BundleFile& file : info.files) all += file.bytes;
@@ -80,19 +101,18 @@ void App::bundle(const Call& call) {
                {"bytes", all},
                {"target", report.target_text},
                {"verdict", verdict_text(report, false)},
-               {"graph", options_.keys.empty()},
+               {"graph", graph_address(model->name())},
                {"stages", stages}});
 }
 
 // A page of its own, which may run the scripts that it carries and reaches nothing.
 void App::bundle_graph(const Call& call) {
-  const std::shared_ptr<ServedModel> model = shelf_->get(model_in(call.request().query));
+  const std::shared_ptr<ServedModel> model = shelf_->get(query_value(call.request().query, "model"));
   HttpHeaders headers = {{"Content-Security-Policy",
                           "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src "
                           "'unsafe-inline'; img-src data:; frame-ancestors 'self'"},
                          {"X-Content-Type-Options", "nosniff"}};
-  call.exchange->reply(200, "text/html; charset=utf-8", graph_html(check(model->bundle().path(), {})),
-                       headers);
+  call.exchange->reply(200, "text/html; charset=utf-8", graph_html(*model->report()), headers);
 }
 
 }  // namespace anemone::serve

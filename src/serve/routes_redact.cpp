@@ -39,7 +39,7 @@ std::shared_ptr<const redact::RedactModel> App::redact_model(const Json& body, s
   name = Fields(body).text("model").value_or("");
   for (const ModelShelf::Listed& listed : shelf_->list())
     if (listed.name == name && listed.kind == BundleKind::classify)
-      return redact::RedactModel::open(shelf_->get(name)->bundle().path(), options_.shelf.backend());
+      return shelf_->get(name)->redact_model(options_.shelf.backend());
   name = redact::kShippedName;
   const std::lock_guard lock(redact_mutex_);
   if (!redact_) {

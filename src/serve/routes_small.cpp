@@ -1,6 +1,7 @@
 // The requests that are answered at once: what there is, how it goes, tokens, vectors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/json_text.h"
@@ -33,6 +34,40 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+// One text: as it is, as {"prompt_string": …}, as {"content": [parts]}, or as a list of tokens and texts.
+std::vector<int32_t> input_ids(const Json& one, const ServedModel& model) {
+  const Tokenizer& tokenizer = *model.tokenizer();
+  const auto encode = [&](const std::string& text, bool first) {
+    return tokenizer.encode(text, {.add_special = first});
+  };
+  if (one.is_string()) return encode(one.get<std::string>(), true);
+  if (one.is_object() && one.value("prompt_string", Json()).is_string())
+    return encode(one["prompt_string"].get<std::string>(), true);
+  if (one.is_object() && one.value("content", Json()).is_array()) {
+    std::string text;
+    for (const Json& part : one["content"]) {
+      if (!part.is_object() || part.value("type", Json()) != Json("text") ||
+          !part.value("text", Json()).is_string())
+        throw ApiError(400, "'input' has a part that is no text", "input");
+      text += part["text"].get<std::string>();
+    }
+    return encode(text, true);
+  }
+  if (!one.is_array()) throw ApiError(400, "'input' must be a text, a list of texts or of tokens", "input");
+  std::vector<int32_t> out;
+  for (const Json& part : one) {
+    if (part.is_string()) {
+      const std::vector<int32_t> ids = encode(part.get<std::string>(), out.empty());
+      out.insert(out.end(), ids.begin(), ids.end());
+      continue;
+    }
+    if (!part.is_number_integer() || part < 0 || part >= model.info().vocab)
+      throw ApiError(400, "'input' has a token that is not in the vocabulary", "input");
+    out.push_back(part.get<int32_t>());
+  }
+  return out;
+}
+
 // The texts or token lists of an embeddings request.
 std::vector<std::vector<int32_t>> inputs_of(const Json& body, const ServedModel& model) {
   const Json* input = Fields(body).find("input");
@@ -40,30 +75,22 @@ std::vector<std::vector<int32_t>> inputs_of(const Json& body, const ServedModel&
   if (!input) throw ApiError(400, "'input' is missing", "input");
   std::vector<std::vector<int32_t>> out;
   const auto add = [&](const Json& one) {
-    if (one.is_string()) {
-      out.push_back(model.tokenizer()->encode(one.get<std::string>(), {.add_special = true}));
-    } else {
-      out.emplace_back();
-      if (!one.is_array())
-        throw ApiError(400, "'input' must be a text, a list of texts or of tokens", "input");
-      for (const Json& id : one) {
-        if (!id.is_number_integer() || id < 0 || id >= model.info().vocab)
-          throw ApiError(400, "'input' has a token that is not in the vocabulary", "input");
-        out.back().push_back(id.get<int32_t>());
-      }
-    }
+    out.push_back(input_ids(one, model));
     const int64_t longest = model.encoder()->longest();
     if (out.back().empty()) throw ApiError(400, "a text of 'input' is empty", "input");
     if (static_cast<int64_t>(out.back().size()) <= longest) return;
     ApiError error(400,
-                   fmt::format("a text has {} tokens, which exceeds the available context size of {} tokens",
+                   fmt::format("a text is too large: it has {} tokens, and the model takes {}",
                                out.back().size(), longest),
                    "input");
     error.more = {
         {"type", "exceed_context_size_error"}, {"n_prompt_tokens", out.back().size()}, {"n_ctx", longest}};
     throw error;
   };
-  const bool list = input->is_array() && !input->empty() && !input->front().is_number();
+  // A list with a number in it is one text of tokens.
+  const bool list =
+      input->is_array() && !input->empty() &&
+      std::none_of(input->begin(), input->end(), [](const Json& part) { return part.is_number(); });
   if (!list)
     add(*input);
   else if (input->size() > kMostInputs)
@@ -188,7 +215,7 @@ void App::apply_template(const Call& call) {
 }
 
 void App::props(const Call& call) {
-  const std::shared_ptr<ServedModel> model = shelf_->get("");
+  const std::shared_ptr<ServedModel> model = shelf_->get(query_value(call.request().query, "model"));
   const ServeDefaults& d = options_.defaults;
   const bool text = model->scheduler() != nullptr;
   Json params = {{"temperature", d.temperature},
@@ -224,31 +251,18 @@ void App::slots(const Call& call) {
                      {"n_prompt_tokens_cache", s.reused},
                      {"n_past", s.position},
                      {"tokens_per_second", s.tokens_per_second},
-                     {"next_token", Json::array({{{"n_remain", -1}, {"n_decoded", s.made}}})}});
+                     {"next_token", Json::array({{{"n_remain", s.left}, {"n_decoded", s.made}}})}});
   }
   reply(call, out);
 }
 
 void App::metrics(const Call& call) {
   SchedulerCounts all;
-  double busy_rounds = 0;
   for (const auto& model : shelf_->loaded()) {
     all.prompt_tokens += model->encoded_tokens;
     all.rounds += model->encoded_texts;
     if (!model->scheduler()) continue;
-    const SchedulerCounts c = model->scheduler()->counts();
-    all.prompt_tokens += c.prompt_tokens;
-    all.reused_tokens += c.reused_tokens;
-    all.new_tokens += c.new_tokens;
-    all.rounds += c.rounds;
-    all.cancelled += c.cancelled;
-    all.prompt_seconds += c.prompt_seconds;
-    all.decode_seconds += c.decode_seconds;
-    all.busy += c.busy;
-    all.waiting += c.waiting;
-    all.cache_bytes += c.cache_bytes;
-    all.cached_sessions += c.cached_sessions;
-    busy_rounds += static_cast<double>(c.decoded_in_rounds);
+    all += model->scheduler()->counts();
   }
   const auto over = [](double a, double b) { return b > 0 ? a / b : 0.0; };
   const auto d = [](uint64_t n) { return static_cast<double>(n); };
@@ -267,10 +281,14 @@ void App::metrics(const Call& call) {
   add_metric(out, "requests_processing", "gauge", "Answers under way", d(all.busy));
   add_metric(out, "requests_deferred", "gauge", "Answers that wait for a slot", d(all.waiting));
   add_metric(out, "n_busy_slots_per_decode", "gauge", "Answers in a round of decoding",
-             over(busy_rounds, d(all.rounds)));
+             over(d(all.decoded_in_rounds), d(all.rounds)));
   add_metric(out, "requests_cancelled_total", "counter", "Answers that nobody waited for", d(all.cancelled));
   add_metric(out, "cache_bytes", "gauge", "Memory of sessions that nobody uses now", d(all.cache_bytes));
   add_metric(out, "cache_sessions", "gauge", "Sessions that nobody uses now", d(all.cached_sessions));
+  add_metric(out, "cache_file_bytes", "gauge", "Session files of the loaded models", d(all.file_bytes));
+  add_metric(out, "cache_files", "gauge", "Session files, how many", d(all.files));
+  add_metric(out, "cache_files_read_total", "counter", "Session files that an answer went on from",
+             d(all.files_read));
   add_metric(out, "connections", "gauge", "Open connections", d(http_->connections()));
   add_metric(out, "connections_refused_total", "counter", "Connections beyond the limit",
              d(http_->turned_away()));

@@ -12,21 +12,34 @@ using Seconds = std::chrono::duration<double>;
 
 // A prompt that shares this much with one that is being read waits for it, and then goes on from a copy.
 constexpr int64_t kWorthWaiting = 64;
-
-int64_t shared_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
-  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
-}
+// After so long without a request, texts are saved.
+constexpr auto kPause = std::chrono::milliseconds(300);
 
 }  // namespace
+
+SchedulerCounts& SchedulerCounts::operator+=(const SchedulerCounts& other) {
+  for (auto count :
+       {&SchedulerCounts::tasks, &SchedulerCounts::cancelled, &SchedulerCounts::failed,
+        &SchedulerCounts::prompt_tokens, &SchedulerCounts::reused_tokens, &SchedulerCounts::new_tokens,
+        &SchedulerCounts::rounds, &SchedulerCounts::decoded_in_rounds, &SchedulerCounts::waiting,
+        &SchedulerCounts::busy, &SchedulerCounts::cache_bytes, &SchedulerCounts::cached_sessions,
+        &SchedulerCounts::file_bytes, &SchedulerCounts::files, &SchedulerCounts::files_read})
+    this->*count += other.*count;
+  prompt_seconds += other.prompt_seconds;
+  decode_seconds += other.decode_seconds;
+  return *this;
+}
 
 Scheduler::Scheduler(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const Tokenizer> tokenizer,
                      SchedulerOptions options)
     : bundle_(std::move(bundle)),
       tokenizer_(std::move(tokenizer)),
-      options_(options),
+      options_(std::move(options)),
       ends_(end_tokens(*bundle_, tokenizer_.get())),
-      cache_(options.cache_bytes),
-      shown_(options.slots) {
+      store_(options_.store.folder.empty() ? nullptr
+                                           : std::make_unique<SessionStore>(bundle_, options_.store)),
+      cache_(options_.cache_bytes, store_.get()),
+      shown_(options_.slots) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -42,7 +55,8 @@ Scheduler::~Scheduler() {
 bool Scheduler::submit(std::vector<AnswerTask> tasks) {
   {
     const std::lock_guard lock(mutex_);
-    if (stop_ || waiting_.size() + tasks.size() > options_.queue + options_.slots) return false;
+    const size_t free = options_.slots - std::min<size_t>(options_.slots, counts_.busy);
+    if (stop_ || waiting_.size() + tasks.size() > options_.queue + free) return false;
     for (AnswerTask& task : tasks) waiting_.push_back({next_number_++, std::move(task)});
   }
   changed_.notify_all();
@@ -58,6 +72,11 @@ SchedulerCounts Scheduler::counts() const {
   const std::lock_guard lock(mutex_);
   SchedulerCounts out = counts_;
   out.waiting = waiting_.size();
+  if (store_) {
+    out.file_bytes = store_->bytes();
+    out.files = store_->files();
+    out.files_read = store_->loaded();
+  }
   return out;
 }
 
@@ -81,13 +100,21 @@ int64_t Scheduler::key_of(const AnswerTask& task) const {
   return near && !far ? ropes.front().original_context : 0;  // 0: as far as the context goes
 }
 
+// False when the server stops.
+bool Scheduler::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  const auto work = [&] { return stop_ || !waiting_.empty() || !active_.empty(); };
+  while (cache_.unsaved() && !changed_.wait_for(lock, kPause, work)) {
+    lock.unlock();
+    cache_.save_one();
+    lock.lock();
+  }
+  changed_.wait(lock, work);
+  return !stop_;
+}
+
 void Scheduler::loop() {
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || !waiting_.empty() || !active_.empty(); });
-      if (stop_) break;
-    }
+  while (wait_for_work()) {
     drop_unwanted();
     while (admit()) {
     }
@@ -103,6 +130,7 @@ void Scheduler::loop() {
     left.swap(waiting_);
   }
   for (const Waiting& w : left) w.task.sink->failed(errorf("the server stops"));
+  cache_.save_all();
   publish();
 }
 
@@ -170,6 +198,19 @@ void Scheduler::start(Waiting waiting, int64_t key) {
 }
 
 void Scheduler::drop_unwanted() {
+  std::deque<Waiting> gone;  // who hung up in the queue makes room for others; sinks end outside of the lock
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      if (it->task.sink->wanted()) {
+        ++it;
+        continue;
+      }
+      gone.push_back(std::move(*it));
+      it = waiting_.erase(it);
+      ++counts_.cancelled;
+    }
+  }
   const Clock::time_point now = Clock::now();
   for (size_t i = active_.size(); i-- > 0;) {
     Slot& slot = *active_[i];
@@ -305,6 +346,7 @@ void Scheduler::publish() {
     s.done = std::min(s.position, s.prompt);
     s.reused = slot.reused;
     s.made = slot.answer ? slot.answer->made() : 0;
+    s.left = slot.task.options.max_new - s.made;
     const double seconds = slot.decoding ? Seconds(Clock::now() - slot.first).count() : 0;
     s.tokens_per_second = seconds > 0 ? static_cast<double>(s.made) / seconds : 0;
   }

@@ -50,11 +50,12 @@ struct SchedulerOptions {
   size_t queue = 64;                // tasks that may wait
   uint64_t cache_bytes = 1u << 30;  // of sessions that nobody uses now
   double answer_seconds = 600;      // of one answer, from its start
+  SessionStoreOptions store;        // files of such sessions
 };
 
 struct SlotState {
   bool busy = false;
-  int64_t task = -1, prompt = 0, done = 0, reused = 0, made = 0, position = 0;
+  int64_t task = -1, prompt = 0, done = 0, reused = 0, made = 0, left = 0, position = 0;
   double tokens_per_second = 0;
 };
 
@@ -64,6 +65,9 @@ struct SchedulerCounts {
   uint64_t decoded_in_rounds = 0;  // tokens, one for each answer of a round
   double prompt_seconds = 0, decode_seconds = 0;
   uint64_t waiting = 0, busy = 0, cache_bytes = 0, cached_sessions = 0;
+  uint64_t file_bytes = 0, files = 0, files_read = 0;  // of the store
+
+  SchedulerCounts& operator+=(const SchedulerCounts& other);
 };
 
 class Scheduler {
@@ -75,7 +79,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // False when too many wait already.
+  // False when too many wait already, beside those that find a free slot.
   bool submit(std::vector<AnswerTask> tasks);
   std::vector<SlotState> slots() const;
   SchedulerCounts counts() const;
@@ -111,6 +115,7 @@ class Scheduler {
   bool admit();
   bool better_to_wait(const AnswerTask& task, int64_t key) const;
   void start(Waiting waiting, int64_t key);
+  bool wait_for_work();
   void drop_unwanted();
   void read_prompt();
   void decode();
@@ -127,6 +132,7 @@ class Scheduler {
   const SchedulerOptions options_;
   const std::vector<int32_t> ends_;
   std::vector<std::unique_ptr<Slot>> active_;
+  const std::unique_ptr<SessionStore> store_;  // null: no files
   PrefixCache cache_;
   size_t turn_ = 0;  // whose prompt is read next
 

@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "check/check.h"
+#include "check/report.h"
+#include "redact/model.h"
 #include "runtime/prompt.h"
 #include "serve/api_error.h"
 
@@ -46,6 +49,19 @@ std::shared_ptr<TokenMasks> ServedModel::masks(const std::string& key, const std
   grammars_.push_front({key, std::make_shared<TokenMasks>(std::move(grammar), vocabulary_)});
   if (grammars_.size() > kMostGrammars) grammars_.pop_back();
   return grammars_.front().masks;
+}
+
+std::shared_ptr<const CheckReport> ServedModel::report() {
+  const std::lock_guard lock(late_mutex_);
+  if (!report_) report_ = std::make_shared<const CheckReport>(check(bundle_->path(), {}));
+  return report_;
+}
+
+std::shared_ptr<const redact::RedactModel> ServedModel::redact_model(
+    const std::shared_ptr<const Backend>& backend) {
+  const std::lock_guard lock(late_mutex_);
+  if (!redact_) redact_ = redact::RedactModel::open(bundle_->path(), backend);
+  return redact_;
 }
 
 ModelShelf::ModelShelf(std::vector<Entry> entries, ShelfOptions options) : options_(std::move(options)) {

@@ -23,6 +23,13 @@
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
+namespace anemone {
+struct CheckReport;
+}
+namespace anemone::redact {
+class RedactModel;
+}
+
 namespace anemone::serve {
 
 struct ShelfOptions {
@@ -49,6 +56,10 @@ class ServedModel {
   bool thinks() const { return thinks_; }  // its template knows <think>
   // The masks of a grammar, kept for the next request with the same one. For the scheduler's thread.
   std::shared_ptr<TokenMasks> masks(const std::string& key, const std::function<Grammar()>& make);
+  // Where Core ML is predicted to run it; found out when first asked for.
+  std::shared_ptr<const CheckReport> report();
+  // Of a bundle of kind `classify`, to redact with; opened when first asked for.
+  std::shared_ptr<const redact::RedactModel> redact_model(const std::shared_ptr<const Backend>& backend);
 
   std::atomic<uint64_t> encoded_tokens = 0, encoded_texts = 0;
 
@@ -67,6 +78,9 @@ class ServedModel {
   std::mutex grammar_mutex_;
   std::shared_ptr<const GrammarVocabulary> vocabulary_;
   std::list<KnownMasks> grammars_;  // the latest first
+  std::mutex late_mutex_;
+  std::shared_ptr<const CheckReport> report_;
+  std::shared_ptr<const redact::RedactModel> redact_;
   std::unique_ptr<Encoder> encoder_;
   std::unique_ptr<Scheduler> scheduler_;  // last: its thread ends first
 };

@@ -1,10 +1,14 @@
 """Strangers at the door of `anemone serve`: random requests, hang-ups, slow readers, malformed HTTP and JSON, idle
-connections. The answers that matter stay right, and the memory stays where it was.
-    soak.py path/to/anemone [--seconds 30] [--bundle BUNDLE]
+connections, far more of them than the server takes. The answers that matter stay right, and the memory stays where it
+was. Traffic goes to 127.0.0.1 alone.
+    soak.py path/to/anemone [--seconds 30] [--bundle BUNDLE] [--convert path/to/another/anemone] [--grow MIB]
+A server with sanitizers: --convert names a quick build, which makes the bundle and the expected texts; --grow 700 leaves
+room for what an address sanitizer keeps of freed memory.
 """
 import argparse
 import json
 import random
+import resource
 import socket
 import subprocess
 import tempfile
@@ -18,6 +22,9 @@ arguments.add_argument("command")
 arguments.add_argument("--seconds", type=float, default=30)
 arguments.add_argument("--bundle")
 arguments.add_argument("--idle", type=int, default=400, help="connections that say nothing")
+arguments.add_argument("--flood", type=int, default=2000, help="connections that come at once, beyond the limit")
+arguments.add_argument("--convert", help="the program that makes the bundle and the texts to compare with")
+arguments.add_argument("--grow", type=int, default=48, help="MiB that the memory may grow by after the warm-up")
 args = arguments.parse_args()
 
 PROMPTS = ["One morning Mara went to", "Once upon a time", "The crab said", "In the water there was"]
@@ -88,9 +95,62 @@ def bad_json(server, rng, _):
     note("bad JSON", None if status in (200, 400, 503) and (status == 200 or "error" in answer) else f"{status} {answer}")
 
 
+def small_request(server, rng, _):
+    path, body = rng.choice([
+        ("/tokenize", {"content": "One morning", "with_pieces": True}), ("/apply-template", {"messages": [{"role": "user", "content": "x"}]}),
+        ("/v1/responses", {"input": "The crab", "max_output_tokens": 4}), ("/v1/redact", {"input": "Mail ann.lee@example.com now"}),
+        ("/v1/completions", {"prompt": ["The crab", "A fish"], "max_tokens": 3, "n": 2, "logprobs": 2}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Go"}], "max_tokens": 60, "tool_choice": "required",
+                                  "tools": [{"type": "function", "function": {"name": "go", "parameters": {"type": "object", "properties": {
+                                      "n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"]}}}]})])
+    status, answer = server.post(path, body)
+    fine = status in (200, 503) and (status == 503 or "error" not in answer or answer["error"] is None)
+    if status == 200 and path == "/v1/redact":
+        fine = answer["data"][0]["text"] == "Mail [EMAIL] now"
+    if rng.random() < 0.3:
+        server.get(rng.choice(["/props", "/slots", "/metrics", "/v1/models", "/bundle", "/"]))
+    note("small requests", None if fine else f"{path} {status} {answer}")
+
+
+def flood(server, count):
+    """More connections than the server takes, all at once: some are closed at once, and a new client is answered soon."""
+    many, closed = [], 0
+    for _ in range(count):
+        s = socket.socket()
+        s.settimeout(5)
+        try:
+            s.connect(("127.0.0.1", server.port))
+            many.append(s)
+        except OSError:
+            closed += 1
+    time.sleep(0.6)
+    start, status = time.time(), 0
+    while status != 200 and time.time() - start < 10:
+        try:
+            server.get("/health", timeout=5)
+            status = 200
+        except OSError:
+            time.sleep(0.05)
+    seconds = time.time() - start
+    for s in many:
+        s.setblocking(False)
+        try:
+            closed += s.recv(300) is not None
+        except BlockingIOError:
+            pass
+        except OSError:
+            closed += 1
+        s.close()
+    beyond = count - (args.idle + 100)
+    problem = f"a new client waited {seconds:.1f} s" if seconds > 1 else f"only {closed} of {count} were closed" if closed < beyond else None
+    note("floods", problem)
+    return closed
+
+
 def worker(server, seed, alone, end):
     rng = random.Random(seed)
-    kinds = [right_answer, right_answer, right_json, hang_up, hang_up, slow_reader, garbage, garbage, bad_json, bad_json]
+    kinds = [right_answer, right_answer, right_json, hang_up, hang_up, slow_reader, garbage, garbage, bad_json, bad_json, small_request,
+             small_request]
     while time.time() < end and len(problems) < 5:
         try:
             rng.choice(kinds)(server, rng, alone)
@@ -101,11 +161,14 @@ def worker(server, seed, alone, end):
 
 
 def main():
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    maker = args.convert or args.command
     with tempfile.TemporaryDirectory() as folder:
-        bundle = args.bundle or demo_bundle(args.command, folder, "--context", "512", "--tokens", "1,32")
-        alone = [json.loads(subprocess.run([args.command, "run", bundle, p, "--raw", "--max-new", "12", "--json"], check=True, capture_output=True,
+        bundle = args.bundle or demo_bundle(maker, folder, "--context", "512", "--tokens", "1,32")
+        alone = [json.loads(subprocess.run([maker, "run", bundle, p, "--raw", "--max-new", "12", "--json"], check=True, capture_output=True,
                                            text=True, stdin=subprocess.DEVNULL).stdout)["text"] for p in PROMPTS]
-        with Server(args.command, [bundle], "--parallel", "4", "--cache-memory", "64", "--max-connections", str(args.idle + 100)) as server:
+        with Server(args.command, [bundle], "--parallel", "4", "--cache-memory", "64", "--cache-dir", folder + "/cache", "--cache-disk", "64", "--max-connections", str(args.idle + 100)) as server:
             idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(args.idle)]
             def rounds(seconds, seed):
                 end = time.time() + seconds
@@ -115,19 +178,20 @@ def main():
             rounds(max(5, args.seconds / 4), 1)
             warm = server.rss()
             rounds(args.seconds * 3 / 4, 100)
+            closed = flood(server, args.flood)
             grown = server.rss() - warm
             deadline = time.time() + 5
             while any(s["is_processing"] for s in server.get("/slots")) and time.time() < deadline:
                 time.sleep(0.1)
             if any(s["is_processing"] for s in server.get("/slots")):
                 problems.append("a slot is still busy")
-            if grown > 48 << 20:
+            if grown > args.grow << 20:
                 problems.append(f"memory grew by {grown >> 20} MiB after the warm-up")
             if server.process.poll() is not None:
                 problems.append(f"the server ended: {server.errors()[-2000:]}")
             for s in idle:
                 s.close()
-        print(", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f"; memory {warm >> 20} MiB, {grown >> 20:+d} MiB since the warm-up")
+        print(", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f"; {closed} of {args.flood} connections closed; memory {warm >> 20} MiB, {grown >> 20:+d} MiB since the warm-up")
     if problems:
         raise SystemExit("\n".join(problems[:5]))
 

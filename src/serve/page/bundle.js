@@ -66,7 +66,7 @@ export async function show(root, model) {
   frame.title = "The graph of the bundle's operations";
   frame.setAttribute("sandbox", "allow-scripts");
   frame.loading = "lazy";
-  frame.src = "/bundle/graph?model=" + encodeURIComponent(model);
+  frame.src = info.graph;
   graph.append(heading, frame);
-  root.replaceChildren(facts, stages(info), ...(info.graph ? [graph] : []));
+  root.replaceChildren(facts, stages(info), graph);
 }

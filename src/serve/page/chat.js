@@ -49,7 +49,11 @@ function turn(m, index) {
   text.dir = "auto";
   m.role === "user" ? (text.textContent = m.content) : fillText(text, m);
   const acts = make("div", "acts");
-  acts.append(act("Copy", "Copy this message", () => navigator.clipboard?.writeText(m.content)));
+  acts.append(act("Copy", "Copy this message", (e) => {
+    navigator.clipboard?.writeText(m.content);
+    e.target.textContent = "Copied";
+    setTimeout(() => (e.target.textContent = "Copy"), 1500);
+  }));
   if (m.role === "user") acts.append(act("Edit", "Edit this message", () => edit(e, m, index)));
   else acts.append(act("Retry", "Retry: ask again", () => retry(index)));
   if (m.timings) acts.append(make("span", "figures", figures(m)));
@@ -116,6 +120,7 @@ export function open(c) {
   showContext(0);
   draw();
   $("side").classList.remove("open");
+  $("menu").setAttribute("aria-expanded", "false");
   $("input").focus();
 }
 
@@ -127,9 +132,16 @@ export function startNew() {
 }
 
 export function remove() {
-  chats.splice(chats.indexOf(chat), 1);
+  const gone = chat, at = chats.indexOf(chat);
+  chats.splice(at, 1);
   saveChats();
   open(chats[0] ?? newChat());
+  if (!gone.messages.length) return;
+  toast("The conversation is deleted.", () => {
+    chats.splice(at, 0, gone);
+    saveChats();
+    open(gone);
+  });
 }
 
 function showContext(used) {

@@ -24,11 +24,16 @@ class Plot {
     this.area = svg("path", { class: "area" });
     this.line = svg("path", { class: "line" });
     this.picture.append(this.area, this.line);
-    this.root.append(this.number, make("span", "", label), this.picture);
+    this.most = make("small");
+    const scale = make("p", "scale");
+    scale.append(make("small", "", "1 min"), this.most);
+    this.root.append(this.number, make("span", "", label), this.picture, scale);
   }
   add(value, text) {
     this.values = [...this.values, value].slice(-kPoints);
-    this.number.textContent = text ?? `${value.toFixed(value < 100 ? 1 : 0)}${this.unit}`;
+    const short = (v) => `${v.toFixed(v < 100 && !Number.isInteger(v) ? 1 : 0)}${this.unit}`;
+    this.number.textContent = text ?? short(value);
+    this.most.textContent = "most " + short(Math.max(...this.values));
     const most = Math.max(...this.values, 1e-9), step = 100 / (kPoints - 1), first = 100 - step * (this.values.length - 1);
     const points = this.values.map((v, i) => `${(first + i * step).toFixed(2)},${(39 - (37 * v) / most).toFixed(2)}`);
     this.line.setAttribute("d", "M" + points.join("L"));
@@ -51,7 +56,7 @@ export class Live {
     this.decode = new Plot("tokens written in a second", "");
     this.prompt = new Plot("prompt tokens read in a second", "");
     this.busy = new Plot("answers under way", "");
-    this.cache = new Plot("memory of texts to go on with", "");
+    this.cache = new Plot("memory of texts that can go on", " MB");
     const plots = make("div", "plots");
     plots.append(this.decode.root, this.prompt.root, this.busy.root, this.cache.root);
     this.slots = make("div", "slots");
@@ -85,10 +90,10 @@ export class Live {
     }
     this.last = state;
     this.busy.add(m.requests_processing, `${m.requests_processing} of ${slots.length}` + (m.requests_deferred ? `, ${m.requests_deferred} wait` : ""));
-    this.cache.add(m.cache_bytes / 1e6, `${(m.cache_bytes / 1e6).toFixed(0)} MB in ${m.cache_sessions}`);
+    this.cache.add(m.cache_bytes / 1e6, `${(m.cache_bytes / 1e6).toFixed(0)} MB, ${m.cache_sessions} text${m.cache_sessions === 1 ? "" : "s"}`);
     this.slots.replaceChildren(...slots.map((s, i) => {
       const e = make("div", "slot" + (s.is_processing ? " busy" : "")), meter = make("span", "meter"), bar = make("i");
-      e.append(make("b", "", `Slot ${i}`), make("span", "soft", s.is_processing ? `${s.n_past} tokens, ${s.tokens_per_second.toFixed(1)} tok/s` : "free"));
+      e.append(make("b", "", `Slot ${i + 1}`), make("span", "soft", s.is_processing ? `${s.n_past} tokens, ${s.tokens_per_second.toFixed(1)} tok/s` : "free"));
       bar.style.width = `${(100 * s.n_past) / s.n_ctx}%`;
       meter.append(bar);
       e.append(meter);

@@ -10,11 +10,21 @@ const $ = (id) => document.getElementById(id);
 const tabs = ["chat", "bundle", "redact", "live"];
 let live = null, shown = "";
 
-function toast(text) {
-  $("toast").textContent = text;
-  $("toast").hidden = false;
+// A short message; with `undo`, also a button that takes something back.
+function toast(text, undo) {
+  const box = $("toast");
+  box.replaceChildren(text);
+  if (undo) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Undo" });
+    button.addEventListener("click", () => {
+      box.hidden = true;
+      undo();
+    });
+    box.append(button);
+  }
+  box.hidden = false;
   clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => ($("toast").hidden = true), 4000);
+  toast.timer = setTimeout(() => (box.hidden = true), undo ? 8000 : 4000);
 }
 
 function select(name) {
@@ -23,6 +33,7 @@ function select(name) {
     $("tab-" + t).setAttribute("aria-selected", t === name);
     $("tab-" + t).tabIndex = t === name ? 0 : -1;
   }
+  document.body.dataset.view = name;
   live ??= new Live($("live"));
   name === "live" ? live.start() : live.stop();
   if (name === "bundle" && shown !== $("model").value) {
@@ -126,10 +137,12 @@ function connectSide() {
   });
   $("export").addEventListener("click", () => download("conversation.md", exported(chat.current())));
   $("delete").addEventListener("click", () => chat.remove());
-  $("menu").addEventListener("click", () => {
-    const open = $("side").classList.toggle("open");
+  const side = (open) => {
+    $("side").classList.toggle("open", open);
     $("menu").setAttribute("aria-expanded", open);
-  });
+  };
+  $("menu").addEventListener("click", () => side(!$("side").classList.contains("open")));
+  $("veil").addEventListener("click", () => side(false));
 }
 
 async function loadModels() {
@@ -147,6 +160,7 @@ async function loadModels() {
 addEventListener("keydown", (e) => {
   if (e.key === "Escape") {
     if (!$("drawer").hidden) openDrawer(false);
+    else if ($("side").classList.contains("open")) $("menu").click();
     else chat.stop();
   } else if ((e.ctrlKey || e.metaKey) && e.shiftKey && e.key.toLowerCase() === "o") {
     e.preventDefault();
