@@ -78,7 +78,9 @@ Value* Builder::constant(Constant value, std::string_view name) {
   return op.outputs[0].get();
 }
 
-std::vector<Value*> Builder::ops(std::string_view type, Args args, std::string_view wanted) {
+std::vector<Value*> Builder::ops_of(std::string_view type,
+                                    std::span<const std::pair<std::string_view, Arg>> args,
+                                    std::string_view wanted) {
   const std::string name = unique(wanted.empty() ? type : wanted);
   const bool in_place = type.starts_with("constexpr_");
   std::vector<Input> inputs;

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -36,7 +38,12 @@ class Builder {
   // unique. A parameter whose value is null is left out.
   Value* op(std::string_view type, Args args, std::string_view name = "");
   // All of its outputs.
-  std::vector<Value*> ops(std::string_view type, Args args, std::string_view name = "");
+  std::vector<Value*> ops(std::string_view type, Args args, std::string_view name = "") {
+    return ops_of(type, std::span(args.begin(), args.size()), name);
+  }
+  // The same where the parameters are not known beforehand.
+  std::vector<Value*> ops_of(std::string_view type, std::span<const std::pair<std::string_view, Arg>> args,
+                             std::string_view name);
   // The same for an operation whose parameters are attributes: the constexpr ones of iOS 16.
   Value* with_attributes(std::string_view type, Attributes attributes, std::string_view name);
   Value* constant(Constant value, std::string_view name);
