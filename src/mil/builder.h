@@ -8,11 +8,13 @@
 // operations stay in place.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <variant>
@@ -63,7 +65,11 @@ class Builder {
 
   Function* function_;
   Block* block_;
-  std::shared_ptr<std::unordered_set<std::string>> names_;
+  struct Names {
+    std::unordered_set<std::string> taken;
+    std::unordered_map<std::string, int64_t> next;  // the number to try next, by the name without one
+  };
+  std::shared_ptr<Names> names_;
 };
 
 Function& add_function(Program& program, std::string name, Opset opset);

@@ -65,13 +65,12 @@ def best_of(run, count):
 
 
 def convert(anemone, path, feed, flags, folder):
-    """Seconds, or what went wrong."""
-    command = [anemone, "convert", path, "-o", os.path.join(folder, "net.mlpackage"), "--overwrite", *flags]
+    """What convert says in JSON, or what went wrong."""
+    command = [anemone, "convert", path, "-o", f"{folder}/net.mlpackage", "--overwrite", "--json", *flags]
     for name, value in feed.items():
         command += ["--shape", f"{name}={','.join(map(str, value.shape)) if value.shape else 'scalar'}"]
-    start = time.perf_counter()
     result = subprocess.run(command, capture_output=True, text=True)
-    return result.stderr.strip() if result.returncode else time.perf_counter() - start
+    return result.stderr.strip() if result.returncode else json.loads(result.stdout)
 
 
 def predict(anemone, folder, repeat):
@@ -87,8 +86,7 @@ def predict(anemone, folder, repeat):
 def distance(got, want):
     worst = 0
     for name, expected in want.items():
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-        found = got.get(clean, got.get("v_" + clean))
+        found = got.get(name)
         if found is None or found.shape != (expected.shape or (1,)):
             return f"output {name}: {None if found is None else found.shape} instead of {expected.shape}"
         size = max(np.abs(expected).max(), 1e-12)
@@ -109,9 +107,9 @@ def run_one(anemone, path, data, flags, timed, verify, folder):
         return "convert: " + converted
     info = json.loads(subprocess.run([anemone, "inspect", f"{folder}/net.mlpackage", "--json"], capture_output=True,
                                      text=True, check=True).stdout)
-    taken = {i["name"] for i in info["functions"][0]["inputs"]}
-    clean = {k: "".join(c if c.isalnum() or c == "_" else "_" for c in k) for k in feed}
-    kept = {k: v if v.shape else v.reshape(1) for k, v in feed.items() if clean[k] in taken}
+    renamed = converted["renamed"]
+    taken = {renamed.get(i["name"], i["name"]) for i in info["functions"][0]["inputs"]}
+    kept = {k: v if v.shape else v.reshape(1) for k, v in feed.items() if k in taken}
     np.savez(f"{folder}/in.npz", **{k: v.astype(np.int32) if v.dtype == np.int64 else v for k, v in kept.items()})
     rounds, result = [], None
     for _ in range(5 if timed else 1):
@@ -119,10 +117,11 @@ def run_one(anemone, path, data, flags, timed, verify, folder):
         if isinstance(result, str):
             return "predict: " + result
         rounds.append((result[1], best_of(lambda: session.run(None, feed), 9 if timed else 1)))
-    worst = distance(result[0], want)
+    worst = distance({renamed.get(k, k): v for k, v in result[0].items()}, want)
     if isinstance(worst, str):
         return worst
-    line = f"{worst:.1e} of the range, converted in {converted:.2f} s"
+    line = f"{worst:.1e} of the range, {converted['nodes']} nodes, {converted['operations_before_passes']} operations, "
+    line += f"{converted['operations']} after passes, converted in {converted['seconds']:.2f} s"
     if timed:
         ours, theirs = (statistics.median(r[k] for r in rounds) for k in (0, 1))
         ratio = statistics.median(b / a for a, b in rounds)
