@@ -263,6 +263,12 @@ void print_text(const NetworkRequest& request, const std::string& precision, con
              size_text(made.written.weight_bytes));
 }
 
+// The chip whose placement is shown: the one that was named, else the one that `check` takes.
+const Chip& chip_of(const std::string& text) {
+  const Target target = find_target(text.empty() ? "m4" : text);
+  return target.oldest ? *find_target("m4").chip : *target.chip;
+}
+
 // The network after all passes.
 OnnxNetwork finished(const OnnxModel& model, const OnnxNetworkOptions& options, bool ane,
                      const std::string& precision, Made& made) {
@@ -290,15 +296,12 @@ int convert_network(const NetworkRequest& request, const NetworkFlags& flags, co
   const OnnxNetworkOptions options = options_of(request, flags);
   Made made;
   if (flags.ane) {
-    const Chip& chip = *find_target(request.target.empty() ? "m4" : request.target).chip;
     const OnnxNetwork plain = finished(model, options, false, precision, made);
-    made.before = placement::place_function(*plain.program.find_function("main"), chip);
+    made.before = placement::place_function(*plain.program.find_function("main"), chip_of(request.target));
   }
   OnnxNetwork net = finished(model, options, flags.ane, precision, made);
-  if (flags.ane) {
-    const Chip& chip = *find_target(request.target.empty() ? "m4" : request.target).chip;
-    made.after = placement::place_function(*net.program.find_function("main"), chip);
-  }
+  if (flags.ane)
+    made.after = placement::place_function(*net.program.find_function("main"), chip_of(request.target));
   made.nodes = static_cast<int64_t>(model.graph().nodes.size());
   made.names = net.names;
   made.choices = net.choices;

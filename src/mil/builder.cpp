@@ -41,9 +41,7 @@ Value* add_input(Function& function, std::string name, Type type) {
 }
 
 Builder::Builder(Function& function)
-    : function_(&function),
-      block_(&function.body),
-      names_(std::make_shared<Names>()) {
+    : function_(&function), block_(&function.body), names_(std::make_shared<Names>()) {
   for (const auto& input : function.inputs) names_->taken.insert(input->name);
   for_each_op(std::as_const(function.body), [&](const Operation& op) {
     for (const auto& output : op.outputs) names_->taken.insert(output->name);

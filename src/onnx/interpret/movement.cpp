@@ -236,7 +236,8 @@ struct Slices {
   std::vector<int64_t> strides;
   int64_t width = 1, parts = 0, first = 0;
 
-  Slices(const OnnxArray& x, const OnnxArray& indices, int64_t skip) : strides(strides_of(x.dims)), first(skip) {
+  Slices(const OnnxArray& x, const OnnxArray& indices, int64_t skip)
+      : strides(strides_of(x.dims)), first(skip) {
     if (indices.rank() < 1) throw errorf("indices must have a dimension");
     parts = indices.dims.back();
     if (parts < 0 || skip < 0 || skip + parts > x.rank() || skip >= indices.rank())
@@ -273,7 +274,8 @@ Arrays gather_nd(const Context& c) {
 }
 
 Arrays scatter_nd(const Context& c) {
-  if (c.node.text("reduction", "none") != "none") throw errorf("the interpreter does not know this reduction");
+  if (c.node.text("reduction", "none") != "none")
+    throw errorf("the interpreter does not know this reduction");
   const Slices slices(c[0], c[1], 0);
   OnnxArray y = c[0];
   const int64_t tuples = slices.parts ? c[1].size() / slices.parts : 0;
