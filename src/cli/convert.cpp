@@ -311,12 +311,41 @@ void choose_onnx(Args& args) {
   args.model = place->model.string();
 }
 
+// Flags that say how a bundle is made mean nothing for one package.
+void expect_network_flags(const Args& a) {
+  const Args usual;
+  const std::pair<bool, const char*> all[] = {{!a.context.empty(), "--context"},
+                                              {!a.tokens.empty(), "--tokens"},
+                                              {!a.kv.empty(), "--kv"},
+                                              {!a.kv_write.empty(), "--kv-write"},
+                                              {!a.layers.empty(), "--layers"},
+                                              {!a.residual_scale.empty(), "--residual-scale"},
+                                              {!a.skip.empty(), "--skip"},
+                                              {!a.experts.empty(), "--experts"},
+                                              {a.whole, "--whole"},
+                                              {a.argmax, "--argmax-output"},
+                                              {a.keep_blocks, "--keep-blocks"},
+                                              {a.shard_mb != usual.shard_mb, "--shard-mb"},
+                                              {a.head_rows != kNotSaid, "--head-rows"},
+                                              {a.expert_group != kNotSaid, "--expert-group"},
+                                              {a.embedding != usual.embedding, "--embedding"}};
+  for (const auto& [given, flag] : all)
+    if (given)
+      throw errorf("{} is for bundles, and the output asks for one package of an ONNX network", flag)
+          .hint("an output that does not end in .mlpackage asks for a bundle");
+  if (a.compress.any())
+    throw errorf("the package of an ONNX network is written in fp16 or fp32")
+        .hint("anemone compress makes it smaller afterwards");
+}
+
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
-  if (is_network(args.model, args.output))
+  if (is_network(args.model, args.output)) {
+    expect_network_flags(args);
     return convert_network(
         {args.model, args.output, args.no_int8 ? "fp16" : args.precision, args.target, args.overwrite},
         args.network, common);
+  }
   args.network.expect_none();
   if (args.output.empty() && !(args.bundle_version + args.variant).empty())
     args.output = free_bundle_name(args.model);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json_text.h"
@@ -14,8 +15,10 @@
 #include "base/words.h"
 #include "cli/format.h"
 #include "mil/passes/half.h"
+#include "mil/passes/tidy.h"
 #include "onnx/network.h"
 #include "package/package.h"
+#include "placement/placed_function.h"
 #include "target/chips.h"
 
 namespace anemone::cli {
@@ -103,6 +106,29 @@ Opset opset_of(const std::string& text) {
                          : Opset::ios15;
 }
 
+// A file, or the numbers themselves: 16000, or 1,0,2.5.
+Array constant_of(const std::string& text) {
+  std::vector<float> numbers;
+  std::vector<int64_t> whole;
+  for (size_t from = 0; from <= text.size();) {
+    const size_t comma = std::min(text.find(',', from), text.size());
+    const std::string part = text.substr(from, comma - from);
+    char* end = nullptr;
+    numbers.push_back(std::strtof(part.c_str(), &end));
+    if (part.empty() || *end) return read_npy(text);
+    const long long integer = std::strtoll(part.c_str(), &end, 10);
+    if (!*end) whole.push_back(integer);
+    from = comma + 1;
+  }
+  const auto count = static_cast<int64_t>(numbers.size());
+  Array out(whole.size() < numbers.size() ? DType::fp32 : DType::int64, {count});
+  if (out.dtype() == DType::fp32)
+    std::copy(numbers.begin(), numbers.end(), out.values<float>().begin());
+  else
+    std::copy(whole.begin(), whole.end(), out.values<int64_t>().begin());
+  return out;
+}
+
 OnnxNetworkOptions options_of(const NetworkRequest& request, const NetworkFlags& flags) {
   OnnxNetworkOptions o;
   for (const std::string& text : flags.shapes) {
@@ -114,8 +140,8 @@ OnnxNetworkOptions options_of(const NetworkRequest& request, const NetworkFlags&
     o.dynamic[p.name] = dynamic_of(p.value);
   }
   for (const std::string& text : flags.constants) {
-    const Pair p = pair_of(text, "--constant", "NAME=FILE.npy");
-    o.constants[p.name] = read_npy(p.value);
+    const Pair p = pair_of(text, "--constant", "NAME=16000, or NAME=FILE.npy");
+    o.constants[p.name] = constant_of(p.value);
   }
   for (const std::string& text : flags.images) o.images.insert(image_of(text));
   for (const std::string& text : flags.states) {
@@ -134,12 +160,13 @@ void NetworkFlags::declare(Options& o) {
           "the shape of an input, 1,3,224,224, or the size of a named dimension; may be repeated");
   o.texts("--dynamic", "NAME=SIZES", dynamic,
           "a named dimension that varies: a range 1..512, or a list 64,128,256; may be repeated");
-  o.texts("--constant", "NAME=FILE", constants,
-          "an input whose value is fixed, from an .npy file; may be repeated");
+  o.texts("--constant", "NAME=VALUE", constants,
+          "an input whose value is fixed: a number, some with commas, or an .npy file; may be repeated");
   o.texts("--image", "NAME:SCALE,BIAS", images,
           "an input that is an image; pixels times SCALE plus BIAS (or three of them); may be repeated");
   o.texts("--state", "PAST=PRESENT", states,
           "an input and an output that become one state of the package; may be repeated");
+  o.flag("--ane", ane, "write linear layers as 1x1 convolutions, the form that the Neural Engine likes best");
 }
 
 void NetworkFlags::expect_none() const {
@@ -152,6 +179,9 @@ void NetworkFlags::expect_none() const {
     if (!given->empty())
       throw errorf("{} is for one package from an ONNX model", flag)
           .hint("give an .onnx file and an output that ends in .mlpackage");
+  if (ane)
+    throw errorf("--ane is for one package from an ONNX model; bundles always have that form")
+        .hint("give an .onnx file and an output that ends in .mlpackage");
 }
 
 bool is_network(const std::string& model, const std::string& output) {
@@ -161,6 +191,100 @@ bool is_network(const std::string& model, const std::string& output) {
   return last.extension() == ".mlpackage" && fs::path(model).extension() == ".onnx";
 }
 
+namespace {
+
+// What a conversion made, for people and for programs.
+struct Made {
+  int64_t nodes = 0, operations = 0;
+  OnnxPolish polish;
+  HalfReport halves;
+  std::vector<OnnxChoice> choices;
+  std::optional<placement::PlacedFunction> before, after;  // with --ane
+  std::map<std::string, std::string> names;
+  WriteReport written;
+  double seconds = 0;
+};
+
+nlohmann::ordered_json placed_json(const placement::PlacedFunction& placed) {
+  return {{"operations", placed.ops.size()},
+          {"on_ane", placed.ane_ops},
+          {"segments", placed.segments.size()},
+          {"milliseconds", placed.ms}};
+}
+
+void print_json(const NetworkRequest& request, const std::string& precision, const Made& made) {
+  nlohmann::ordered_json out = {
+      {"package", request.output},
+      {"nodes", made.nodes},
+      {"operations", made.operations},
+      {"operations_before_passes", made.polish.before},
+      {"precision", precision},
+      {"fp32_operations", precision == "fp16" ? made.halves.islands : made.operations},
+      {"weight_bytes", made.written.weight_bytes},
+      {"renamed", made.names},
+      {"seconds", made.seconds}};
+  for (const OnnxChoice& choice : made.choices)
+    out["chosen"].push_back({{"node", choice.node}, {"input", choice.input}, {"why", choice.why}});
+  if (made.after)
+    out["ane"] = {{"convolutions", made.polish.convolved},
+                  {"linear_left", made.polish.linear},
+                  {"before", placed_json(*made.before)},
+                  {"after", placed_json(*made.after)}};
+  fmt::print("{}\n", json_text(out, 2));
+}
+
+void print_placed(const Made& made) {
+  fmt::print("--ane: {} became 1x1 convolutions, {} stayed\n", counted(made.polish.convolved, "linear layer"),
+             made.polish.linear);
+  fmt::print("          operations  on the ANE  segments  estimate\n");
+  for (const auto& [when, placed] : {std::pair("without", &*made.before), std::pair("with", &*made.after)})
+    fmt::print("  {:<7} {:>10}  {:>10}  {:>8}  {:.2f} ms\n", when, placed->ops.size(), placed->ane_ops,
+               placed->segments.size(), placed->ms);
+}
+
+void print_text(const NetworkRequest& request, const std::string& precision, const Interface& interface,
+                const Made& made) {
+  fmt::print("{}: {} became {}\n", std::filesystem::path(request.model).filename().string(),
+             counted(made.nodes, "node"), counted(made.operations, "operation"));
+  for (const OnnxChoice& choice : made.choices) fmt::print("  {}: {}\n", choice.node, choice.why);
+  for (const auto& [heading, list] :
+       {std::pair("input ", &interface.inputs), std::pair("output", &interface.outputs),
+        std::pair("state ", &interface.states)})
+    for (const Feature& f : *list) {
+      const auto it = made.names.find(f.name);
+      fmt::print("  {} {}  {}{}\n", heading, f.name, f.type.text(),
+                 it == made.names.end() ? "" : fmt::format("  (in the model '{}')", it->second));
+    }
+  if (made.after) print_placed(made);
+  fmt::print("{} written in {:.2f} s: {}{}, weights {}\n", request.output, made.seconds, precision,
+             precision == "fp16" && made.halves.islands
+                 ? fmt::format(" with {} in fp32", counted(made.halves.islands, "operation"))
+                 : "",
+             size_text(made.written.weight_bytes));
+}
+
+// The chip whose placement is shown: the one that was named, else the one that `check` takes.
+const Chip& chip_of(const std::string& text) {
+  const Target target = find_target(text.empty() ? "m4" : text);
+  return target.oldest ? *find_target("m4").chip : *target.chip;
+}
+
+// The network after all passes.
+OnnxNetwork finished(const OnnxModel& model, const OnnxNetworkOptions& options, bool ane,
+                     const std::string& precision, Made& made) {
+  OnnxNetwork net = lower_network(model, options);
+  made.polish = polish_network(net, ane);
+  Function& function = *net.program.find_function("main");
+  if (precision == "fp16") {
+    made.halves = to_half(function, {{net.images.begin(), net.images.end()}});
+    tidy(function);
+  }
+  made.operations = count_operations(function);
+  return net;
+}
+
+}  // namespace
+
 int convert_network(const NetworkRequest& request, const NetworkFlags& flags, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
   const std::string precision = request.precision.empty() ? "fp16" : request.precision;
@@ -169,49 +293,26 @@ int convert_network(const NetworkRequest& request, const NetworkFlags& flags, co
         .found(precision)
         .hint("anemone compress makes it smaller");
   const OnnxModel model = OnnxModel::open(request.model);
-  OnnxNetwork net = lower_network(model, options_of(request, flags));
-  HalfReport halves;
-  if (precision == "fp16")
-    halves = to_half(*net.program.find_function("main"), {{net.images.begin(), net.images.end()}});
-  int64_t operations = 0;
-  for_each_op(std::as_const(net.program).find_function("main")->body,
-              [&](const Operation& op) { operations += op.type != "const"; });
-  const auto names = net.names;
+  const OnnxNetworkOptions options = options_of(request, flags);
+  Made made;
+  if (flags.ane) {
+    const OnnxNetwork plain = finished(model, options, false, precision, made);
+    made.before = placement::place_function(*plain.program.find_function("main"), chip_of(request.target));
+  }
+  OnnxNetwork net = finished(model, options, flags.ane, precision, made);
+  if (flags.ane)
+    made.after = placement::place_function(*net.program.find_function("main"), chip_of(request.target));
+  made.nodes = static_cast<int64_t>(model.graph().nodes.size());
+  made.names = net.names;
+  made.choices = net.choices;
   const Package package =
       network_package(std::move(net), std::filesystem::path(request.model).filename().string());
-  const WriteReport report =
-      write_package(package, request.output, {.overwrite = request.overwrite, .pool = nullptr});
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (common.json) {
-    nlohmann::ordered_json out = {{"package", request.output},
-                                  {"nodes", model.graph().nodes.size()},
-                                  {"operations", operations},
-                                  {"precision", precision},
-                                  {"fp32_operations", precision == "fp16" ? halves.islands : operations},
-                                  {"weight_bytes", report.weight_bytes},
-                                  {"renamed", names},
-                                  {"seconds", seconds}};
-    fmt::print("{}\n", json_text(out, 2));
-    return 0;
-  }
-  if (common.quiet) return 0;
-  fmt::print("{}: {} became {}\n", std::filesystem::path(request.model).filename().string(),
-             counted(static_cast<int64_t>(model.graph().nodes.size()), "node"),
-             counted(operations, "operation"));
-  const Interface& interface = package.description.interface("main");
-  for (const auto& [heading, list] :
-       {std::pair("input ", &interface.inputs), std::pair("output", &interface.outputs),
-        std::pair("state ", &interface.states)})
-    for (const Feature& f : *list) {
-      const auto it = names.find(f.name);
-      fmt::print("  {} {}  {}{}\n", heading, f.name, f.type.text(),
-                 it == names.end() ? "" : fmt::format("  (in the model '{}')", it->second));
-    }
-  fmt::print("{} written in {:.2f} s: {}{}, weights {}\n", request.output, seconds, precision,
-             precision == "fp16" && halves.islands
-                 ? fmt::format(" with {} in fp32", counted(halves.islands, "operation"))
-                 : "",
-             size_text(report.weight_bytes));
+  made.written = write_package(package, request.output, {.overwrite = request.overwrite, .pool = nullptr});
+  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (common.json)
+    print_json(request, precision, made);
+  else if (!common.quiet)
+    print_text(request, precision, package.description.interface("main"), made);
   return 0;
 }
 

@@ -11,6 +11,7 @@ namespace anemone::cli {
 // The flags that only such a conversion has.
 struct NetworkFlags {
   std::vector<std::string> shapes, dynamic, constants, images, states;
+  bool ane = false;
 
   void declare(Options& o);
   // Error naming the first of them that was given, for conversions that do not take them.

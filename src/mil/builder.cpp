@@ -41,24 +41,25 @@ Value* add_input(Function& function, std::string name, Type type) {
 }
 
 Builder::Builder(Function& function)
-    : function_(&function),
-      block_(&function.body),
-      names_(std::make_shared<std::unordered_set<std::string>>()) {
-  for (const auto& input : function.inputs) names_->insert(input->name);
+    : function_(&function), block_(&function.body), names_(std::make_shared<Names>()) {
+  for (const auto& input : function.inputs) names_->taken.insert(input->name);
   for_each_op(std::as_const(function.body), [&](const Operation& op) {
-    for (const auto& output : op.outputs) names_->insert(output->name);
+    for (const auto& output : op.outputs) names_->taken.insert(output->name);
   });
 }
 
 Builder::Builder(Builder& outer, Block& block)
     : function_(outer.function_), block_(&block), names_(outer.names_) {
-  for (const auto& input : block.inputs) names_->insert(input->name);
+  for (const auto& input : block.inputs) names_->taken.insert(input->name);
 }
 
 std::string Builder::unique(std::string_view wanted) {
   const std::string base = safe_name(wanted);
   std::string name = base;
-  for (int i = 1; !names_->insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+  if (names_->taken.insert(name).second) return name;
+  int64_t& next = names_->next[base];
+  do name = fmt::format("{}_{}", base, ++next);
+  while (!names_->taken.insert(name).second);
   return name;
 }
 
@@ -78,7 +79,9 @@ Value* Builder::constant(Constant value, std::string_view name) {
   return op.outputs[0].get();
 }
 
-std::vector<Value*> Builder::ops(std::string_view type, Args args, std::string_view wanted) {
+std::vector<Value*> Builder::ops_of(std::string_view type,
+                                    std::span<const std::pair<std::string_view, Arg>> args,
+                                    std::string_view wanted) {
   const std::string name = unique(wanted.empty() ? type : wanted);
   const bool in_place = type.starts_with("constexpr_");
   std::vector<Input> inputs;
@@ -111,7 +114,7 @@ Value* Builder::with_attributes(std::string_view type, Attributes attributes, st
 
 void Builder::rename(Value* value, std::string_view name) {
   ANEMONE_CHECK(value->producer && value->producer->outputs.size() == 1);
-  names_->erase(value->name);
+  names_->taken.erase(value->name);
   value->name = unique(name);
   value->producer->attributes.insert_or_assign("name", Constant::text(value->name));
 }

@@ -8,9 +8,13 @@
 // operations stay in place.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <variant>
@@ -36,7 +40,12 @@ class Builder {
   // unique. A parameter whose value is null is left out.
   Value* op(std::string_view type, Args args, std::string_view name = "");
   // All of its outputs.
-  std::vector<Value*> ops(std::string_view type, Args args, std::string_view name = "");
+  std::vector<Value*> ops(std::string_view type, Args args, std::string_view name = "") {
+    return ops_of(type, std::span(args.begin(), args.size()), name);
+  }
+  // The same where the parameters are not known beforehand.
+  std::vector<Value*> ops_of(std::string_view type, std::span<const std::pair<std::string_view, Arg>> args,
+                             std::string_view name);
   // The same for an operation whose parameters are attributes: the constexpr ones of iOS 16.
   Value* with_attributes(std::string_view type, Attributes attributes, std::string_view name);
   Value* constant(Constant value, std::string_view name);
@@ -56,7 +65,11 @@ class Builder {
 
   Function* function_;
   Block* block_;
-  std::shared_ptr<std::unordered_set<std::string>> names_;
+  struct Names {
+    std::unordered_set<std::string> taken;
+    std::unordered_map<std::string, int64_t> next;  // the number to try next, by the name without one
+  };
+  std::shared_ptr<Names> names_;
 };
 
 Function& add_function(Program& program, std::string name, Opset opset);

@@ -99,7 +99,13 @@ Value* OnnxCall::reshape(Value* x, std::vector<int64_t> wanted) {
 
 Value* OnnxCall::transpose(Value* x, std::vector<int64_t> perm) {
   if (std::is_sorted(perm.begin(), perm.end())) return x;
-  return op("transpose", {{"x", x}, {"perm", Constant::ints(perm)}});
+  if (!x->constant()) return op("transpose", {{"x", x}, {"perm", Constant::ints(perm)}});
+  // A weight that many nodes turn around, such as the rounds of a loop, is turned once.
+  auto& known = scope_.home().transposed;
+  if (const auto it = known.find({x, perm}); it != known.end()) return it->second;
+  Value* turned = op("transpose", {{"x", x}, {"perm", Constant::ints(perm)}});
+  known.emplace(std::pair<const Value*, std::vector<int64_t>>{x, perm}, turned);
+  return turned;
 }
 
 Value* OnnxCall::expand(Value* x, std::vector<int64_t> axes) {

@@ -1,12 +1,18 @@
 #include "onnx/lowering.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "mil/passes/fold_constants.h"
 #include "mil/stored.h"
 
 namespace anemone {
+namespace {
+
+constexpr int64_t kMostOperations = int64_t{1} << 20;
+
+}  // namespace
 
 const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name) {
   const auto all = all_onnx_ops();
@@ -43,6 +49,18 @@ std::optional<std::vector<float>> known_floats(const Value* value) {
   return decode_floats(*stored_constant(*constant));
 }
 
+void OnnxScope::drop_from(size_t index) {
+  std::set<const Value*> gone;
+  for (size_t k = index; k < block->ops.size(); ++k)
+    for (const auto& output : block->ops[k]->outputs) gone.insert(output.get());
+  OnnxScope& all = home();
+  std::erase_if(all.constants, [&](const auto& entry) { return gone.contains(entry.second); });
+  std::erase_if(all.transposed, [&](const auto& entry) {
+    return gone.contains(entry.second) || gone.contains(entry.first.first);
+  });
+  block->ops.resize(index);
+}
+
 OnnxOperand OnnxLowering::find(OnnxScope& scope, std::string_view name) {
   for (OnnxScope* s = &scope; s; s = s->outer)
     if (const auto it = s->names.find(name); it != s->names.end()) return it->second;
@@ -56,14 +74,30 @@ Value* OnnxLowering::value(OnnxScope& scope, OnnxOperand operand, std::string_vi
   for (OnnxScope* s = &scope; s; s = s->outer)
     if (const auto it = s->constants.find(operand.tensor); it != s->constants.end()) return it->second;
   Value* made = scope.builder->constant(onnx_constant(*operand.tensor), name);
-  scope.constants.emplace(operand.tensor, made);
+  scope.home().constants.emplace(operand.tensor, made);
   return made;
+}
+
+// What is computed now takes memory and time, whatever the file says.
+FoldLimits OnnxLowering::limits_for(std::string_view type) const {
+  static const std::set<std::string_view> products = {"matmul", "linear", "conv", "conv_transpose",
+                                                      "einsum", "lstm",   "gru",  "rnn"};
+  FoldLimits limits;
+  limits.most = std::max<int64_t>(0, std::min(limits.most, foldable_));
+  if (products.contains(type)) limits.most = std::min<int64_t>(limits.most, 1 << 13);
+  return limits;
 }
 
 std::vector<Value*> OnnxLowering::emit(OnnxScope& scope, std::string_view type, Args args,
                                        std::string_view name) {
+  if (++written_ > kMostOperations)
+    throw errorf("written out, the network has more than {} operations", kMostOperations)
+        .hint("loops in loops that are written out become very long");
+  misfit = true;
   std::vector<Value*> out = scope.builder->ops(type, args, name);
-  fold_operation(*scope.block, scope.block->ops.size() - 1, function_.opset);
+  misfit = false;
+  if (fold_operation(*scope.block, scope.block->ops.size() - 1, function_.opset, limits_for(type)))
+    for (const Value* value : out) foldable_ -= value->type.size();
   return out;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,7 +21,9 @@
 
 #include "anemone/error.h"
 #include "mil/builder.h"
+#include "mil/passes/fold_constants.h"
 #include "onnx/model.h"
+#include "onnx/network.h"
 
 namespace anemone {
 
@@ -53,7 +56,17 @@ struct OnnxScope {
   Builder* builder = nullptr;
   Block* block = nullptr;
   std::unordered_map<std::string_view, OnnxOperand> names;
+  // Of the scope that opened the block: constants that were made once for all scopes that write into it.
   std::unordered_map<const OnnxTensor*, Value*> constants;
+  std::map<std::pair<const Value*, std::vector<int64_t>>, Value*> transposed;
+
+  OnnxScope& home() {
+    OnnxScope* s = this;
+    while (s->outer && s->outer->block == s->block) s = s->outer;
+    return *s;
+  }
+  // Removes the operations from that place on, and forgets their values.
+  void drop_from(size_t index);
 };
 
 // The element type that a value has in MIL: fp32, int32 or bool. Error for types that Core ML does not have.
@@ -144,7 +157,13 @@ class OnnxCall {
 // The state of a lowering: the function under construction, and graphs inside graphs.
 class OnnxLowering {
  public:
-  explicit OnnxLowering(Function& function) : function_(function) {}
+  // `own_elements`: of the model's tensors. Much more than that is not computed beforehand, whatever a file asks for.
+  OnnxLowering(Function& function, int64_t own_elements)
+      : function_(function), foldable_(kFree + 4 * own_elements) {}
+
+  std::vector<OnnxChoice> choices;
+  // The last operation could not be written, because the types of its operands do not fit each other.
+  bool misfit = false;
 
   Function& function() { return function_; }
   int64_t next() { return ++made_; }  // a number for a name
@@ -158,8 +177,13 @@ class OnnxLowering {
   std::vector<Value*> emit(OnnxScope& scope, std::string_view type, Args args, std::string_view name);
 
  private:
+  FoldLimits limits_for(std::string_view type) const;
+
+  static constexpr int64_t kFree = int64_t{1} << 27;
   Function& function_;
-  int64_t made_ = 0;
+  int64_t made_ = 0;      // names
+  int64_t written_ = 0;   // operations
+  int64_t foldable_ = 0;  // elements that may still be computed now
 };
 
 // The constant behind a value, as numbers; nothing for computed ones.

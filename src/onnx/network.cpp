@@ -127,6 +127,18 @@ class InputTypes {
   std::vector<std::string> open_;
 };
 
+// Elements of the tensors of a graph and of those inside it.
+int64_t own_elements(const OnnxGraph& graph) {
+  int64_t count = 0;
+  for (const OnnxTensor& tensor : graph.initializers) count += tensor.elements();
+  for (const OnnxNode& node : graph.nodes)
+    for (const OnnxAttribute& attribute : node.attributes) {
+      for (const OnnxTensor& tensor : attribute.tensors) count += tensor.elements();
+      for (const auto& inner : attribute.graphs) count += own_elements(*inner);
+    }
+  return count;
+}
+
 // Builds the function "main".
 class NetworkBuilder {
  public:
@@ -138,7 +150,7 @@ class NetworkBuilder {
     function_ = &add_function(net_.program, "main", options_.opset);
     declare_inputs();
     Builder builder(*function_);
-    OnnxLowering lowering(*function_);
+    OnnxLowering lowering(*function_, own_elements(model_.graph()));
     OnnxScope scope;
     scope.builder = &builder;
     scope.block = &function_->body;
@@ -147,6 +159,8 @@ class NetworkBuilder {
     for (const OnnxValueInfo& output : model_.graph().outputs)
       if (!write_state(lowering, scope, output)) give_output(lowering, scope, output);
     remove_dead_ops(*function_);
+    net_.choices = lowering.choices;
+    drop_decided_inputs();
     check_program();
     return std::move(net_);
   }
@@ -287,7 +301,7 @@ class NetworkBuilder {
     for (const OnnxValueInfo* info : model_.graph().open_inputs()) {
       const std::string name(info->name);
       if (const auto it = options_.constants.find(name); it != options_.constants.end()) {
-        bind_constant(lowering, scope, *info, it->second);
+        bind_constant(scope, *info, it->second);
         continue;
       }
       if (const auto state = state_inputs_.find(name); state != state_inputs_.end()) {
@@ -309,22 +323,33 @@ class NetworkBuilder {
     }
   }
 
-  static void bind_constant(OnnxLowering& lowering, OnnxScope& scope, const OnnxValueInfo& info,
-                            const Array& array) {
+  // The shape that the model says, where a list of numbers fits it.
+  static std::vector<int64_t> constant_shape(const OnnxValueInfo& info, const Array& array) {
+    std::vector<int64_t> dims;
+    int64_t count = 1;
+    for (const OnnxDim& dim : info.dims) {
+      dims.push_back(dim.known() ? dim.size : 1);
+      count *= dims.back();
+    }
+    return info.has_shape && array.shape().size() == 1 && count == array.size() ? dims : array.shape();
+  }
+
+  void bind_constant(OnnxScope& scope, const OnnxValueInfo& info, const Array& array) {
     const DType dtype = mil_dtype(info.type);
-    (void)lowering;
+    const std::vector<int64_t> shape = constant_shape(info, array);
     Constant constant;
     if (dtype == DType::fp32) {
-      constant = Constant::numbers(array.to_float(), DType::fp32, to_shape(array.shape()));
+      constant = Constant::numbers(array.to_float(), DType::fp32, to_shape(shape));
     } else {
       std::vector<int64_t> values = array.to_int();
+      if (values.size() <= 64) net_.fixed[std::string(info.name)] = values;
       for (int64_t& v : values) v = std::clamp<int64_t>(v, INT32_MIN, INT32_MAX);
       constant = Constant::ints(values);
-      constant.type.shape = to_shape(array.shape());
+      constant.type.shape = to_shape(shape);
       if (dtype == DType::boolean) {
         Constant::Bytes bytes;
         for (const int64_t v : values) bytes.push_back(static_cast<std::byte>(v != 0));
-        constant = Constant::from_bytes(Type::tensor(dtype, array.shape()), std::move(bytes));
+        constant = Constant::from_bytes(Type::tensor(dtype, shape), std::move(bytes));
       }
     }
     Value* value = scope.builder->constant(std::move(constant), info.name);
@@ -358,6 +383,26 @@ class NetworkBuilder {
     } catch (Error& e) {
       e.within(fmt::format("output '{}'", onnx_printable(output.name)));
       throw;
+    }
+  }
+
+  // Inputs that only chose a branch which is fixed now.
+  void drop_decided_inputs() {
+    std::set<const Value*> used(function_->body.outputs.begin(), function_->body.outputs.end());
+    for_each_op(std::as_const(function_->body), [&](const Operation& op) {
+      for (const Input& input : op.inputs)
+        for (const Binding& binding : input.bindings) used.insert(binding.value);
+      for (const auto& block : op.blocks) used.insert(block->outputs.begin(), block->outputs.end());
+    });
+    for (const OnnxChoice& choice : net_.choices) {
+      const auto unused = [&](const auto& input) {
+        return input->name == choice.input && !used.contains(input.get());
+      };
+      if (std::erase_if(function_->inputs, unused) == 0) continue;
+      const auto renamed = net_.names.find(choice.input);
+      const std::string original = renamed == net_.names.end() ? choice.input : renamed->second;
+      if (choice.value) net_.fixed[original] = {*choice.value};
+      net_.names.erase(choice.input);
     }
   }
 

@@ -1,15 +1,18 @@
 // OnnxNetwork: any ONNX graph, operator by operator, as one MIL function in fp32.
 //     OnnxNetwork net = lower_network(OnnxModel::open("net.onnx"), {.shapes = {{"x", {1, 3, 224, 224}}}});
+//     polish_network(net);
 //     Package package = network_package(std::move(net), "net.onnx");
 // Names of inputs and outputs become names that Core ML takes; `names` keeps the original ones. Whole numbers are
 // int32, truth values go in and out as int32, and a scalar has one dimension of size 1 there.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "anemone/array.h"
+#include "mil/passes/layout.h"
 #include "mil/program.h"
 #include "onnx/model.h"
 #include "package/package.h"
@@ -38,21 +41,51 @@ struct OnnxNetworkOptions {
   Opset opset = Opset::ios18;
 };
 
+// A branch that was taken for good, because the other one cannot be computed with the shapes of the inputs.
+struct OnnxChoice {
+  std::string node;              // "node 'If_0' (If)"
+  std::string input;             // that decided; empty where it is not one alone
+  std::optional<int64_t> value;  // that it must have
+  std::string why;               // for people
+};
+
 struct OnnxNetwork {
   Program program;
   std::map<std::string, std::string> names;             // the package's → the model's, where they differ
   std::map<std::string, std::vector<OnnxSizes>> sizes;  // of inputs that are not fixed, by dimension
   std::vector<std::string> images;                      // inputs, by the package's names
+  std::vector<OnnxChoice> choices;                      // branches that were decided by the shapes
+  std::map<std::string, std::vector<int64_t>> fixed;    // whole numbers of inputs that are no inputs any more
+  std::map<std::string, Layout> layouts;  // of values whose axes lie in another order than the model's
 };
 
 OnnxNetwork lower_network(const OnnxModel& model, const OnnxNetworkOptions& options);
 
-// The key of a package's metadata that holds `names`, as JSON.
+struct OnnxPolish {
+  int64_t before = 0, after = 0;  // operations
+  int64_t transposes_before = 0, transposes_after = 0;
+  int64_t convolved = 0, linear = 0;     // with `ane`: linear layers that became convs, and those that stayed
+  std::map<std::string, int64_t> fused;  // what was written out in parts: "layer_norm", "gelu", …
+};
+
+// The passes of mil/passes over a network: what changes nothing goes away, what was written out in parts becomes whole,
+// and axes move only where they must. With `ane`, linear layers become 1×1 convs (move_axes.h).
+OnnxPolish polish_network(OnnxNetwork& network, bool ane = false);
+
+// The keys of a package's metadata that hold `names`, `layouts` and `fixed`, as JSON.
 inline constexpr std::string_view kOnnxNamesKey = "com.anemone.onnx.names";
+inline constexpr std::string_view kOnnxLayoutsKey = "com.anemone.onnx.layouts";
+inline constexpr std::string_view kOnnxFixedKey = "com.anemone.onnx.fixed";
 
 Package network_package(OnnxNetwork network, const std::string& source);
 
 // Names of inputs and outputs in a package that were changed: the model's → the package's. Empty for other packages.
 std::map<std::string, std::string> onnx_names(const Package& package);
+
+// Inputs of the model that the package does not have, because their values are fixed, by the model's names.
+std::map<std::string, std::vector<int64_t>> onnx_fixed(const Package& package);
+
+// The orders of axes that differ from the model's, by the package's names of values. Empty for other packages.
+std::map<std::string, Layout> onnx_layouts(const Package& package);
 
 }  // namespace anemone

@@ -2,6 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "mil/passes/fuse.h"
+#include "mil/passes/move_axes.h"
+#include "mil/passes/tidy.h"
+#include "mil/verify.h"
 #include "onnx/network.h"
 
 namespace anemone {
@@ -61,20 +65,78 @@ Package network_package(OnnxNetwork network, const std::string& source) {
     meta.user[std::string(kOnnxNamesKey)] =
         names.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   }
+  if (!network.fixed.empty())
+    meta.user[std::string(kOnnxFixedKey)] =
+        nlohmann::ordered_json(network.fixed).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (!network.layouts.empty())
+    meta.user[std::string(kOnnxLayoutsKey)] = nlohmann::ordered_json(network.layouts).dump();
   package.description.metadata = std::move(meta);
   return package;
 }
 
+OnnxPolish polish_network(OnnxNetwork& network, bool ane) {
+  OnnxPolish polish;
+  for (const auto& function : network.program.functions) {
+    polish.before += count_operations(*function);
+    tidy(*function);
+    for (const auto& [what, count] : fuse(*function).found) polish.fused[what] += count;
+  }
+  const LayoutReport moved = move_axes(network.program, {.convolve = ane});
+  polish.transposes_before = moved.transposes_before;
+  polish.transposes_after = moved.transposes_after;
+  polish.convolved = moved.convolved;
+  polish.linear = moved.left;
+  network.layouts = moved.layouts;
+  for (const auto& function : network.program.functions) polish.after += tidy(*function).after;
+  const std::vector<Fault> faults = verify(network.program, 1);
+  if (!faults.empty()) throw Error(faults[0].text());
+  return polish;
+}
+
+namespace {
+
+// An object of JSON in the package's metadata; empty where it is not there.
+nlohmann::json metadata_object(const Package& package, std::string_view key) {
+  if (!package.description.metadata) return nlohmann::json::object();
+  const auto& user = package.description.metadata->user;
+  const auto it = user.find(std::string(key));
+  if (it == user.end()) return nlohmann::json::object();
+  auto found = nlohmann::json::parse(it->second, nullptr, false);
+  return found.is_object() ? found : nlohmann::json::object();
+}
+
+}  // namespace
+
 std::map<std::string, std::string> onnx_names(const Package& package) {
   std::map<std::string, std::string> out;
-  if (!package.description.metadata) return out;
-  const auto& user = package.description.metadata->user;
-  const auto it = user.find(std::string(kOnnxNamesKey));
-  if (it == user.end()) return out;
-  const auto names = nlohmann::json::parse(it->second, nullptr, false);
-  if (!names.is_object()) return out;
+  const nlohmann::json names = metadata_object(package, kOnnxNamesKey);
   for (const auto& [clean, original] : names.items())
     if (original.is_string()) out.emplace(original.get<std::string>(), clean);
+  return out;
+}
+
+std::map<std::string, std::vector<int64_t>> onnx_fixed(const Package& package) {
+  std::map<std::string, std::vector<int64_t>> out;
+  const nlohmann::json fixed = metadata_object(package, kOnnxFixedKey);
+  for (const auto& [name, values] : fixed.items()) {
+    if (!values.is_array()) continue;
+    std::vector<int64_t>& numbers = out[name];
+    for (const auto& value : values)
+      if (value.is_number_integer()) numbers.push_back(value.get<int64_t>());
+  }
+  return out;
+}
+
+std::map<std::string, Layout> onnx_layouts(const Package& package) {
+  std::map<std::string, Layout> out;
+  const nlohmann::json layouts = metadata_object(package, kOnnxLayoutsKey);
+  for (const auto& [name, layout] : layouts.items()) {
+    if (!layout.is_array()) continue;
+    Layout axes;
+    for (const auto& axis : layout)
+      if (axis.is_number_integer()) axes.push_back(axis.get<int>());
+    out.emplace(name, std::move(axes));
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/shape.h"
 #include "mil/builder.h"
 #include "onnx/interpret/interpreter.h"
 #include "onnx/network.h"
@@ -49,6 +50,27 @@ OnnxArray as_onnx(const Array& array, const OnnxValueInfo& info) {
   return out;
 }
 
+// The array with its axes in another order.
+OnnxArray reordered(const OnnxArray& from, const Layout& order) {
+  OnnxArray to{from.type, {}, {}};
+  std::vector<int64_t> strides(from.dims.size(), 1), steps;
+  for (size_t d = from.dims.size(); d-- > 1;) strides[d - 1] = strides[d] * from.dims[d];
+  for (const int axis : order) {
+    to.dims.push_back(from.dims[static_cast<size_t>(axis)]);
+    steps.push_back(strides[static_cast<size_t>(axis)]);
+  }
+  to.data.reserve(from.data.size());
+  for_each_offset(to.dims, steps, [&](int64_t at) { to.data.push_back(from.data[static_cast<size_t>(at)]); });
+  return to;
+}
+
+// Each axis of the array once.
+bool is_order(const Layout& order, const OnnxArray& array) {
+  Layout sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted == plain_layout(static_cast<int>(array.rank()));
+}
+
 double difference(const OnnxArray& want, const Array& got) {
   const std::vector<float> values = got.to_float();
   double worst = 0, largest = 1e-12;
@@ -64,16 +86,27 @@ double difference(const OnnxArray& want, const Array& got) {
   return worst / largest;
 }
 
+// The value that the package has in the place of an input.
+OnnxArray fixed_input(const OnnxValueInfo& info, const std::vector<int64_t>& values) {
+  OnnxArray out{info.type, {}, {values.begin(), values.end()}};
+  for (const OnnxDim& dim : info.dims) out.dims.push_back(dim.known() ? dim.size : 1);
+  const bool fits = info.has_shape && element_count(out.dims) == out.size();
+  if (!fits) out.dims = {out.size()};
+  return out;
+}
+
 struct Inputs {
   std::map<std::string, Array> package;    // by the package's names
   std::map<std::string, OnnxArray> model;  // by the model's
   bool made = false;
 };
 
-Inputs inputs_of(const OnnxModel& model, const Signature& signature,
-                 const std::map<std::string, std::string>& names, const std::map<std::string, Array>& given) {
+Inputs inputs_of(const OnnxModel& model, const Signature& signature, const Package& package,
+                 const std::map<std::string, Array>& given) {
   Inputs out;
   std::mt19937 random(1);
+  const auto names = onnx_names(package);
+  const auto fixed = onnx_fixed(package);
   for (const OnnxValueInfo* info : model.graph().open_inputs()) {
     const std::string original(info->name);
     const auto renamed = names.find(original);
@@ -81,6 +114,10 @@ Inputs inputs_of(const OnnxModel& model, const Signature& signature,
     const auto known = std::find_if(signature.inputs.begin(), signature.inputs.end(),
                                     [&](const TensorInfo& t) { return t.name == name; });
     const auto it = given.contains(original) ? given.find(original) : given.find(name);
+    if (const auto value = fixed.find(original); value != fixed.end() && it == given.end()) {
+      out.model.emplace(original, fixed_input(*info, value->second));
+      continue;
+    }
     if (it == given.end() && known == signature.inputs.end())
       throw errorf("the model's input '{}' is fixed in the package", onnx_printable(original))
           .hint("give its value with --inputs");
@@ -130,14 +167,18 @@ NetworkVerdict verify_network(std::shared_ptr<const Package> package, const Onnx
   taps.erase(std::unique(taps.begin(), taps.end()), taps.end());
   const auto predictor = open_tapped(backend, package, "main", taps);
   const auto names = onnx_names(*package);
-  const Inputs inputs = inputs_of(model, predictor->signature(), names, given);
+  const auto layouts = onnx_layouts(*package);
+  const Inputs inputs = inputs_of(model, predictor->signature(), *package, given);
   verdict.made_inputs = inputs.made;
   const Prediction result = predictor->predict(inputs.package, nullptr);
   const auto compare = [&](std::string_view name, const OnnxArray& want) -> std::optional<double> {
     const auto renamed = names.find(std::string(name));
     const auto it = result.outputs.find(renamed == names.end() ? safe_name(name) : renamed->second);
     if (it == result.outputs.end() || it->second.size() != want.size()) return std::nullopt;
-    return difference(want, it->second);
+    const auto order = layouts.find(it->first);
+    if (order == layouts.end()) return difference(want, it->second);
+    if (!is_order(order->second, want)) return std::nullopt;
+    return difference(reordered(want, order->second), it->second);
   };
   const auto outputs = OnnxInterpreter(model).compute(
       inputs.model, [&](const OnnxNode& node, std::string_view name, const OnnxArray& want) {

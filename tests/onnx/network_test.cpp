@@ -7,6 +7,7 @@
 #include "base/mapped_file.h"
 #include "engine/cpu_backend.h"
 #include "mil/passes/half.h"
+#include "onnx/interpret/interpreter.h"
 #include "package/wire.h"
 #include "verify/network.h"
 
@@ -201,4 +202,117 @@ TEST_CASE("onnx network: verify finds no difference in a sound package, and name
   CHECK_FALSE(bad.passed());
   REQUIRE(bad.first);
   CHECK(bad.first->node == "node 'b' (Tanh)");
+}
+
+namespace {
+
+Message float_tensor(std::string_view name, std::vector<float> values) {
+  Message tensor;
+  tensor.integers(1, {static_cast<int64_t>(values.size())});
+  tensor.integer(2, 1);
+  tensor.data(8, name);
+  tensor.data(9, std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * 4));
+  return tensor;
+}
+
+Message int_scalar(std::string_view name, int64_t value) {
+  Message tensor;
+  tensor.integer(2, 7);
+  tensor.data(8, name);
+  tensor.data(9, std::string_view(reinterpret_cast<const char*>(&value), 8));
+  return tensor;
+}
+
+Message constant_node(const Message& tensor, std::string_view out) {
+  Message attribute, constant = node("Constant", {}, out);
+  attribute.data(1, "value");
+  attribute.message(5, tensor);
+  attribute.integer(20, 4);
+  constant.message(5, attribute);
+  return constant;
+}
+
+Message graph_attribute(std::string_view name, const Message& graph) {
+  Message attribute;
+  attribute.data(1, name);
+  attribute.message(6, graph);
+  attribute.integer(20, 5);
+  return attribute;
+}
+
+// x plus a constant of that many numbers.
+Message adding_branch(std::string_view out, std::vector<float> values) {
+  const std::string constant = std::string(out) + "_c";
+  Message graph;
+  graph.message(1, constant_node(float_tensor(constant, std::move(values)), constant));
+  graph.message(1, node("Add", {"x", constant}, out));
+  graph.message(12, value_info(out, {1, 2}));
+  return graph;
+}
+
+// y = x + one of two constants, by whether the input "rate" is 16000.
+OnnxModel choosing_model(std::vector<float> yes, std::vector<float> no) {
+  Message choose = node("If", {"equal"}, "y");
+  choose.message(5, graph_attribute("then_branch", adding_branch("a", std::move(yes))));
+  choose.message(5, graph_attribute("else_branch", adding_branch("b", std::move(no))));
+  return model_of({constant_node(int_scalar("c", 16000), "c"), node("Equal", {"rate", "c"}, "equal"), choose},
+                  {value_info("x", {1, 2}), value_info("rate", {}, 7)}, {value_info("y", {1, 2})});
+}
+
+}  // namespace
+
+TEST_CASE("onnx network: two branches that fit stay a choice") {
+  const OnnxModel model = choosing_model({1, 2}, {10, 20});
+  OnnxNetwork net = lower_network(model, {});
+  CHECK(net.choices.empty());
+  polish_network(net);
+  auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  const auto predictor = cpu_backend({.threads = 1})->open(package, "main");
+  const Array x = Array::from<float>({1, 2}, {1, 1});
+  const auto with = [&](int32_t rate) {
+    return predictor->predict({{"x", x}, {"rate", Array::from<int32_t>({1}, {rate})}}, nullptr)
+        .at("y")
+        .to_float();
+  };
+  CHECK(with(16000) == std::vector<float>{2, 3});
+  CHECK(with(8000) == std::vector<float>{11, 21});
+}
+
+TEST_CASE("onnx network: a branch that the shapes do not fit is left out, and said") {
+  const OnnxModel model = choosing_model({1, 2}, {1, 2, 3});
+  OnnxNetwork net = lower_network(model, {});
+  REQUIRE(net.choices.size() == 1);
+  CHECK(net.choices[0].input == "rate");
+  CHECK(net.choices[0].value == 16000);
+  CHECK(has(net.choices[0].why, "fit only rate == 16000"));
+  CHECK(net.fixed.at("rate") == std::vector<int64_t>{16000});
+  const auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  CHECK(package->description.main.inputs.size() == 1);
+  // verify knows the value from the package.
+  const auto backend = cpu_backend({.threads = 1});
+  CHECK(verify_network(package, model, {}, *backend).passed());
+  // The other way round the value is not known, only that it is another.
+  const OnnxNetwork other = lower_network(choosing_model({1, 2, 3}, {1, 2}), {});
+  REQUIRE(other.choices.size() == 1);
+  CHECK_FALSE(other.choices[0].value);
+  CHECK(has(other.choices[0].why, "fit only rate != 16000"));
+  // No branch fits: an error that proposes the flag.
+  const std::string error = error_of([] { lower_network(choosing_model({1, 2, 3}, {1, 2, 3}), {}); });
+  CHECK_MESSAGE(has(error, "--constant rate=16000"), error);
+}
+
+TEST_CASE("onnx network: a file that asks for endless work gets an error, soon") {
+  Message shape;
+  const int64_t wanted[] = {int64_t{1} << 40};
+  shape.integers(1, {1});
+  shape.integer(2, 7);
+  shape.data(8, "s");
+  shape.data(9, std::string_view(reinterpret_cast<const char*>(wanted), 8));
+  const OnnxModel large =
+      model_of({constant_node(shape, "s"), node("ConstantOfShape", {"s"}, "c"), node("Add", {"x", "c"}, "y")},
+               {value_info("x", {1})}, {value_info("y", {1})});
+  CHECK(error_of([&] { lower_network(large, {}); }) != "no error");
+  const std::string error =
+      error_of([&] { OnnxInterpreter(large).compute({{"x", OnnxArray{OnnxType::float32, {1}, {1}}}}); });
+  CHECK_MESSAGE(has(error, "would have 1099511627776 elements"), error);
 }

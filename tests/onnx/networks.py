@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Whole ONNX networks from PyPI wheels: anemone's outputs beside onnxruntime's, and the time of both.
 
-    networks.py ANEMONE FOLDER [--fp16] [--time]
+    networks.py ANEMONE FOLDER [--fp16] [--ane] [--time] [--verify] [--only=PART]
 
-FOLDER holds what `pip download --no-deps silero-vad magika basic-pitch rapidocr piper-tts` fetched, unpacked. Needs
-onnxruntime and numpy. Prints one line per network; exit status 1 where one is further than 1e-4 of its range (fp32).
+FOLDER holds what `pip download --no-deps silero-vad magika basic-pitch rapidocr piper-tts` fetched, unpacked, and what
+make_encoders.py --minilm wrote. Needs onnxruntime and numpy. Prints one line per network; exit status 1 where one is
+further than 1e-4 of its range (fp32; 5e-2 in fp16). With --time both run turn by turn on two threads, five rounds; the
+figures are medians of the rounds' best times.
 """
 
+import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,37 +32,69 @@ def images(*shape):
 
 
 def networks():
-    """Path below FOLDER, inputs, and those that are fixed."""
+    """Path below FOLDER, and inputs."""
     audio = noise(1, 43844, 1) * 0.1
-    yield "basic_pitch/saved_models/icassp_2022/nmp.onnx", {"serving_default_input_2:0": audio}, []
-    yield "magika/models/standard_v3_3/model.onnx", {"bytes": RNG.integers(0, 257, (1, 2048)).astype(np.int32)}, []
+    yield "basic_pitch/saved_models/icassp_2022/nmp.onnx", {"serving_default_input_2:0": audio}
+    yield "magika/models/standard_v3_3/model.onnx", {"bytes": RNG.integers(0, 257, (1, 2048)).astype(np.int32)}
     state = noise(2, 1, 128)
-    for name in ("silero_vad.onnx", "silero_vad_op18_ifless.onnx", "silero_vad_16k_op15.onnx"):
-        data = {"input": noise(1, 576) * 0.1, "state": state, "sr": np.array(16000, np.int64)}
-        yield "silero_vad/data/" + name, data, ["sr"]
-        yield "silero_vad/data/" + name, data, []
-    yield "silero_vad/data/silero_vad_half.onnx", {"input": noise(1, 576) * 0.1, "state": state}, []
-    yield "silero_vad/data/silero_vad_openvino_16k.onnx", {"input": noise(1, 576) * 0.1, "state": state}, []
+    speech = {"input": noise(1, 576) * 0.1, "state": state, "sr": np.array(16000, np.int64)}
+    for name in ("silero_vad", "silero_vad_op18_ifless", "silero_vad_16k_op15", "silero_vad_half", "silero_vad_openvino_16k"):
+        yield f"silero_vad/data/{name}.onnx", speech
     data = {"input": noise(4, 576) * 0.1, "h": noise(1, 1, 128), "c": noise(1, 1, 128)}
-    yield "silero_vad/data/silero_vad_16k_sequence.onnx", data, []
-    yield "rapidocr/models/ch_ppocr_mobile_v2.0_cls_mobile.onnx", {"x": images(1, 3, 48, 192)}, []
-    yield "rapidocr/models/PP-OCRv6_det_small.onnx", {"x": images(1, 3, 320, 320)}, []
-    yield "rapidocr/models/PP-OCRv6_rec_small.onnx", {"x": images(1, 3, 48, 320)}, []
-    yield "piper/hebrew/nakdimon.onnx", {"input_1": RNG.integers(1, 40, (1, 64)).astype(np.float32)}, []
+    yield "silero_vad/data/silero_vad_16k_sequence.onnx", data
+    yield "rapidocr/models/ch_ppocr_mobile_v2.0_cls_mobile.onnx", {"x": images(1, 3, 48, 192)}
+    yield "rapidocr/models/PP-OCRv6_det_small.onnx", {"x": images(1, 3, 320, 320)}
+    yield "rapidocr/models/PP-OCRv6_rec_small.onnx", {"x": images(1, 3, 48, 320)}
+    yield "piper/hebrew/nakdimon.onnx", {"input_1": RNG.integers(1, 40, (1, 64)).astype(np.float32)}
     chars = {"char_inputs": RNG.integers(1, 30, (1, 48)), "diac_inputs": RNG.integers(1, 10, (1, 48)), "input_lengths": np.array([48])}
-    yield "piper/tashkeel/model.onnx", {k: v.astype(np.int64) for k, v in chars.items()}, []
+    yield "piper/tashkeel/model.onnx", {k: v.astype(np.int64) for k, v in chars.items()}
+    mask = (np.arange(128) < 100).astype(np.int64).reshape(1, 128)
+    text = {"input_ids": RNG.integers(5, 30000, (1, 128)), "attention_mask": mask}
+    yield "minilm.onnx", text
+    yield "minilm_dynamo.onnx", text
 
 
-def median(run, count=9):
+def best_of(run, count):
+    """The best time of some calls, in milliseconds."""
     times = []
     for _ in range(count):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-    return sorted(times)[count // 2] * 1000
+    return min(times) * 1000
 
 
-def run_one(anemone, path, data, fixed, half, timed, folder):
+def convert(anemone, path, feed, flags, folder):
+    """What convert says in JSON, or what went wrong."""
+    command = [anemone, "convert", path, "-o", f"{folder}/net.mlpackage", "--overwrite", "--json", *flags]
+    for name, value in feed.items():
+        command += ["--shape", f"{name}={','.join(map(str, value.shape)) if value.shape else 'scalar'}"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    return result.stderr.strip() if result.returncode else json.loads(result.stdout)
+
+
+def predict(anemone, folder, repeat):
+    """The outputs and the best time, or what went wrong."""
+    command = [anemone, "predict", f"{folder}/net.mlpackage", "--inputs", f"{folder}/in.npz", "--outputs",
+               f"{folder}/out.npz", "--repeat", str(repeat), "--time", "--threads", "2"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        return result.stderr.strip()
+    return dict(np.load(f"{folder}/out.npz")), float(result.stdout.split("best ")[1].split(" ms")[0])
+
+
+def distance(got, want):
+    worst = 0
+    for name, expected in want.items():
+        found = got.get(name)
+        if found is None or found.shape != (expected.shape or (1,)):
+            return f"output {name}: {None if found is None else found.shape} instead of {expected.shape}"
+        size = max(np.abs(expected).max(), 1e-12)
+        worst = max(worst, float(np.abs(found.astype(np.float64) - expected).max() / size))
+    return worst
+
+
+def run_one(anemone, path, data, flags, timed, verify, folder):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 2
     options.log_severity_level = 3
@@ -66,59 +102,55 @@ def run_one(anemone, path, data, fixed, half, timed, folder):
     known = {i.name for i in session.get_inputs()}
     feed = {k: v for k, v in data.items() if k in known}
     want = dict(zip([o.name for o in session.get_outputs()], session.run(None, feed)))
-    package = os.path.join(folder, "net.mlpackage")
-    command = [anemone, "convert", path, "-o", package, "--overwrite", "--precision", "fp16" if half else "fp32"]
-    for name, value in feed.items():
-        if name in fixed:
-            np.save(os.path.join(folder, "fixed.npy"), value)
-            command += ["--constant", f"{name}={folder}/fixed.npy"]
-        else:
-            command += ["--shape", f"{name}={','.join(map(str, value.shape)) if value.shape else 'scalar'}"]
-    start = time.perf_counter()
-    result = subprocess.run(command, capture_output=True, text=True)
-    converted = time.perf_counter() - start
-    if result.returncode:
-        return "convert: " + result.stderr.strip()
-    np.savez(os.path.join(folder, "in.npz"), **{k: v if v.shape else v.reshape(1) for k, v in feed.items() if k not in fixed})
-    command = [anemone, "predict", package, "--inputs", f"{folder}/in.npz", "--outputs", f"{folder}/out.npz", "--repeat", "9" if timed else "1", "--time"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        return "predict: " + result.stderr.strip()
-    got = np.load(os.path.join(folder, "out.npz"))
-    worst = 0
-    for (name, expected), found in zip(sorted(want.items()), [got[k] for k in sorted(got.files)]):
-        pass
-    values = {k: got[k] for k in got.files}
-    for name, expected in want.items():
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-        found = values.get(clean, values.get("v_" + clean))
-        if found is None or found.shape != (expected.shape or (1,)):
-            return f"output {name}: {None if found is None else found.shape} instead of {expected.shape}"
-        size = max(np.abs(expected).max(), 1e-12)
-        worst = max(worst, float(np.abs(found.astype(np.float64) - expected).max() / size))
-    line = f"{worst:.1e} of the range, converted in {converted:.2f} s"
+    converted = convert(anemone, path, feed, flags, folder)
+    if isinstance(converted, str):
+        return "convert: " + converted
+    info = json.loads(subprocess.run([anemone, "inspect", f"{folder}/net.mlpackage", "--json"], capture_output=True,
+                                     text=True, check=True).stdout)
+    renamed = converted["renamed"]
+    taken = {renamed.get(i["name"], i["name"]) for i in info["functions"][0]["inputs"]}
+    kept = {k: v if v.shape else v.reshape(1) for k, v in feed.items() if k in taken}
+    np.savez(f"{folder}/in.npz", **{k: v.astype(np.int32) if v.dtype == np.int64 else v for k, v in kept.items()})
+    rounds, result = [], None
+    for _ in range(5 if timed else 1):
+        result = predict(anemone, folder, 9 if timed else 1)
+        if isinstance(result, str):
+            return "predict: " + result
+        rounds.append((result[1], best_of(lambda: session.run(None, feed), 9 if timed else 1)))
+    worst = distance({renamed.get(k, k): v for k, v in result[0].items()}, want)
+    if isinstance(worst, str):
+        return worst
+    line = f"{worst:.1e} of the range, {converted['nodes']} nodes, {converted['operations_before_passes']} operations, "
+    line += f"{converted['operations']} after passes, converted in {converted['seconds']:.2f} s"
     if timed:
-        ours = result.stdout.split("median ")[-1].strip()
-        line += f", anemone {ours}, onnxruntime {median(lambda: session.run(None, feed)):.3f} ms"
-    return line if worst <= (5e-2 if half else 1e-4) else "FAR: " + line
+        ours, theirs = (statistics.median(r[k] for r in rounds) for k in (0, 1))
+        ratio = statistics.median(b / a for a, b in rounds)
+        line += f", anemone {ours:.2f} ms, onnxruntime {theirs:.2f} ms, {ratio:.2f}x"
+    if verify:
+        done = subprocess.run([anemone, "verify", f"{folder}/net.mlpackage", "--source", path, "--inputs",
+                               f"{folder}/in.npz"], capture_output=True, text=True)
+        line += ", " + (done.stdout + done.stderr).strip().splitlines()[-1]
+        if done.returncode:
+            return "VERIFY: " + line
+    return line if worst <= (1e-4 if "fp32" in flags else 5e-2) else "FAR: " + line
 
 
 def main():
     anemone, folder = sys.argv[1:3]
-    half, timed = "--fp16" in sys.argv, "--time" in sys.argv
+    flags = ["--precision", "fp16" if "--fp16" in sys.argv else "fp32"] + (["--ane"] if "--ane" in sys.argv else [])
     only = [a[7:] for a in sys.argv if a.startswith("--only=")]
     bad = 0
     with tempfile.TemporaryDirectory() as temp:
-        for name, data, fixed in networks():
+        for name, data in networks():
             if only and only[0] not in name:
                 continue
             path = os.path.join(folder, name)
             if not os.path.exists(path):
                 print(f"{name}: skipped, not there")
                 continue
-            line = run_one(anemone, path, data, fixed, half, timed, temp)
+            line = run_one(anemone, path, data, flags, "--time" in sys.argv, "--verify" in sys.argv, temp)
             bad += not line[0].isdigit()
-            print(f"{name}{' (fixed: ' + ', '.join(fixed) + ')' if fixed else ''}: {line}")
+            print(f"{name}: {line}", flush=True)
     return 1 if bad else 0
 
 

@@ -113,7 +113,9 @@ std::string attempt(const OnnxModel& model, const Data& data, const std::set<std
     inputs.emplace(name, array_of(*it->second));
   }
   const std::filesystem::path path = folder / "case.mlpackage";
-  write_package(network_package(lower_network(model, options), "case"), path, {.overwrite = true});
+  OnnxNetwork net = lower_network(model, options);
+  polish_network(net, true);  // with every pass
+  write_package(network_package(std::move(net), "case"), path, {.overwrite = true});
   auto package = std::make_shared<const Package>(read_package(path));
   const auto names = onnx_names(*package);
   const auto renamed = [&](const std::string& name) {

@@ -153,15 +153,15 @@ class Halver {
     return append_const(scope, Constant::number(kLeastEpsilon, DType::fp16), unique(value->name + "_fp16"));
   }
 
-  // A small constant that fp16 cannot hold.
+  // A small constant that fp16 cannot hold: a number beyond its range, or all of them too small. A few numbers near
+  // zero in a vector of others may become zero.
   static bool leaves_range(const Constant& c) {
     if (!is_float_tensor(c.type) || std::holds_alternative<Constant::Source>(c.data) || c.type.size() > 4096)
       return false;
-    for (const float v : decode_floats(*stored_constant(c))) {
-      const float size = std::fabs(v);
-      if (std::isfinite(v) && ((size > kHalfMax && size < kMask) || (v != 0 && size < 0x1p-25f))) return true;
-    }
-    return false;
+    float largest = 0;
+    for (const float v : decode_floats(*stored_constant(c)))
+      if (std::isfinite(v)) largest = std::max(largest, std::fabs(v));
+    return (largest > kHalfMax && largest < kMask) || (largest != 0 && largest < 0x1p-25f);
   }
 
   static bool takes_halves(const Operation& op, Opset opset) {

@@ -43,10 +43,15 @@ void add_products(Table& table);
 void add_norms(Table& table);
 void add_recurrent(Table& table);
 
+// The most elements that a value may have, while a graph is computed on this thread.
+int64_t& most_elements();
+
 inline OnnxArray made(OnnxType type, std::vector<int64_t> dims) {
   OnnxArray a;
   a.type = type;
-  a.data.resize(static_cast<size_t>(element_count(dims)));
+  const int64_t count = element_count(dims);
+  if (count > most_elements()) throw errorf("a value would have {} elements", count);
+  a.data.resize(static_cast<size_t>(count));
   a.dims = std::move(dims);
   return a;
 }

@@ -1,5 +1,6 @@
 // Element by element.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "onnx/interpret/context.h"
@@ -194,6 +195,42 @@ Arrays dropout(const Context& c) {
   return {c[0], mask};
 }
 
+// Truth values of each element.
+template <bool (*kF)(const Context&, double)>
+Arrays test(const Context& c) {
+  OnnxArray y = c[0];
+  y.type = OnnxType::boolean;
+  for (double& v : y.data) v = kF(c, v) ? 1.0 : 0.0;
+  return {y};
+}
+
+bool is_nan(const Context&, double v) { return std::isnan(v); }
+
+bool is_inf(const Context& c, double v) {
+  if (!std::isinf(v)) return false;
+  return c.node.integer(v > 0 ? "detect_positive" : "detect_negative", 1) != 0;
+}
+
+Arrays thresholded_relu(const Context& c) {
+  OnnxArray y = c[0];
+  const auto alpha = static_cast<double>(c.node.number("alpha", 1));
+  for (double& v : y.data) v = v > alpha ? v : 0;
+  return {y};
+}
+
+Arrays celu(const Context& c) {
+  OnnxArray y = c[0];
+  const auto alpha = static_cast<double>(c.node.number("alpha", 1));
+  for (double& v : y.data) v = std::max(0.0, v) + std::min(0.0, alpha * std::expm1(v / alpha));
+  return {y};
+}
+
+double sinh_of(double v) { return std::sinh(v); }
+double cosh_of(double v) { return std::cosh(v); }
+double asinh_of(double v) { return std::asinh(v); }
+double acosh_of(double v) { return std::acosh(v); }
+double atanh_of(double v) { return std::atanh(v); }
+
 }  // namespace
 
 void add_elementwise(Table& t) {
@@ -241,6 +278,15 @@ void add_elementwise(Table& t) {
   t["Pow"] = power;
   t["Mod"] = remainder;
   t["Where"] = where;
+  t["IsNaN"] = test<is_nan>;
+  t["IsInf"] = test<is_inf>;
+  t["ThresholdedRelu"] = thresholded_relu;
+  t["Celu"] = celu;
+  t["Sinh"] = unary<sinh_of>;
+  t["Cosh"] = unary<cosh_of>;
+  t["Asinh"] = unary<asinh_of>;
+  t["Acosh"] = unary<acosh_of>;
+  t["Atanh"] = unary<atanh_of>;
   t["Cast"] = cast;
   t["CastLike"] = cast;
   t["Identity"] = identity;

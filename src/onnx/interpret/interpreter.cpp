@@ -19,6 +19,11 @@ struct Names {
   }
 };
 
+int64_t& most_elements() {
+  static thread_local int64_t most = 0;
+  return most;
+}
+
 namespace {
 
 constexpr int64_t kMostRounds = 1 << 16;
@@ -117,7 +122,7 @@ Arrays run_node(const OnnxNode& node, Names& names) {
 void run_graph(const OnnxGraph& graph, Names& names, const OnnxObserver& observe) {
   for (const OnnxTensor& t : graph.initializers) {
     if (names.values.contains(t.name()) || !onnx_type_decodes(t.type())) continue;
-    OnnxArray a = made(t.type(), t.dims());
+    OnnxArray a{t.type(), t.dims(), std::vector<double>(static_cast<size_t>(t.elements()))};
     t.read(0, t.elements(), std::span<double>(a.data));
     names.values.emplace(t.name(), std::move(a));
   }
@@ -144,6 +149,7 @@ void run_graph(const OnnxGraph& graph, Names& names, const OnnxObserver& observe
 std::map<std::string, OnnxArray> OnnxInterpreter::compute(const std::map<std::string, OnnxArray>& inputs,
                                                           const OnnxObserver& observe) const {
   interpret::Names names;
+  interpret::most_elements() = most_;
   for (const OnnxValueInfo* info : model_.graph().open_inputs()) {
     const auto it = inputs.find(std::string(info->name));
     if (it == inputs.end())

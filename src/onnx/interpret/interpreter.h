@@ -31,7 +31,9 @@ using OnnxObserver = std::function<void(const OnnxNode&, std::string_view name, 
 
 class OnnxInterpreter {
  public:
-  explicit OnnxInterpreter(const OnnxModel& model) : model_(model) {}
+  // A value that would have more than `most` elements is an Error: a small file can ask for any size.
+  explicit OnnxInterpreter(const OnnxModel& model, int64_t most = int64_t{1} << 27)
+      : model_(model), most_(most) {}
 
   // The outputs of the graph by name. Error naming the node for what it cannot compute.
   std::map<std::string, OnnxArray> compute(const std::map<std::string, OnnxArray>& inputs,
@@ -39,6 +41,7 @@ class OnnxInterpreter {
 
  private:
   const OnnxModel& model_;
+  int64_t most_;
 };
 
 // The names of the operators that it computes, sorted.

@@ -231,6 +231,74 @@ Arrays gather_elements(const Context& c) {
   return {y};
 }
 
+// The place of a slice that a tuple of indices names, behind `skip` batch dimensions, and the size of the slice.
+struct Slices {
+  std::vector<int64_t> strides;
+  int64_t width = 1, parts = 0, first = 0;
+
+  Slices(const OnnxArray& x, const OnnxArray& indices, int64_t skip)
+      : strides(strides_of(x.dims)), first(skip) {
+    if (indices.rank() < 1) throw errorf("indices must have a dimension");
+    parts = indices.dims.back();
+    if (parts < 0 || skip < 0 || skip + parts > x.rank() || skip >= indices.rank())
+      throw errorf("{} indices do not fit rank {}", parts, x.rank());
+    for (size_t d = static_cast<size_t>(skip + parts); d < x.dims.size(); ++d) width *= x.dims[d];
+  }
+
+  int64_t at(const OnnxArray& x, const OnnxArray& indices, int64_t tuple) const {
+    int64_t place = 0;
+    for (int64_t k = 0; k < parts; ++k) {
+      const auto axis = static_cast<size_t>(first + k);
+      const auto index = static_cast<int64_t>(indices.data[static_cast<size_t>(tuple * parts + k)]);
+      place += at_axis(index, x.dims[axis]) * strides[axis];
+    }
+    return place;
+  }
+};
+
+Arrays gather_nd(const Context& c) {
+  const int64_t skip = c.node.integer("batch_dims", 0);
+  const Slices slices(c[0], c[1], skip);
+  std::vector<int64_t> dims(c[1].dims.begin(), c[1].dims.end() - 1);
+  dims.insert(dims.end(), c[0].dims.begin() + (skip + slices.parts), c[0].dims.end());
+  OnnxArray y = made(c[0].type, std::move(dims));
+  int64_t batches = 1, batch_size = 1;
+  for (int64_t d = 0; d < skip; ++d) batches *= c[0].dims[static_cast<size_t>(d)];
+  for (size_t d = static_cast<size_t>(skip); d < c[0].dims.size(); ++d) batch_size *= c[0].dims[d];
+  const int64_t tuples = slices.width ? y.size() / slices.width : 0;
+  for (int64_t t = 0; t < tuples; ++t) {
+    const int64_t from = t / std::max<int64_t>(1, tuples / batches) * batch_size + slices.at(c[0], c[1], t);
+    std::copy_n(c[0].data.begin() + from, slices.width, y.data.begin() + t * slices.width);
+  }
+  return {y};
+}
+
+Arrays scatter_nd(const Context& c) {
+  if (c.node.text("reduction", "none") != "none")
+    throw errorf("the interpreter does not know this reduction");
+  const Slices slices(c[0], c[1], 0);
+  OnnxArray y = c[0];
+  const int64_t tuples = slices.parts ? c[1].size() / slices.parts : 0;
+  if (c[2].size() != tuples * slices.width)
+    throw errorf("{} updates do not fit {} slices of {}", c[2].size(), tuples, slices.width);
+  for (int64_t t = 0; t < tuples; ++t)
+    std::copy_n(c[2].data.begin() + t * slices.width, slices.width,
+                y.data.begin() + slices.at(c[0], c[1], t));
+  return {y};
+}
+
+Arrays trilu(const Context& c) {
+  OnnxArray y = c[0];
+  if (y.rank() < 2) throw errorf("a matrix is needed");
+  const int64_t k = c.has(1) ? c.ints(1).at(0) : 0, rows = y.dims[y.dims.size() - 2], columns = y.dims.back();
+  const bool upper = c.node.integer("upper", 1) != 0;
+  for (int64_t at = 0; at < y.size(); ++at) {
+    const int64_t row = at / columns % rows, column = at % columns;
+    if (upper ? column - row < k : column - row > k) y.data[static_cast<size_t>(at)] = 0;
+  }
+  return {y};
+}
+
 Arrays scatter_elements(const Context& c) {
   const auto axis = static_cast<size_t>(at_axis(c.node.integer("axis", 0), c[0].rank()));
   const std::string_view mode = c.node.text("reduction", "none");
@@ -357,6 +425,9 @@ void add_movement(Table& t) {
   t["Split"] = split;
   t["Gather"] = gather;
   t["GatherElements"] = gather_elements;
+  t["GatherND"] = gather_nd;
+  t["ScatterND"] = scatter_nd;
+  t["Trilu"] = trilu;
   t["ScatterElements"] = scatter_elements;
   t["Scatter"] = scatter_elements;
   t["Constant"] = constant;

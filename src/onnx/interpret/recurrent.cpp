@@ -9,7 +9,7 @@ namespace {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 void check_usual(const Context& c) {
-  if (c.node.attribute("activations") || c.node.attribute("clip") || c.has(4) || c.has(7) ||
+  if (c.node.attribute("activations") || c.node.attribute("clip") || c.has(7) ||
       c.node.integer("layout", 0) || c.node.integer("input_forget", 0))
     throw errorf("this form of {} is not supported here", c.node.op);
 }
@@ -18,8 +18,22 @@ struct Sizes {
   int64_t steps, batch, in, hidden, directions, gates;
 };
 
+void expect_dims(const Context& c, size_t input, const std::vector<int64_t>& wanted) {
+  if (c.has(input) && c[input].dims != wanted)
+    throw errorf("input {} has the wrong shape", input)
+        .found(shape_text(c[input].dims))
+        .expected(shape_text(wanted));
+}
+
 Sizes sizes_of(const Context& c, int64_t gates) {
-  return {c[0].dims.at(0), c[0].dims.at(1), c[0].dims.at(2), c[2].dims.at(2), c[2].dims.at(0), gates};
+  if (c[0].rank() != 3 || c[2].rank() != 3) throw errorf("X and R must have three dimensions");
+  const Sizes s{c[0].dims[0], c[0].dims[1], c[0].dims[2], c[2].dims[2], c[2].dims[0], gates};
+  expect_dims(c, 1, {s.directions, gates * s.hidden, s.in});
+  expect_dims(c, 2, {s.directions, gates * s.hidden, s.hidden});
+  expect_dims(c, 3, {s.directions, 2 * gates * s.hidden});
+  expect_dims(c, 4, {s.batch});
+  for (const size_t start : {size_t{5}, size_t{6}}) expect_dims(c, start, {s.directions, s.batch, s.hidden});
+  return s;
 }
 
 // For one step of one entry of the batch: W x + Wb and R h + Rb, all gates.
@@ -51,10 +65,14 @@ Arrays run(const Context& c, const Sizes& s, bool cell, Step step) {
   if (c.has(5)) h.data = c[5].data;
   if (cell && c.has(6)) memory.data = c[6].data;
   const bool reverse = c.node.text("direction", "forward") == "reverse";
+  const auto length = [&](int64_t b) {
+    const auto given = c.has(4) ? static_cast<int64_t>(c[4].data[static_cast<size_t>(b)]) : s.steps;
+    return std::clamp<int64_t>(given, 0, s.steps);
+  };
   for (int64_t d = 0; d < s.directions; ++d)
-    for (int64_t t = 0; t < s.steps; ++t) {
-      const int64_t at = d == 1 || reverse ? s.steps - 1 - t : t;
-      for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t b = 0; b < s.batch; ++b) {
+      for (int64_t t = 0; t < length(b); ++t) {
+        const int64_t at = d == 1 || reverse ? length(b) - 1 - t : t;
         double* state = h.data.data() + (d * s.batch + b) * s.hidden;
         step(d, c[0].data.data() + (at * s.batch + b) * s.in, state,
              memory.data.data() + (d * s.batch + b) * s.hidden);

@@ -1,6 +1,7 @@
 // If, Loop and Scan. What is known now is decided now: a known branch is taken, a known number of rounds is written
 // out. The rest becomes MIL's cond and while_loop.
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "mil/verify.h"
@@ -73,20 +74,95 @@ std::vector<OnnxOperand> branch_block(OnnxCall& n, const OnnxGraph& graph, Block
   return outs;
 }
 
+// What a condition asks of one input of the function: "sr == 16000". Empty where it is something else.
+struct Question {
+  std::string input;
+  int64_t value = 0;
+  bool equal = true;
+};
+
+std::optional<Question> question_of(OnnxCall& n, const Value* condition) {
+  while (condition->producer &&
+         (condition->producer->type == "squeeze" || condition->producer->type == "reshape"))
+    condition = condition->producer->value("x");
+  const Operation* compare = condition->producer;
+  if (!compare || (compare->type != "equal" && compare->type != "not_equal")) return std::nullopt;
+  for (const auto& [side, other] : {std::pair("x", "y"), std::pair("y", "x")}) {
+    const Value* asked = compare->value(side);
+    const auto value = known_ints(compare->value(other));
+    while (asked && asked->producer &&
+           (asked->producer->type == "squeeze" || asked->producer->type == "reshape"))
+      asked = asked->producer->value("x");
+    if (!asked || asked->producer || !value || value->size() != 1) continue;
+    for (const auto& input : n.lowering().function().inputs)
+      if (input.get() == asked) return Question{asked->name, value->at(0), compare->type == "equal"};
+  }
+  return std::nullopt;
+}
+
+struct Branch {
+  std::unique_ptr<Block> block = std::make_unique<Block>();
+  std::vector<OnnxOperand> outs;
+  std::optional<Error> error;
+  bool misfit = false;  // the shapes do not fit this branch
+};
+
+Branch try_branch(OnnxCall& n, const OnnxGraph& graph) {
+  Branch b;
+  try {
+    b.outs = branch_block(n, graph, *b.block);
+  } catch (const Error& e) {
+    b.error = e;
+    b.misfit = n.lowering().misfit;
+  }
+  n.lowering().misfit = false;
+  return b;
+}
+
+// The branch that fits is taken for good, and said aloud.
+void take_only(OnnxCall& n, Branch& branch, bool yes, const std::optional<Question>& question) {
+  OnnxChoice choice{n.node.place(), "", std::nullopt, ""};
+  if (question) {
+    choice.input = question->input;
+    if (question->equal == yes) choice.value = question->value;
+    choice.why = fmt::format("the shapes of the inputs fit only {} {} {}, so this is fixed", question->input,
+                             question->equal == yes ? "==" : "!=", question->value);
+  } else {
+    choice.why = fmt::format("the shapes of the inputs fit only its {} branch, so this is fixed",
+                             yes ? "then" : "else");
+  }
+  n.lowering().choices.push_back(std::move(choice));
+  for (auto& op : branch.block->ops) n.scope().block->ops.push_back(std::move(op));
+  for (size_t k = 0; k < branch.outs.size(); ++k) n.out_operand(k, branch.outs[k]);
+}
+
 void lower_if(OnnxCall& n) {
   const OnnxGraph *yes = n.node.graph("then_branch"), *no = n.node.graph("else_branch");
   if (!yes || !no) throw errorf("If needs then_branch and else_branch");
   if (const auto known = n.find_ints(0)) return take_branch(n, known->at(0) ? *yes : *no);
+  Value* condition = scalar(n, n.in(0));
+  const auto question = question_of(n, condition);
+  const std::string fix =
+      question ? fmt::format("fix the branch with --constant {}={}", question->input, question->value)
+               : "fix the branch with --constant, if an input of the model decides it";
+  Branch a = try_branch(n, *yes), b = try_branch(n, *no);
+  if (a.error && !b.error && a.misfit) return take_only(n, b, false, question);
+  if (b.error && !a.error && b.misfit) return take_only(n, a, true, question);
+  for (Branch* each : {&a, &b})
+    if (each->error) throw each->error->within(each == &a ? "then branch" : "else branch").hint(fix);
   auto op = std::make_unique<Operation>();
   op->type = "cond";
-  op->inputs.push_back({"pred", {{scalar(n, n.in(0)), nullptr, {}}}, {}});
-  op->blocks.push_back(std::make_unique<Block>());
-  op->blocks.push_back(std::make_unique<Block>());
-  const std::vector<OnnxOperand> a = branch_block(n, *yes, *op->blocks[0]);
-  branch_block(n, *no, *op->blocks[1]);
-  const std::vector<Value*> values = append(n, std::move(op), n.node.output(0));
+  op->inputs.push_back({"pred", {{condition, nullptr, {}}}, {}});
+  op->blocks.push_back(std::move(a.block));
+  op->blocks.push_back(std::move(b.block));
+  std::vector<Value*> values;
+  try {
+    values = append(n, std::move(op), n.node.output(0));
+  } catch (Error& e) {
+    throw e.hint(fix);
+  }
   for (size_t k = 0; k < values.size(); ++k)
-    n.out_operand(k, OnnxOperand{values[k], a[k].type, nullptr, nullptr});
+    n.out_operand(k, OnnxOperand{values[k], a.outs[k].type, nullptr, nullptr});
 }
 
 // One round: the body with its inputs bound, in the caller's block.
@@ -123,7 +199,7 @@ bool unrolled_loop(OnnxCall& n, const OnnxGraph& body) {
   const size_t mark = n.scope().block->ops.size();
   for (int64_t i = 0; running && i < rounds; ++i) {
     if (i == kMostRounds) {
-      n.scope().block->ops.resize(mark);
+      n.scope().drop_from(mark);
       return false;
     }
     std::vector<OnnxOperand> inputs = {{n.constant(n.i(i)), OnnxType::int64, nullptr, nullptr},
@@ -132,7 +208,7 @@ bool unrolled_loop(OnnxCall& n, const OnnxGraph& body) {
     std::vector<OnnxOperand> outs = round(n, body, inputs);
     const auto next = known_ints(outs[0].value);
     if (!next) {
-      n.scope().block->ops.resize(mark);
+      n.scope().drop_from(mark);
       return false;
     }
     running = next->at(0) != 0;

@@ -1,5 +1,6 @@
 // LSTM, GRU and RNN. The usual LSTM with known weights is Core ML's own; everything else is written out step by step.
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "onnx/lowering.h"
@@ -279,19 +280,56 @@ bool usual_gru(OnnxCall& n, const Layer& l) {
   for (size_t k = 0; k < l.activations.size(); ++k)
     if (l.activations[k] != (k % 2 ? "tanh" : "sigmoid")) return false;
   const bool after = n.node.integer("linear_before_reset", 0) != 0;
-  return known && !n.has(4) && l.clip <= 0 && (!after || n.opset() >= Opset::ios18);
+  return known && l.clip <= 0 && (!after || n.opset() >= Opset::ios18);
 }
+
+// Sequences of different lengths in one batch. Steps behind a sequence's end change nothing before it, so a layer runs
+// over all of them, and what lies behind the end is taken away.
+class Lengths {
+ public:
+  Lengths(OnnxCall& n, const Layer& l, Value* lengths) : n_(n), l_(l) {
+    std::vector<int64_t> steps;
+    for (int64_t t = 0; t < l.steps; ++t) steps.push_back(t);
+    Value* step = n.int_values(steps, {l.steps, 1});
+    length_ = n.reshape(lengths, {1, l.batch});
+    active_ = n.op("less", {{"x", step}, {"y", length_}});
+    lengths_ = lengths;
+  }
+
+  // [steps, batch, width] with each sequence turned around.
+  Value* turned(Value* x) {
+    return n_.op("reverse_sequence",
+                 {{"x", x}, {"lengths", lengths_}, {"seq_axis", n_.i(0)}, {"batch_axis", n_.i(1)}});
+  }
+  Value* masked(Value* y) { return n_.select(n_.expand(active_, {2}), y, n_.f(0)); }
+  // The state behind the last step of each sequence: [batch, width].
+  Value* last(Value* y, Value* start) {
+    Value* at = n_.op("maximum", {{"x", n_.sub(length_, n_.i(1))}, {"y", n_.i(0)}});
+    Value* wide = n_.op("tile", {{"x", n_.expand(at, {2})}, {"reps", Constant::ints({1, 1, l_.hidden})}});
+    Value* h = n_.squeeze(n_.op("gather_along_axis", {{"x", y}, {"indices", wide}, {"axis", n_.i(0)}}), {0});
+    Value* any = n_.op("greater", {{"x", n_.reshape(length_, {l_.batch, 1})}, {"y", n_.i(0)}});
+    return n_.select(any, h, start);
+  }
+
+ private:
+  OnnxCall& n_;
+  const Layer& l_;
+  Value *lengths_ = nullptr, *length_ = nullptr, *active_ = nullptr;
+};
 
 // Core ML's own has one direction: the other one is the same over x turned around.
 void core_ml_gru(OnnxCall& n, const Layer& l) {
   Value* x = n.in(0);
   if (l.batch_first) x = n.transpose(x, {1, 0, 2});
   const bool after = n.node.integer("linear_before_reset", 0) != 0;
+  std::optional<Lengths> lengths;
+  if (n.has(4)) lengths.emplace(n, l, n.in(4));
   std::vector<Value*> ys, hs;
   for (int64_t d = 0; d < l.directions; ++d) {
     const bool backward = l.direction == "reverse" || d == 1;
     const auto turned = [&](Value* v) {
-      return backward ? n.op("reverse", {{"x", v}, {"axes", Constant::ints({0})}}) : v;
+      if (!backward) return v;
+      return lengths ? lengths->turned(v) : n.op("reverse", {{"x", v}, {"axes", Constant::ints({0})}});
     };
     Value *bias = nullptr, *input_bias = nullptr;
     if (n.has(3)) {
@@ -313,8 +351,9 @@ void core_ml_gru(OnnxCall& n, const Layer& l) {
                       {"input_bias", input_bias},
                       {"reset_after", after ? Arg(n.flag(true)) : Arg(static_cast<Value*>(nullptr))},
                       {"output_sequence", n.flag(true)}});
-    ys.push_back(n.expand(turned(outs[0]), {1}));
-    hs.push_back(n.expand(outs[1], {0}));
+    Value* y = turned(outs[0]);
+    ys.push_back(n.expand(lengths ? lengths->masked(y) : y, {1}));
+    hs.push_back(n.expand(lengths ? lengths->last(outs[0], start) : outs[1], {0}));
   }
   Value* y = n.concat(ys, 1);
   Value* h = n.concat(hs, 0);
