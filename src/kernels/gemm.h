@@ -41,7 +41,8 @@ struct GemmEnd {
 
   // The same for what begins at that row, and at that column of c.
   GemmEnd from(int64_t row, int64_t offset) const {
-    return {scale ? scale + row : nullptr, bias ? bias + row : nullptr, add ? add + offset : nullptr, low, high};
+    return {scale ? scale + row : nullptr, bias ? bias + row : nullptr, add ? add + offset : nullptr, low,
+            high};
   }
 };
 int64_t packed_size(int64_t n, int64_t k);
