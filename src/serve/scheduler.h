@@ -55,7 +55,7 @@ struct SchedulerOptions {
 
 struct SlotState {
   bool busy = false;
-  int64_t task = -1, prompt = 0, done = 0, reused = 0, made = 0, left = 0, position = 0;
+  int64_t task = -1, prompt = 0, done = 0, reused = 0, made = 0, left = -1, position = 0;
   double tokens_per_second = 0;
 };
 

@@ -191,6 +191,8 @@ def main():
                 problems.append(f"the server ended: {server.errors()[-2000:]}")
             for s in idle:
                 s.close()
+        if server.process.returncode != 0:  # also what a leak sanitizer says
+            problems.append(f"the server ended with {server.process.returncode}: {server.errors()[-2000:]}")
         print(", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f"; {closed} of {args.flood} connections closed; memory {warm >> 20} MiB, {grown >> 20:+d} MiB since the warm-up")
     if problems:
         raise SystemExit("\n".join(problems[:5]))
