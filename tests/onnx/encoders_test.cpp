@@ -117,8 +117,8 @@ TEST_CASE("onnx encoders: a fault inside a region in another order is named by i
   std::string broken;
   for (const auto& op : function.body.ops)
     if (op->type == "gelu" && broken.empty()) {
-      op->input("mode")->bindings[0].value->producer->attributes.at("val") =
-          Constant::text("SIGMOID_APPROXIMATION");
+      op->type = "relu";
+      std::erase_if(op->inputs, [](const Input& input) { return input.name == "mode"; });
       broken = op->outputs[0]->name;
     }
   REQUIRE(!broken.empty());
