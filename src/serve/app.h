@@ -19,7 +19,6 @@
 
 namespace anemone::redact {
 class RedactModel;
-class ShippedModel;
 }  // namespace anemone::redact
 
 namespace anemone::serve {
@@ -103,7 +102,6 @@ class App {
   mutable std::mutex mutex_;
   std::map<int, uint64_t> answers_;  // by status
   std::mutex redact_mutex_;
-  std::unique_ptr<anemone::redact::ShippedModel> shipped_;
   std::shared_ptr<const anemone::redact::RedactModel> redact_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<WorkQueue> work_;

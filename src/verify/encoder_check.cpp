@@ -187,10 +187,7 @@ Rung check_encoder_layers(Climber& c) {
     const Stepper stepper = c.stepper(a, true);
     layers = stepper.layers();
     const std::vector<TextCall> calls = calls_of(stepper, c.tokens);
-    if (std::string problem = experts_problem(c, a); !problem.empty()) {
-      fail_layers(c, std::move(problem), a, rung);
-      return rung;
-    }
+    Drift experts = experts_problem(c, a);
     texts = calls.size();
     for (size_t i = 0; i < calls.size(); ++i) {
       const TextCall& call = calls[i];
@@ -202,8 +199,10 @@ Rung check_encoder_layers(Climber& c) {
       Caches none = stepper.empty_caches(*call.shape);
       const StepResult r = stepper.step(*call.shape, ids, 0, none, call.padding, call.shape->most_tokens);
       if (c.report.magnitudes.empty()) measure_magnitudes(c, layers, r.magnitudes, rung);
-      std::string problem =
-          compare_layers(c, r, inner, 0, layers, {a}, i == 0 ? &c.report.layer_figures[a] : nullptr).problem;
+      Drift drift =
+          compare_layers(c, r, inner, 0, layers, {a}, i == 0 ? &c.report.layer_figures[a] : nullptr);
+      drift.problem += attention_suspect(c, r, ids, 0, drift, {a});
+      std::string problem = earlier(std::move(drift), experts).problem;
       for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
       Rung scratch;
       Comparison all(c, i == 0 ? rung : scratch, a);

@@ -240,6 +240,7 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
                               how, stream, slack);
     if (problem.empty() && !wrong.empty()) {
       drift.layer = name.layer;
+      drift.part = name.name;
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
       if (!lost.empty())
         problem = fmt::format("layer {}: nothing uses its {}; then {}", c.first_layer + lost.front().layer,
@@ -291,10 +292,12 @@ Rung check_stateless(Climber& c) {
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     keep_largest(r.magnitudes, largest);
     if (measuring) measure_magnitudes(c, layers, largest, rung);
-    std::string problem =
-        compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]).problem;
+    Drift experts = experts_problem(c, a);
+    Drift drift = compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]);
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
-    if (problem.empty()) problem = experts_problem(c, a);
+    drift.problem += attention_suspect(c, r, std::span(c.truth.ids).first(static_cast<size_t>(token + 1)),
+                                       token, drift, {a});
+    std::string problem = earlier(std::move(drift), std::move(experts)).problem;
     if (c.truth.logits.has(token)) {
       const std::string head = compare_head(c, r, token, a, rung);
       if (problem.empty()) problem = head;
