@@ -1,6 +1,9 @@
 #include "verify/expert_weights.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace anemone {
@@ -44,17 +47,32 @@ bool is_like(const Checkpoint& checkpoint, const WeightRef& ref, const NamedWeig
   return errors < kNearEnough * squares;
 }
 
+// What a function has in the place of an expert's weight: under its name, or under that of another expert.
+std::optional<PackageWeights::Found> found_for(const PackageWeights& weights, const std::string& name,
+                                               int64_t expert, int64_t experts) {
+  if (auto found = weights.find(name)) return found;
+  const std::string own = fmt::format("_e{}_", expert);
+  const size_t at = name.find(own);
+  for (int64_t j = 0; j < experts && at != std::string::npos; ++j)
+    if (auto found =
+            weights.find(name.substr(0, at) + fmt::format("_e{}_", j) + name.substr(at + own.size())))
+      return found;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<OtherExpert> other_expert(const Checkpoint& checkpoint, const Model& model,
-                                        const NamedWeight& named, const StoredTensor& stored) {
+                                        const NamedWeight& named, const PackageWeights& weights) {
   const Place place = place_of(model, named.ref);
-  const int64_t rows = std::min(kRows, named.ref.rows());
-  if (place.expert < 0 || stored.type().size() != named.ref.rows() * named.ref.columns) return std::nullopt;
-  std::vector<float> have(static_cast<size_t>(rows * named.ref.columns));
-  stored.read(0, rows * named.ref.columns, have.data());
+  if (place.expert < 0) return std::nullopt;
   const std::vector<GatedMlp>& experts =
       find_experts(model.layers[static_cast<size_t>(place.layer)])->experts;
+  const auto found = found_for(weights, named.value, place.expert, static_cast<int64_t>(experts.size()));
+  const int64_t rows = std::min(kRows, named.ref.rows()), columns = named.ref.columns;
+  if (!found || found->stored->type().size() != named.ref.rows() * columns) return std::nullopt;
+  std::vector<float> have(static_cast<size_t>(rows * columns));
+  found->stored->read(0, rows * columns, have.data());
   if (is_like(checkpoint, named.ref, named, have, rows)) return std::nullopt;
   for (size_t j = 0; j < experts.size(); ++j)
     if (is_like(checkpoint, (experts[j].*place.part).weight, named, have, rows))

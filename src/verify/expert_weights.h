@@ -1,5 +1,5 @@
 // Whose weights a package holds, where those of an expert are not its own.
-//     if (const auto swap = other_expert(checkpoint, model, named, stored)) …   // swap->expert, swap->holds
+//     if (const auto swap = other_expert(checkpoint, model, named, weights)) …   // swap->expert, swap->holds
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "families/model.h"
 #include "lower/interface.h"
-#include "mil/stored.h"
+#include "verify/package_weights.h"
 
 namespace anemone {
 
@@ -19,8 +19,9 @@ struct OtherExpert {
   bool operator==(const OtherExpert&) const = default;
 };
 
-// Nothing for a weight that is no expert's, and for one that is like nobody's.
+// `weights`: of the function where the named one should be. Nothing for a weight that is no expert's, and for one that
+// is like nobody's.
 std::optional<OtherExpert> other_expert(const Checkpoint& checkpoint, const Model& model,
-                                        const NamedWeight& named, const StoredTensor& stored);
+                                        const NamedWeight& named, const PackageWeights& weights);
 
 }  // namespace anemone

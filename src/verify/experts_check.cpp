@@ -2,6 +2,7 @@
 // it is.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -165,7 +166,7 @@ class ExpertProbe {
           }
         const Figures f = compare(got[t], expected);
         if (const std::string wrong = c_.value_problem(f, how_, false); !wrong.empty())
-          return name(seen[t], wrong);
+          return name(seen[t], shares[t], got[t], expected, wrong);
       }
     }
     return "";
@@ -217,7 +218,9 @@ class ExpertProbe {
   }
 
   // Whose fault it is: each choice alone.
-  std::string name(const std::vector<float>& seen, const std::string& wrong) const {
+  std::string name(const std::vector<float>& seen, const std::vector<float>& shares,
+                   const std::vector<float>& mixed, const std::vector<float>& meant,
+                   const std::string& wrong) const {
     const int64_t all = experts_of(c_, call_.layer).choices();
     std::vector<std::vector<float>> expected, got;
     for (int64_t e = -call_.first; e < all - call_.first; ++e) expected.push_back(truth(e, seen));
@@ -235,7 +238,7 @@ class ExpertProbe {
       for (int64_t j = 0; j < all && is[static_cast<size_t>(e)] < 0; ++j)
         if (same(mine, expected[static_cast<size_t>(j)])) is[static_cast<size_t>(e)] = j;
     }
-    std::string what = fmt::format("{} add up to something else", choices_text(call_.first, call_.last));
+    std::string what = sum_text(shares, mixed, meant);
     for (int64_t e = 0; e < count_; ++e) {
       const int64_t me = call_.first + e, other = is[static_cast<size_t>(e)];
       if (other == me) continue;
@@ -253,6 +256,17 @@ class ExpertProbe {
     return fmt::format("layer {}: {} in {} arithmetic: {} (function '{}' of {})",
                        c_.first_layer + static_cast<int64_t>(call_.layer), what,
                        arithmetic_name(how_.arithmetic), wrong, call_.function, call_.file);
+  }
+
+  // Each is right, and their sum is not.
+  std::string sum_text(const std::vector<float>& shares, const std::vector<float>& got,
+                       const std::vector<float>& expected) const {
+    const float sum = std::accumulate(shares.begin(), shares.end(), 0.0f);
+    std::vector<float> scaled(expected);
+    for (float& v : scaled) v /= sum;
+    if (same(got, scaled))
+      return fmt::format("the weights sum to 1, and should to {:.3g}: they are renormalised", sum);
+    return fmt::format("{} add up to something else", choices_text(call_.first, call_.last));
   }
 
   std::string choice_text(int64_t choice) const {

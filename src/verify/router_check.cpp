@@ -83,6 +83,13 @@ bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_
   return false;
 }
 
+bool same_choice(std::span<const float> have, std::span<const float> want) {
+  constexpr float kHardly = 1e-3f;  // half may round such a share to nothing
+  for (size_t i = 0; i < want.size(); ++i)
+    if ((have[i] == 0) != (want[i] == 0) && std::max(have[i], want[i]) > kHardly) return false;
+  return true;
+}
+
 std::string choice_text(const StepResult& r, const Golden& truth, int64_t first, int64_t layer,
                         int64_t shown) {
   const Golden::Rows* rows = truth.find("shares", layer);

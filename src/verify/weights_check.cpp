@@ -183,7 +183,7 @@ class Checker {
         w.package = stage.package;
         w.tensor = tensor_name(checkpoint_.tensor(named.ref.tensor), named.ref);
         compare(named, found, w);
-        if (found && !w.problem.empty()) w.other = other_expert(checkpoint_, model_, named, *found->stored);
+        if (!w.problem.empty()) w.other = other_expert(checkpoint_, model_, named, weights);
         out_.push_back(std::move(w));
       }
     }

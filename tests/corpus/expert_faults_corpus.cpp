@@ -23,10 +23,14 @@ Change in_graph(const std::function<void(Function&)>& change) {
   return [change](BundleEditor& b) { b.edit(change); };
 }
 
-// A value of layer 1, where a function has it, and another one made of it in its place.
+// Another value in the place and under the name of one that a function has, made of it.
 Change instead(const std::string& name, const std::function<Value*(Builder&, Function&, Value*)>& make) {
   return in_graph([name, make](Function& f) {
-    if (Value* v = find_value(f, name)) replace_by(f, v, [&](Builder& b, Value* x) { return make(b, f, x); });
+    Value *old = find_value(f, name), *fresh = nullptr;
+    if (!old) return;
+    replace_by(f, old, [&](Builder& b, Value* x) { return fresh = make(b, f, x); });
+    old->name += "_right";
+    fresh->name = name;
   });
 }
 
@@ -122,6 +126,7 @@ class FaultCheck {
   }
 
  private:
+  // Rung 3 looks at one token; what that token need not show is for rung 4, which looks at all of them.
   void check(const Way& way, const char* what, int rung, const std::string& words, const Change& change) {
     BundleEditor bundle(model_.checkpoint, folder_ / "b", options_of(model_, way, true));
     change(bundle);
@@ -129,7 +134,8 @@ class FaultCheck {
         bundle.path(),
         {.source = model_.checkpoint, .steps = 6, .arithmetics = {Arithmetic::fp32}, .backend = cpu_backend});
     const Rung& last = r.rungs.back();
-    const bool right = !r.passed() && last.number == rung && last.summary.find(words) != std::string::npos;
+    const bool in_time = last.number == rung || (rung == 4 && last.number == 3);
+    const bool right = !r.passed() && in_time && last.summary.find(words) != std::string::npos;
     tally_.add(fmt::format("{} {} {}", model_.name(), way.name, what),
                right ? "" : fmt::format("rung {}: {}", last.number, last.summary));
   }
@@ -165,7 +171,7 @@ class FaultCheck {
               if (op) bind(*op, "bias", Constant::numbers(bias, DType::fp16, {experts_.choices()}));
             }));
     if (sinks_)
-      check(way, "sink left out", 3, "the sink is left out", in_graph([](Function& f) {
+      check(way, "sink left out", 4, "the sink is left out", in_graph([](Function& f) {
               Value *total = find_value(f, "l1_scores_total"), *sum = find_value(f, "l1_scores_sum");
               if (total && sum) replace_uses(f.body, total, sum);
             }));
