@@ -4,13 +4,14 @@
     convert_zaya.py [--experts host] [--layers 40] [--anemone build/release/anemone] [--work FOLDER] [--flags ...]
 
 Makes safetensors of these sizes in BF16. The head of every tensor is random and the rest is a hole in the file: 17.7 GB
-that take no space on the disk, and are read as zeros. Converts them to an int8 bundle, prints wall seconds, the highest
-resident memory (mapped pages included) and the bytes written, and deletes both. Needs 10 GB on the disk.
+that take no space on the disk, and are read as zeros. Converts them to an int8 bundle, prints wall and CPU seconds, the
+highest resident memory (mapped pages included) and the bytes written, and deletes both. Needs 10 GB on the disk.
 """
 import argparse
 import json
 import os
 import random
+import resource
 import shutil
 import struct
 import tempfile
@@ -123,8 +124,10 @@ def main():
               f"{os.getloadavg()[0]:.1f}", flush=True)
         seconds, memory = measure([o.anemone, "convert", source, "-o", bundle, "--experts", o.experts, "--tokens", "1",
                                    "--residual-scale", "1", "--quiet", *o.flags])
-        print(f"{o.experts}: {seconds:.1f} s  {memory:.0f} MiB  {tree_bytes(bundle) / 1e9:.2f} GB in "
-              f"{sum(name.endswith('.mlpackage') for name in os.listdir(bundle))} packages", flush=True)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        packages = sum(name.endswith(".mlpackage") for name in os.listdir(bundle))
+        print(f"{o.experts}: {seconds:.1f} s  {used.ru_utime + used.ru_stime:.0f} CPU s  {memory:.0f} MiB  "
+              f"{tree_bytes(bundle) / 1e9:.2f} GB in {packages} packages", flush=True)
     finally:
         for path in (bundle, source):
             shutil.rmtree(path, ignore_errors=True)

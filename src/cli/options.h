@@ -38,6 +38,7 @@ class Options {
 
     Item& must();
     Item& one_of(std::vector<std::string> values);
+    // "--json=" is the name of one that is only meant where a value is behind it: --json=FILE.
     Item& also(std::string names);
     // The flag may stand without a value, and then means this one.
     Item& or_alone(std::string value);

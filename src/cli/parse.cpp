@@ -104,7 +104,9 @@ class Parser {
   void take_flag(const std::string& argument) {
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
-    if (const Item* item = options_.find_flag(name)) {
+    // "--json=FILE" may be another flag than "--json".
+    const Item* with_value = equals != std::string::npos ? options_.find_flag(name + "=") : nullptr;
+    if (const Item* item = with_value ? with_value : options_.find_flag(name)) {
       if (!item->takes_value()) {
         if (equals != std::string::npos) throw errorf("{} takes no value", name).found(argument);
         give(*item, "");

@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/paths.h"
 #include "base/words.h"
 #include "cli/backend.h"
 #include "cli/command.h"
@@ -44,7 +46,7 @@ std::vector<std::string> listed(const std::vector<std::string>& values) {
   return out;
 }
 
-void check_flags(const Args& args) {
+void check_flags(const Args& args, const Common& common) {
   if (args.jsonl && (args.lines || args.no_header || args.format != "auto" || args.encoding != "auto"))
     throw errorf("--jsonl reads records in UTF-8")
         .hint("leave out --format, --encoding, --lines and --no-header");
@@ -54,6 +56,9 @@ void check_flags(const Args& args) {
     throw errorf("--hash-key-file goes with --replace hash or fake");
   if (args.show && args.report.empty() && args.html.empty() && !args.check)
     throw errorf("--show goes with --report, --html or --check");
+  for (const std::string& file : args.files)
+    if (common.json && file.ends_with(".json") && !std::filesystem::exists(file))
+      throw missing_path(file).hint(fmt::format("--json={} writes the report there", file));
   if (args.model == kNoModel && args.also.empty())
     throw errorf("without a model there is nothing to look for").hint("give patterns with --also");
 }
@@ -105,16 +110,14 @@ class ReadProgress {
   std::chrono::steady_clock::time_point last_;
 };
 
-std::shared_ptr<const redact::RedactModel> open_model(const Args& args,
-                                                      std::unique_ptr<redact::ShippedModel>& shipped,
-                                                      const Common& common) {
+std::shared_ptr<const redact::RedactModel> open_model(const Args& args, const Common& common) {
   if (args.model == kNoModel) return nullptr;
-  if (args.model.empty()) shipped = std::make_unique<redact::ShippedModel>(common.threads);
   // Windows run beside each other, each on one core.
   BackendFlags backend = args.backend;
   backend.in_flight = 3;
-  return redact::RedactModel::open(shipped ? shipped->bundle() : std::filesystem::path(args.model),
-                                   backend.open(common, 1));
+  const auto opened = backend.open(common, 1);
+  return args.model.empty() ? redact::RedactModel::shipped(opened)
+                            : redact::RedactModel::open(args.model, opened);
 }
 
 redact::ReportHead head_of(const Args& args) {
@@ -180,15 +183,14 @@ void say(const redact::Report& report, const redact::Batch& batch,
 }
 
 int run_redact(const Args& args, const Common& common) {
-  check_flags(args);
+  check_flags(args, common);
   const redact::RedactSettings settings = settings_of(args, common);
   std::vector<redact::Skipped> skipped;
   redact::BatchPlan plan{args.files.empty() ? std::vector<std::string>{"-"} : args.files, args.output,
                          args.recursive, (!args.check && !common.json) || !args.output.empty() || args.jsonl,
                          args.overwrite};
   const std::vector<redact::BatchItem> items = redact::plan_batch(plan, skipped);
-  std::unique_ptr<redact::ShippedModel> shipped;
-  redact::Redactor redactor(settings, open_model(args, shipped, common));
+  redact::Redactor redactor(settings, open_model(args, common));
   Answers answers;
   if (!args.report.empty()) answers.file = std::make_unique<redact::ReportFile>(args.report);
   const redact::ReportHead head = head_of(args);
@@ -284,7 +286,9 @@ extern const Command kRedact{
       o.flag("--overwrite", args->overwrite, "replace files that are there");
       o.flag("--check", args->check,
              "write no text, list what was found; exit status 1 if there is something");
-      o.text("--report", "FILE", args->report, "write all that was found, with places and scores, as JSON")
+      o.text("--report", "FILE", args->report,
+             "write all that was found, with places and scores, as JSON; --json=FILE is the same")
+          .also("--json=")
           .writes();
       o.text("--html", "FILE", args->html, "write a page that shows the text with what was found").writes();
       o.flag("--show", args->show, "with --report, --html, --check: show what was found itself");

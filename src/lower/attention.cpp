@@ -1,4 +1,6 @@
 // Attention over the cache, or over the tokens of the call where there is none.
+#include <algorithm>
+
 #include "base/error.h"
 #include "lower/ops.h"
 #include "lower/scope.h"
@@ -67,6 +69,7 @@ class AttentionBuilder {
 
   // [1, heads, T, head_dim]
   Value* attend(Value* q, const CachePair& pair) {
+    if (const int64_t block = block_size()) return attend_in_blocks(q, pair, block);
     const int64_t heads = a_.heads, kv = a_.kv_heads, columns = s_.columns();
     // Heads that share keys are folded into the rows: K and V are never repeated.
     q = reshape(b_, pad_last(b_, q, width_, at_ + "q_padded"), {1, kv, -1, width_}, at_ + "q_rows");
@@ -76,9 +79,7 @@ class AttentionBuilder {
     scores = reshape(b_, scores, {1, heads, -1, columns}, at_ + "scores_heads");
     if (a_.softcap > 0) scores = soft_cap(b_, scores, a_.softcap, at_ + "scores_capped");
     scores = add(b_, scores, s_.mask(a_.reach), at_ + "scores_masked");
-    Value* p =
-        a_.sinks ? softmax_with_sinks(scores)
-                 : b_.op("softmax", {{"x", scores}, {"axis", Constant::integer(-1)}}, at_ + "probabilities");
+    Value* p = probabilities(scores, a_.sinks ? sinks() : nullptr);
     p = reshape(b_, p, {1, kv, -1, columns}, at_ + "probability_rows");
     Value* out = b_.op("matmul", {{"x", p}, {"y", pair.values}, {"transpose_x", no}, {"transpose_y", no}},
                        at_ + "attended");
@@ -86,10 +87,91 @@ class AttentionBuilder {
     return reshape(b_, out, {1, heads, -1, a_.head_dim}, at_ + "context");
   }
 
-  // exp(s - m) / (sum of exp(s - m) + exp(sink - m)), m the largest of scores and sink.
-  Value* softmax_with_sinks(Value* scores) {
+  // Tokens that look at a band of neighbors are cut into blocks that are as long as the band: each looks at itself and
+  // at the blocks beside it, and not at the whole text. 0: there is no band, or the text is too short for it to pay.
+  int64_t block_size() const {
+    const int64_t tokens = s_.columns();
+    if (a_.reach.kind != Reach::Kind::band || s_.spec().tokens.least != tokens || width_ != a_.head_dim)
+      return 0;
+    int64_t block = std::max<int64_t>(1, a_.reach.size);
+    while (block < tokens && tokens % block != 0) ++block;
+    return 2 * 3 * block <= tokens ? block : 0;
+  }
+
+  Value* attend_in_blocks(Value* q, const CachePair& pair, int64_t block) {
+    const int64_t kv = a_.kv_heads, group = a_.heads / kv, blocks = s_.columns() / block, d = a_.head_dim;
+    // Heads that share keys stand below each other in a block.
+    q = reshape(b_, q, {kv, group, blocks, block * d}, at_ + "q_blocks");
+    q = b_.op("transpose", {{"x", q}, {"perm", Constant::ints({0, 2, 1, 3})}}, at_ + "q_by_block");
+    q = reshape(b_, q, {kv, blocks, group * block, d}, at_ + "q_rows");
+    const Constant no = Constant::boolean(false), yes = Constant::boolean(true);
+    Value* k = with_neighbors(pair.keys, block, at_ + "k");
+    Value* scores =
+        b_.op("matmul", {{"x", q}, {"y", k}, {"transpose_x", no}, {"transpose_y", yes}}, at_ + "scores");
+    if (a_.softcap > 0) scores = soft_cap(b_, scores, a_.softcap, at_ + "scores_capped");
+    scores = add(b_, scores, mask_in_blocks(block), at_ + "scores_masked");
+    Value* p = probabilities(scores, a_.sinks ? sinks_in_blocks(block) : nullptr);
+    Value* v = with_neighbors(pair.values, block, at_ + "v");
+    Value* out =
+        b_.op("matmul", {{"x", p}, {"y", v}, {"transpose_x", no}, {"transpose_y", no}}, at_ + "attended");
+    out = reshape(b_, out, {kv, blocks, group, block * d}, at_ + "attended_blocks");
+    out = b_.op("transpose", {{"x", out}, {"perm", Constant::ints({0, 2, 1, 3})}}, at_ + "attended_by_head");
+    return reshape(b_, out, {1, a_.heads, -1, d}, at_ + "context");
+  }
+
+  // [1, kv, T, d] → [kv, blocks, 3 * block, d]: each block between the ones beside it. The first and the last stand
+  // beside themselves, where the mask hides them.
+  Value* with_neighbors(Value* x, int64_t block, const std::string& name) {
+    const int64_t blocks = s_.columns() / block;
+    x = reshape(b_, x, {a_.kv_heads, blocks, block, a_.head_dim}, name + "_blocks");
+    const auto part = [&](int64_t begin, int64_t end, const char* what) {
+      return slice_axis(b_, x, 1, begin, end, name + what);
+    };
+    Value* before = join(b_, {part(0, 1, "_first"), part(0, blocks - 1, "_but_last")}, 1, name + "_before");
+    Value* behind =
+        join(b_, {part(1, blocks, "_but_first"), part(blocks - 1, blocks, "_last")}, 1, name + "_behind");
+    return join(b_, {before, x, behind}, 2, name + "_neighbors");
+  }
+
+  // [1, blocks, group * block, 3 * block] of the mask [1, 1, T, T]: what lies around its diagonal. All layers share it.
+  Value* mask_in_blocks(int64_t block) {
+    const int64_t blocks = s_.columns() / block, group = a_.heads / a_.kv_heads;
+    Value* mask = s_.mask(a_.reach);
+    const std::string name = fmt::format("{}_blocks_{}", mask->name, group);
+    return s_.shared(name, [&] {
+      const std::vector<float> hidden(static_cast<size_t>(block * block), kMaskedOut);
+      Value* none = b_.constant(Constant::numbers(hidden, kHalf, {1, 1, block, block}), name + "_none");
+      std::vector<Value*> rows;
+      for (int64_t i = 0; i < blocks; ++i) {
+        const std::string at = fmt::format("{}_{}", name, i);
+        Value* row = slice_axis(b_, mask, 2, i * block, (i + 1) * block, at + "_rows");
+        std::vector<Value*> parts;
+        if (i == 0) parts.push_back(none);
+        parts.push_back(slice_axis(b_, row, 3, std::max<int64_t>(0, i - 1) * block,
+                                   std::min(blocks, i + 2) * block, at + "_seen"));
+        if (i + 1 == blocks) parts.push_back(none);
+        rows.push_back(parts.size() == 1 ? parts[0] : join(b_, parts, 3, at));
+      }
+      Value* all = join(b_, rows, 1, name + "_each");
+      return group == 1 ? all : join(b_, std::vector<Value*>(static_cast<size_t>(group), all), 2, name);
+    });
+  }
+
+  Value* sinks() { return s_.weights().vector(b_, a_.sinks, {1, a_.heads, 1, 1}, 0, 1, at_ + "sinks"); }
+
+  // One for each row of a block: [kv, 1, group * block, 1].
+  Value* sinks_in_blocks(int64_t block) {
+    Value* x = reshape(b_, sinks(), {a_.kv_heads, 1, a_.heads / a_.kv_heads, 1}, at_ + "sinks_heads");
+    x = join(b_, std::vector<Value*>(static_cast<size_t>(block), x), 3, at_ + "sinks_tokens");
+    return reshape(b_, x, {a_.kv_heads, 1, -1, 1}, at_ + "sinks_rows");
+  }
+
+  // The softmax of scores; with a sink exp(s - m) / (sum of exp(s - m) + exp(sink - m)), m the largest of scores and
+  // sink.
+  Value* probabilities(Value* scores, Value* sinks) {
+    if (!sinks)
+      return b_.op("softmax", {{"x", scores}, {"axis", Constant::integer(-1)}}, at_ + "probabilities");
     const Constant axes = Constant::ints({3}), keep = Constant::boolean(true);
-    Value* sinks = s_.weights().vector(b_, a_.sinks, {1, a_.heads, 1, 1}, 0, 1, at_ + "sinks");
     Value* most =
         b_.op("reduce_max", {{"x", scores}, {"axes", axes}, {"keep_dims", keep}}, at_ + "scores_max");
     most = b_.op("maximum", {{"x", most}, {"y", sinks}}, at_ + "scores_most");

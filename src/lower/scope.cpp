@@ -116,6 +116,12 @@ Value* Scope::mask(const Reach& reach) const {
   return masks_[static_cast<size_t>(std::find(reaches_.begin(), reaches_.end(), reach) - reaches_.begin())];
 }
 
+Value* Scope::shared(const std::string& name, const std::function<Value*()>& make) {
+  Value*& known = shared_[name];
+  if (!known) known = make();
+  return known;
+}
+
 int64_t Scope::columns() const { return model_.causal() ? spec_.context : spec_.tokens.most; }
 
 Value* Scope::norm(Value* x, const Norm& norm, double in, double out, const std::string& name) {

@@ -4,6 +4,8 @@
 //     Value* q = scope.project(h, attention.q, 1, "l0_q");
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,8 @@ class Scope {
   Value* cos(size_t rope) const { return cos_[rope]; }
   Value* sin(size_t rope) const { return sin_[rope]; }
   Value* mask(const Reach& reach) const;
+  // A value that several layers use: made by the first of them.
+  Value* shared(const std::string& name, const std::function<Value*()>& make);
   // Columns that attention goes over: rows of the cache, or the tokens of the call where there is none.
   int64_t columns() const;
   double stream_scale() const { return spec_.residual_scale; }
@@ -78,6 +82,7 @@ class Scope {
   std::vector<Value*> cos_, sin_;
   std::vector<Reach> reaches_;
   std::vector<Value*> masks_;  // by reach
+  std::map<std::string, Value*> shared_;
   KvCache cache_;
   RecurrentStates recurrent_;
 };

@@ -5,19 +5,23 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "families/family.h"
+#include "lower/functions.h"
+#include "redact/shipped.h"
 #include "text/unicode.h"
 
 namespace anemone::redact {
 namespace {
 
 // Layers × band. Nothing limits what a token sees where a mask is no band.
-int64_t sight_of(const BundleInfo& info) {
+int64_t sight_of(std::span<const Reach> masks, int64_t layers) {
   int64_t widest = 0;
-  for (const Reach& reach : info.masks) {
+  for (const Reach& reach : masks) {
     if (reach.kind != Reach::Kind::band) return 0;
     widest = std::max(widest, reach.size);
   }
-  return widest * info.layers;
+  return widest * layers;
 }
 
 void to_log_probabilities(float* x, size_t n) {
@@ -57,16 +61,42 @@ std::shared_ptr<const RedactModel> RedactModel::open(const std::filesystem::path
     throw errorf("the tokenizer puts tokens of its own around a text")
         .at(path.string())
         .expected("a tokenizer that adds none, as that of OpenAI's privacy filter");
-  return std::shared_ptr<const RedactModel>(new RedactModel(std::move(bundle), std::move(tokenizer)));
+  std::shared_ptr<RedactModel> model(new RedactModel(std::move(tokenizer), info.labels));
+  model->name_ = info.name.empty() ? path.filename().string() : info.name;
+  model->place_ = path.string();
+  model->sight_ = sight_of(info.masks, info.layers);
+  model->lengths_ = bundle->tiers();
+  model->bundle_for_ = [bundle](int64_t) { return bundle; };
+  return model;
 }
 
-RedactModel::RedactModel(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const Tokenizer> tokenizer)
-    : encoder_(bundle, {.classes_only = true}),
-      tokenizer_(std::move(tokenizer)),
-      scheme_(bundle->info().labels),
-      name_(bundle->info().name.empty() ? bundle->path().filename().string() : bundle->info().name),
-      sight_(sight_of(bundle->info())),
-      bytes_(bytes_of_tokens(*tokenizer_)) {}
+std::shared_ptr<const RedactModel> RedactModel::shipped(std::shared_ptr<const Backend> backend) {
+  const auto files = std::make_shared<ShippedModel>();
+  const Model described = describe(Checkpoint::open(files->checkpoint()));
+  std::shared_ptr<RedactModel> model(
+      new RedactModel(Tokenizer::load(files->checkpoint()), std::get<ClassHead>(described.head).labels));
+  model->name_ = kShippedName;
+  model->place_ = kShippedName;
+  model->sight_ = sight_of(lower::masks_of(described), static_cast<int64_t>(described.layers.size()));
+  model->lengths_ = ShippedModel::lengths();
+  model->bundle_for_ = [files, backend = std::move(backend)](int64_t length) {
+    return Bundle::open(files->bundle(length), backend);
+  };
+  return model;
+}
+
+RedactModel::RedactModel(std::shared_ptr<const Tokenizer> tokenizer, const std::vector<std::string>& labels)
+    : tokenizer_(std::move(tokenizer)), scheme_(labels), bytes_(bytes_of_tokens(*tokenizer_)) {}
+
+const Encoder& RedactModel::encoder_for(int64_t tokens) const {
+  const auto fits = std::lower_bound(lengths_.begin(), lengths_.end(), tokens);
+  const int64_t length = fits == lengths_.end() ? lengths_.back() : *fits;
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<const Encoder>& known = encoders_[length];
+  if (!known)
+    known = std::make_unique<const Encoder>(bundle_for_(length), EncoderOptions{.classes_only = true});
+  return *known;
+}
 
 void RedactModel::tokens(std::string_view text, std::vector<int32_t>& ids,
                          std::vector<uint32_t>& bytes) const {
@@ -79,12 +109,12 @@ void RedactModel::tokens(std::string_view text, std::vector<int32_t>& ids,
   }
   if (sum != text.size())
     throw errorf("the tokenizer of the model changes texts, so tokens cannot be found in them again")
-        .at(encoder_.bundle().path().string())
+        .at(place_)
         .expected("byte-level BPE, as that of OpenAI's privacy filter");
 }
 
 std::vector<float> RedactModel::scores(std::span<const int32_t> ids, size_t from, size_t count) const {
-  const EncodedText encoded = encoder_.encode({.ids = ids});
+  const EncodedText encoded = encoder_for(static_cast<int64_t>(ids.size())).encode({.ids = ids});
   const size_t labels = scheme_.size();
   std::vector<float> out(encoded.classes.begin() + static_cast<ptrdiff_t>(from * labels),
                          encoded.classes.begin() + static_cast<ptrdiff_t>((from + count) * labels));

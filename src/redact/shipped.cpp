@@ -13,9 +13,6 @@
 namespace anemone::redact {
 namespace {
 
-// Most texts are short, and long ones need room for what a token sees to each side: 6 layers of 64 tokens.
-constexpr int64_t kTokens[] = {32, 64, 128, 256, 512, 1024, 2048};
-
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream out(path, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -28,21 +25,28 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
 
 }  // namespace
 
-ShippedModel::ShippedModel(int threads) {
+ShippedModel::ShippedModel() {
   std::error_code problem;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(problem);
   if (problem) throw errorf("there is no folder for temporary files").hint("set TMPDIR to one");
   const std::string name = fmt::format("anemone-{}-{:08x}", ::getpid(), std::random_device()());
   folder_ = std::make_unique<StagedOutput>(temporary / name, false);
   folder_->make_folder("checkpoint");
-  const std::filesystem::path checkpoint = folder_->path() / "checkpoint";
-  for (const ShippedFile& file : shipped_files()) write_file(checkpoint / file.name, file.bytes);
+  for (const ShippedFile& file : shipped_files()) write_file(checkpoint() / file.name, file.bytes);
+}
+
+// Most texts are short, and long ones need room for what a token sees to each side: 6 layers of 64 tokens.
+std::vector<int64_t> ShippedModel::lengths() { return {32, 64, 128, 256, 512, 1024, 2048, 4096}; }
+
+std::filesystem::path ShippedModel::bundle(int64_t length) const {
+  const std::filesystem::path path = folder_->path() / fmt::format("bundle-{}", length);
   ConvertOptions options;
-  for (const int64_t n : kTokens) options.tokens.push_back({n, n});
+  options.tokens = {{length, length}};
   options.precision = Precision::fp16;
-  options.threads = threads;
-  convert(checkpoint, bundle(), options);
-  std::filesystem::remove_all(checkpoint, problem);
+  options.threads = 1;
+  options.overwrite = true;
+  convert(checkpoint(), path, options);
+  return path;
 }
 
 }  // namespace anemone::redact

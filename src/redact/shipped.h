@@ -1,12 +1,14 @@
 // The model that comes with anemone (models/privacy-small), inside of the program, so that nothing must be fetched.
-//     ShippedModel shipped(threads);
-//     auto model = RedactModel::open(shipped.bundle(), backend);
-// The checkpoint is converted to a bundle in a folder for temporary files, which goes with the object.
+//     ShippedModel shipped;
+//     auto bundle = Bundle::open(shipped.bundle(256), backend);       // for texts of up to 256 tokens
+// The checkpoint is converted in a folder for temporary files, which goes with the object.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "base/staged.h"
 
@@ -21,9 +23,13 @@ inline constexpr std::string_view kShippedLimits =
 class ShippedModel {
  public:
   // Error where no temporary files can be written.
-  explicit ShippedModel(int threads);
+  ShippedModel();
 
-  std::filesystem::path bundle() const { return folder_->path() / "bundle"; }
+  std::filesystem::path checkpoint() const { return folder_->path() / "checkpoint"; }
+  // The lengths that texts are padded to, ascending.
+  static std::vector<int64_t> lengths();
+  // A bundle for one of these lengths, made anew.
+  std::filesystem::path bundle(int64_t length) const;
 
  private:
   std::unique_ptr<StagedOutput> folder_;

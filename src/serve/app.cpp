@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/json_text.h"
-#include "redact/shipped.h"
 #include "serve/page.h"
 
 namespace anemone::serve {

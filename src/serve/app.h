@@ -20,7 +20,6 @@
 
 namespace anemone::redact {
 class RedactModel;
-class ShippedModel;
 }  // namespace anemone::redact
 
 namespace anemone::serve {
@@ -107,7 +106,6 @@ class App {
   std::map<int, uint64_t> answers_;  // by status
   std::deque<std::string> tickets_;  // of graphs
   std::mutex redact_mutex_;
-  std::unique_ptr<anemone::redact::ShippedModel> shipped_;
   std::shared_ptr<const anemone::redact::RedactModel> redact_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<WorkQueue> work_;

@@ -43,8 +43,7 @@ std::shared_ptr<const redact::RedactModel> App::redact_model(const Json& body, s
   name = redact::kShippedName;
   const std::lock_guard lock(redact_mutex_);
   if (!redact_) {
-    shipped_ = std::make_unique<redact::ShippedModel>(1);
-    redact_ = redact::RedactModel::open(shipped_->bundle(), options_.shelf.backend());
+    redact_ = redact::RedactModel::shipped(options_.shelf.backend());
   }
   return redact_;
 }

@@ -44,6 +44,8 @@ class TextRuns {
       out.best.insert(out.best.end(), r.best.begin(), r.best.end());
       if (c_.exact()) drift = compare_layers(c_, r, c_.truth, at, stepper_.layers(), {arithmetic_});
       at += tokens;
+      drift.problem += attention_suspect(c_, r, std::span(c_.truth.ids).first(static_cast<size_t>(at)),
+                                         at - tokens, drift, {arithmetic_});
       // A slice takes the padding's rows along; they are written again before they are seen.
       free = std::max(at, slices ? at - tokens + taken : 0);
       if (drift.problem.empty()) out.problem = recurrent_problem(caches, at - 1);

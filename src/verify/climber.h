@@ -89,6 +89,7 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
 struct Drift {
   std::string problem;  // empty: nothing
   int64_t layer = -1;
+  std::string part;  // "attn_out"
 };
 // The layers of a step against rows of a truth, from row `first` on, as many as the step has. Figures go into `figures`
 // where it is given.
@@ -99,12 +100,21 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
 // that either choice is right.
 bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t last,
               Arithmetic arithmetic);
+// Whether two rows of shares belong to the same experts, those that hardly count left aside.
+bool same_choice(std::span<const float> have, std::span<const float> want);
 // The experts that a layer chose and those of the truth, where they differ, as the beginning of a sentence. `shown` is
 // the layer's number in the model.
 std::string choice_text(const StepResult& r, const Golden& truth, int64_t first, int64_t layer,
                         int64_t shown);
-// Whether every function of experts computes what the model's do; or nothing. A text uses only some of them.
-std::string experts_problem(const Climber& c, Arithmetic arithmetic);
+// Whether every expert computes what the model's does, also those that the text does not use: the first that does not,
+// by its number.
+Drift experts_problem(const Climber& c, Arithmetic arithmetic);
+// Of two that were found, the one that comes first in the computation.
+Drift earlier(Drift layers, Drift experts);
+// Why attention drifts, where a known mistake gives the very same values, as the end of a sentence; or nothing. `ids`
+// is the text from its start, and `first` the place of the step in it.
+std::string attention_suspect(const Climber& c, const StepResult& r, std::span<const int32_t> ids,
+                              int64_t first, const Drift& drift, const Judging& how);
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);

@@ -25,7 +25,7 @@ constexpr Part kParts[] = {
     {"attn_residual", "the residual stream behind attention (the sum, a norm before it)", true},
     {"router", "what the router chooses experts by (the norm before it, its projections)", false,
      3},  // small differences of large sums
-    {"shares", "by how much each expert counts (the choice of experts, their softmax)", false, 3},
+    {"shares", "by how much each expert counts (the choice of experts, their softmax)", false},
     {"gate", "what the MLP's gate projection gives (and the norm before it)", false},
     {"up", "what the MLP's up projection gives (and the norm before it)", false},
     {"gated", "what goes into the MLP's down projection (activation, product)", false},
@@ -234,12 +234,16 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     // Each token by itself: a large one must not hide the others.
     std::string wrong;
     const auto width = static_cast<size_t>(rows->width);
-    for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t)
-      wrong = c.value_problem(compare(std::span(it->second).subspan(t * width, width),
-                                      rows->row(first + static_cast<int64_t>(t))),
-                              how, stream, slack);
+    for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t) {
+      const std::span<const float> have = std::span(it->second).subspan(t * width, width),
+                                   want = rows->row(first + static_cast<int64_t>(t));
+      wrong = c.value_problem(compare(have, want), how, stream, slack);
+      if (wrong.empty() && name.name == "shares" && !how.range_only && !same_choice(have, want))
+        wrong = text(compare(have, want));
+    }
     if (problem.empty() && !wrong.empty()) {
       drift.layer = name.layer;
+      drift.part = name.name;
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
       if (!lost.empty())
         problem = fmt::format("layer {}: nothing uses its {}; then {}", c.first_layer + lost.front().layer,
@@ -291,10 +295,12 @@ Rung check_stateless(Climber& c) {
         stepper.step(shape, std::span(c.truth.ids).subspan(static_cast<size_t>(token), 1), token, caches);
     keep_largest(r.magnitudes, largest);
     if (measuring) measure_magnitudes(c, layers, largest, rung);
-    std::string problem =
-        compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]).problem;
+    Drift experts = experts_problem(c, a);
+    Drift drift = compare_layers(c, r, c.truth, token, layers, {a}, &c.report.layer_figures[a]);
     for (const LayerFigures& l : c.report.layer_figures[a]) inside = inside || !l.parts.empty();
-    if (problem.empty()) problem = experts_problem(c, a);
+    drift.problem += attention_suspect(c, r, std::span(c.truth.ids).first(static_cast<size_t>(token + 1)),
+                                       token, drift, {a});
+    std::string problem = earlier(std::move(drift), std::move(experts)).problem;
     if (c.truth.logits.has(token)) {
       const std::string head = compare_head(c, r, token, a, rung);
       if (problem.empty()) problem = head;

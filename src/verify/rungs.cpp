@@ -155,7 +155,7 @@ Rung check_weights_rung(Climber& c) {
                                  [](const WeightFigures& w) { return !w.problem.empty(); });
   const WeightFigures& worst = c.report.weights.front();
   if (bad > 0) {
-    fail(fmt::format("{} ({}) in {} {}", worst.name, worst.tensor, worst.package, worst.problem));
+    fail(worst_text(c.report.weights));
     if (bad > 1) rung.notes.push_back(fmt::format("{} weights in all are not as they should be", bad));
     return rung;
   }

@@ -183,6 +183,7 @@ class Checker {
         w.package = stage.package;
         w.tensor = tensor_name(checkpoint_.tensor(named.ref.tensor), named.ref);
         compare(named, found, w);
+        if (!w.problem.empty()) w.other = other_expert(checkpoint_, model_, named, weights);
         out_.push_back(std::move(w));
       }
     }
@@ -345,6 +346,21 @@ double least_sqnr(const std::string& form) {
   if (bits >= 6) return 12;
   if (bits >= 4) return 6;
   return bits >= 3 ? 3 : -1;
+}
+
+std::string worst_text(const std::vector<WeightFigures>& weights) {
+  const WeightFigures& w = weights.front();
+  std::string whose;
+  if (const auto& o = w.other) {
+    const bool swapped = std::ranges::any_of(weights, [&](const WeightFigures& x) {
+      return x.other == OtherExpert{o->layer, o->holds, o->expert};
+    });
+    whose = swapped ? fmt::format("layer {}: experts {} and {} are swapped: ", o->layer,
+                                  std::min(o->expert, o->holds), std::max(o->expert, o->holds))
+                    : fmt::format("layer {}: expert {} has the weights of expert {}: ", o->layer, o->expert,
+                                  o->holds);
+  }
+  return fmt::format("{}{} ({}) in {} {}", whose, w.name, w.tensor, w.package, w.problem);
 }
 
 std::vector<WeightFigures> check_weights(const Checkpoint& checkpoint, const Model& model,

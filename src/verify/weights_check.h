@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "checkpoint/checkpoint.h"
 #include "families/model.h"
 #include "runtime/bundle.h"
+#include "verify/expert_weights.h"
 
 namespace anemone {
 
@@ -28,11 +30,15 @@ struct WeightFigures {
   double gain = 1;      // what the stored values must be multiplied by to fit best
   double max_abs = 0;   // largest difference
   std::string problem;  // empty: as it should be
+  std::optional<OtherExpert> other;  // whose weights these are, where they are another expert's
 };
 
 // What is asked of a weight, by how it is stored: the least SQNR, and a gain of 1. fp16 weights are also held to
 // their rounding, element by element.
 double least_sqnr(const std::string& form);
+
+// What the worst weight has wrong, in words: which one, where, and whether two experts are swapped.
+std::string worst_text(const std::vector<WeightFigures>& weights);
 
 // Worst first. `progress` hears what part is done; false cancels (an Error).
 std::vector<WeightFigures> check_weights(const Checkpoint& checkpoint, const Model& model,

@@ -1,5 +1,5 @@
-// Models with experts in all the ways that they can be computed: against goldens from elsewhere, through the ladder,
-// through a session's memory, and with faults that the ladder must name.
+// Models with experts in all the ways that they can be computed: against goldens from elsewhere, through the ladder, and
+// through a session's memory.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,64 +11,19 @@
 #include "base/npy.h"
 #include "convert/convert.h"
 #include "corpus/corpus.h"
+#include "corpus/expert_models.h"
 #include "engine/cpu_backend.h"
-#include "families/experts.h"
 #include "reference/reference.h"
 #include "runtime/encoder.h"
 #include "runtime/session.h"
 #include "support/golden_models.h"
 #include "support/temp_folder.h"
-#include "verify/broken.h"
 #include "verify/ladder.h"
 
 using namespace anemone;
 using namespace anemone::test;
 
 namespace {
-
-constexpr int64_t kContext = 96;
-
-struct Way {
-  std::string name;
-  ExpertWay way;
-  std::optional<int64_t> group;
-};
-
-// Groups that do not divide the experts, too.
-const std::vector<Way>& ways() {
-  static const std::vector<Way> all = {
-      {"all", ExpertWay::all, {}}, {"host", ExpertWay::host, {}}, {"groups of 3", ExpertWay::groups, 3}};
-  return all;
-}
-
-ConvertOptions options_of(const GoldenModel& model, const Way& way, bool decoder) {
-  ConvertOptions o;
-  if (decoder) {
-    o.context = {kContext};
-    o.tokens = {{1, 1}, {16, 16}};
-  } else {
-    o.tokens = {{64, 64}, {96, 96}};
-  }
-  o.precision = Precision::fp16;
-  o.experts = way.way;
-  o.expert_group = way.group;
-  o.skip = model.skip();
-  o.overwrite = true;
-  return o;
-}
-
-std::vector<GoldenModel> models_with_experts() {
-  std::vector<GoldenModel> out;
-  for (const GoldenModel& model : golden_models()) {
-    const Checkpoint checkpoint = Checkpoint::open(model.checkpoint);
-    if (is_known(checkpoint) && has_experts(describe(checkpoint))) out.push_back(model);
-  }
-  return out;
-}
-
-bool is_text_model(const GoldenModel& model) {
-  return describe(Checkpoint::open(model.checkpoint)).generates();
-}
 
 // The largest difference, as a part of the golden's range; what is wrong, or nothing.
 std::string difference(std::span<const float> got, const Array& golden) {
@@ -308,123 +263,5 @@ TEST_CASE("corpus_experts_memory: sessions fork, rewind and slide, and their exp
       tally.add(fmt::format("{} {}", model.name(), way.name),
                 most <= 1e-4 ? "" : fmt::format("logits differ by {:.2e}", most));
     }
-  }
-}
-
-TEST_CASE("corpus_experts_broken: wrong experts are caught, and their layer is named") {
-  const TempFolder folder;
-  Tally tally("experts_broken");
-  for (const GoldenModel& model : models_with_experts()) {
-    if (!model.variant.empty() || !is_text_model(model)) continue;
-    const auto check = [&](const Way& way, const char* what, int rung, const std::string& word,
-                           const std::function<void(BundleEditor&)>& change) {
-      BundleEditor bundle(model.checkpoint, folder / "b", options_of(model, way, true));
-      change(bundle);
-      const VerifyReport r = verify(bundle.path(), {.source = model.checkpoint,
-                                                    .steps = 6,
-                                                    .arithmetics = {Arithmetic::fp32},
-                                                    .backend = cpu_backend});
-      const Rung& last = r.rungs.back();
-      const bool right = !r.passed() && last.number >= rung && last.summary.find(word) != std::string::npos;
-      tally.add(fmt::format("{} {} {}", model.name(), way.name, what),
-                right ? "" : fmt::format("rung {}: {}", last.number, last.summary));
-    };
-    const Experts experts = *find_experts(describe(Checkpoint::open(model.checkpoint)).layers.at(1));
-    const auto of_second = [](const std::function<void(ExpertRule&)>& change) {
-      return [change](BundleEditor& b) {
-        b.edit_info([&](BundleInfo& info) {
-          for (Stage& stage : info.stages)
-            if (stage.rule && stage.last_layer == 2) change(*stage.rule);
-        });
-      };
-    };
-    const Way &all = ways()[0], &host = ways()[1], &groups = ways()[2];
-    // What bundle.json says of the host's part.
-    for (const Way& way : {host, groups}) {
-      if (experts.used < experts.choices())
-        check(way, "k off by one", 1, "the rule of layer 1: used",
-              of_second([](ExpertRule& r) { ++r.used; }));
-      check(way, "shares", 1, "the rule of layer 1: shares", of_second([](ExpertRule& r) {
-              r.share =
-                  r.share == Experts::Share::of_all ? Experts::Share::of_chosen : Experts::Share::of_all;
-            }));
-      if (experts.router.choice_bias)
-        check(way, "biases left out", 1, "the rule of layer 1: choice_bias",
-              of_second([](ExpertRule& r) { r.choice_bias.clear(); }));
-    }
-    // Two experts under each other's numbers.
-    check(host, "experts swapped", 1, "l1_e", [](BundleEditor& b) {
-      b.edit_info([](BundleInfo& info) {
-        for (Stage& stage : info.stages)
-          if (stage.kind == StageKind::experts && stage.first_layer == 1)
-            for (StageFunction& f : stage.functions)
-              for (Port& port : f.interface.inputs)
-                if (port.role.kind == Role::Kind::shares && port.role.first < 2) {
-                  port.role.first = 1 - port.role.first;
-                  port.role.last = port.role.first + 1;
-                }
-      });
-      // Functions of the experts 0 and 1 change places, so that the list is in order again.
-      b.edit_info([](BundleInfo& info) {
-        for (Stage& stage : info.stages)
-          if (stage.kind == StageKind::experts && stage.first_layer == 1)
-            std::ranges::stable_sort(stage.functions, [](const StageFunction& x, const StageFunction& y) {
-              return x.find_input(Role::Kind::shares)->role.first <
-                     y.find_input(Role::Kind::shares)->role.first;
-            });
-      });
-    });
-    // An expert that the text may never use computes something else.
-    const auto last = fmt::format("l1_e{}_gated", experts.count() - 1);
-    for (const Way& way : {host, groups})
-      check(way, "one expert", 3, "layer 1", [&](BundleEditor& b) {
-        b.edit([&](Function& f) {
-          if (Value* v = find_value(f, last))
-            replace_by(f, v, [](Builder& builder, Value* x) {
-              return builder.op("mul", {{"x", x}, {"y", Constant::number(1.25, DType::fp16)}}, "wrong");
-            });
-        });
-      });
-    // The router of all ways: one choice is preferred.
-    for (const Way& way : ways()) {
-      if (experts.router.logits.bias) break;
-      check(way, "router", 3, "layer 1 drifts first, router", [&](BundleEditor& b) {
-        b.edit([&](Function& f) {
-          std::vector<float> bias(static_cast<size_t>(experts.choices()));
-          bias[0] = 4;
-          Operation* op = find_op(f, "l1_router");
-          if (!op) op = find_op(f, "router_1");
-          if (op) bind(*op, "bias", Constant::numbers(bias, DType::fp16, {experts.choices()}));
-        });
-      });
-    }
-    if (find_attention(describe(Checkpoint::open(model.checkpoint)).layers.at(1))->sinks)
-      for (const Way& way : ways())
-        check(way, "sink left out", 3, "layer 1 drifts first, attn_out", [](BundleEditor& b) {
-          b.edit([](Function& f) {
-            Value *total = find_value(f, "l1_scores_total"), *sum = find_value(f, "l1_scores_sum");
-            if (total && sum) replace_uses(f.body, total, sum);
-          });
-        });
-    if (experts.share == Experts::Share::of_chosen)
-      check(all, "shares", 3, "layer 1", [](BundleEditor& b) {
-        b.edit([](Function& f) {
-          if (Value* v = find_value(f, "l1_router_kept"))
-            replace_by(f, v, [](Builder& builder, Value* x) {
-              return builder.op("mul", {{"x", x}, {"y", Constant::number(0.5, DType::fp16)}}, "wrong");
-            });
-        });
-      });
-    // In the graph the last pick is not taken: the layer is named.
-    if (experts.used > 1)
-      check(all, "k off by one", 3, "layer 1", [&](BundleEditor& b) {
-        b.edit([&](Function& f) {
-          const std::string before =
-              experts.used > 1 ? fmt::format("l1_router_pick_{}_rest", experts.used - 2) : "";
-          Value* from = find_value(f, fmt::format("l1_router_pick_{}_rest", experts.used - 1));
-          Value* to = find_value(f, before);
-          if (from && to) replace_uses(f.body, from, to);
-        });
-      });
   }
 }

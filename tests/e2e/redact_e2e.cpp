@@ -145,6 +145,11 @@ TEST_CASE("redact: wrong calls") {
   check_refused(redact({letter, "--jsonl", "--lines"}, 2), {"--jsonl"});
   check_refused(redact({letter, "--jsonl", "--html", letter + ".html"}, 2), {"--html"});
   check_refused(redact({letter, "--show"}, 2), {"--report"});
+  // --json prints the report. In a file it goes to --report FILE, which is also --json=FILE.
+  const std::string file = (folder / "found.json").string();
+  check_refused(redact({letter, "--json", file}, 2), {"--json=" + file});
+  redact({letter, "--json=" + file});
+  CHECK(Json::parse(slurp(file)).at("files").size() == 1);
   CHECK(anemone_command({"redact", "--help"}).out.find("Not for compliance by itself") != std::string::npos);
 }
 

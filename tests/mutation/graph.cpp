@@ -174,7 +174,13 @@ std::vector<std::string> places_of(const Subject& subject, const std::string& pa
   const int64_t layer = layer_of(name);
   const std::string first(words(name)[0]);
   static const std::set<std::string> kHead = {"logits", "head", "best", "high", "low", "classes", "pooled"};
-  if (!stage.has_layers() || (layer < 0 && kHead.contains(first)))
+  if (stage.kind == StageKind::experts) {
+    const std::vector<std::string_view> parts = words(name);  // "l1", "e5", "gate"
+    const bool one =
+        parts.size() > 1 && parts[1].size() > 1 && parts[1][0] == 'e' && is_number(parts[1].substr(1));
+    out.push_back(one ? fmt::format("expert {}", parts[1].substr(1))
+                      : fmt::format("layer {}", stage.first_layer));
+  } else if (!stage.has_layers() || (layer < 0 && kHead.contains(first)))
     out.insert(out.end(), {"head", "logits", "classes"});
   else if (layer >= 0)
     out.push_back(fmt::format("layer {}", layer));

@@ -98,12 +98,17 @@ TEST_CASE("windows give the labels of one pass") {
 TEST_CASE(
     "the model inside of the program is the one of the repository, and computes what transformers does") {
   for (const ShippedFile& file : shipped_files()) CHECK(file.bytes == slurp(checkpoint() / file.name));
-  std::filesystem::path bundle;
+  std::filesystem::path folder;
   {
-    const ShippedModel shipped(1);
-    bundle = shipped.bundle();
-    const auto model = RedactModel::open(bundle, cpu_backend({.threads = 1}));
-    CHECK(model->longest() == 2048);
+    const ShippedModel files;
+    folder = files.checkpoint();
+    CHECK(std::filesystem::exists(folder));
+  }
+  CHECK_FALSE(std::filesystem::exists(folder));
+  {
+    const auto model = RedactModel::shipped(cpu_backend({.threads = 1}));
+    CHECK(model->longest() == 4096);
+    CHECK(model->sight() == 384);
     std::vector<int32_t> ids;
     for (const float id : read_npy(source_dir() / "models/privacy-small/golden/input_ids.npy").to_float())
       ids.push_back(static_cast<int32_t>(id));
@@ -120,5 +125,19 @@ TEST_CASE(
       }
     CHECK(worst < 0.02);  // inputs and tables are fp16
   }
-  CHECK_FALSE(std::filesystem::exists(bundle));
+}
+
+TEST_CASE("a band that is computed in blocks gives what it gives in one piece") {
+  const TempFolder folder;
+  const auto plain = model_of(folder, 320), blocks = model_of(folder, 512);  // from 6 times the band on
+  std::vector<int32_t> ids;
+  std::vector<uint32_t> bytes;
+  plain->tokens(long_text(), ids, bytes);
+  ids.resize(300);  // padding, which is hidden, begins inside of a block
+  const std::vector<float> expected = plain->scores(ids, 0, ids.size()),
+                           got = blocks->scores(ids, 0, ids.size());
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(got[i] - expected[i])));
+  CHECK(worst < 2e-3);
 }

@@ -14,16 +14,17 @@ Types infer(const OpCall& c) {
 }
 
 void run(const OpCall& c) {
-  const std::vector<int64_t> dims = c.out_type().dims();
+  std::vector<int64_t> dims = c.out_type().dims();
   const int64_t count = c.out_type().size();
   if (count == 0) return;
   const int32_t* cond = c.ints("cond");
   const auto* a = static_cast<const uint32_t*>(c.data("a"));
   const auto* b = static_cast<const uint32_t*>(c.data("b"));
   auto* out = static_cast<uint32_t*>(c.out());
-  const std::vector<int64_t> strides[] = {broadcast_strides(c.type("cond").dims(), dims),
-                                          broadcast_strides(c.type("a").dims(), dims),
-                                          broadcast_strides(c.type("b").dims(), dims)};
+  std::vector<int64_t> strides[] = {broadcast_strides(c.type("cond").dims(), dims),
+                                    broadcast_strides(c.type("a").dims(), dims),
+                                    broadcast_strides(c.type("b").dims(), dims)};
+  join_dims(dims, strides);
   const int64_t row = dims.empty() ? 1 : dims.back();
   int64_t step[3] = {};
   for (size_t s = 0; s < 3; ++s) step[s] = dims.empty() ? 0 : strides[s].back();
