@@ -112,7 +112,7 @@ std::shared_ptr<const redact::RedactModel> open_model(const Args& args,
   if (args.model.empty()) shipped = std::make_unique<redact::ShippedModel>(common.threads);
   // Windows run beside each other, each on one core.
   BackendFlags backend = args.backend;
-  backend.in_flight = 3;
+  backend.in_flight = BackendFlags::kInFlight;
   return redact::RedactModel::open(shipped ? shipped->bundle() : std::filesystem::path(args.model),
                                    backend.open(common, 1));
 }

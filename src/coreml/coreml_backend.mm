@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "coreml/coreml_call.h"
 #include "coreml/coreml_state.h"
+#include "coreml/device_memory.h"
 #include "coreml/loaded_model.h"
 
 namespace anemone {
@@ -54,6 +55,11 @@ class CoreMlBackend : public Backend {
     if (!taps.empty())
       throw Error("Core ML gives nothing but outputs: open_tapped() makes the values outputs");
     return std::make_unique<CoreMlPredictor>(LoadedModel::open(package, function, options_, tally_));
+  }
+  std::optional<Remembered> remembered(std::span<const std::filesystem::path> packages) const override {
+    const CompiledCache cache(options_.cache.empty() ? CompiledCache::default_folder() : options_.cache,
+                              core_ml_device().build);
+    return DeviceMemory(cache, options_.units).recall(packages);
   }
   std::vector<std::string> remarks() const override;
 

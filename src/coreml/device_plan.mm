@@ -104,6 +104,19 @@ double prediction_ms(const std::shared_ptr<LoadedModel>& model) {
 
 }  // namespace
 
+DeviceFunction examine_function(const std::shared_ptr<const Package>& package, const std::string& function,
+                                const CoreMlOptions& options) {
+  DeviceFunction out{package->path.filename().string(), function, {}};
+  auto begin = Steady::now();
+  const auto model = LoadedModel::open(package, function, options, std::make_shared<CoreMlTally>());
+  out.load_s = seconds_since(begin);
+  begin = Steady::now();
+  out.ops = read_plan(*model, *package->program.find_function(function));
+  out.plan_s = seconds_since(begin);
+  out.prediction_ms = prediction_ms(model);
+  return out;
+}
+
 DeviceReport examine_device(const fs::path& path, const CoreMlOptions& options) {
   if (const std::string why = core_ml_missing(options.units); !why.empty()) throw Error(why);
   DeviceReport out;
@@ -115,19 +128,9 @@ DeviceReport examine_device(const fs::path& path, const CoreMlOptions& options) 
     packages = open_packages(BundleInfo::read(path), path);
   else
     packages.push_back(open_package(path));
-  const auto tally = std::make_shared<CoreMlTally>();
   for (const auto& package : packages)
-    for (const auto& function : package->program.functions) {
-      DeviceFunction f{package->path.filename().string(), function->name, {}};
-      auto begin = Steady::now();
-      const auto model = LoadedModel::open(package, function->name, options, tally);
-      f.load_s = seconds_since(begin);
-      begin = Steady::now();
-      f.ops = read_plan(*model, *function);
-      f.plan_s = seconds_since(begin);
-      f.prediction_ms = prediction_ms(model);
-      out.functions.push_back(std::move(f));
-    }
+    for (const auto& function : package->program.functions)
+      out.functions.push_back(examine_function(package, function->name, options));
   return out;
 }
 

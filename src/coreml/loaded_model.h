@@ -14,7 +14,7 @@
 #include "anemone/predictor.h"
 #include "coreml/apple.h"
 #include "coreml/coreml_backend.h"
-#include "coreml/predict_queue.h"
+#include "coreml/in_flight.h"
 
 namespace anemone {
 
@@ -53,7 +53,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   const std::filesystem::path& compiled() const { return compiled_; }  // where it lies
   CoreMlTally& tally() const { return *tally_; }
   std::mutex& mutex() { return mutex_; }
-  PredictQueue& queue() { return *queue_; }
+  InFlight& places() { return places_; }
   // "layers_00.mlpackage: function 'main'".
   const std::string& place() const { return place_; }
   // The classes of a classifier's probabilities, in their order.
@@ -69,7 +69,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   InputShapes smallest_shapes() const;
 
  private:
-  LoadedModel();
+  explicit LoadedModel(const CoreMlOptions& options);
   std::filesystem::path compile(const Package& package);
   std::filesystem::path run_compiler(const std::filesystem::path& source);
   void load(const Package& package);
@@ -87,7 +87,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   std::filesystem::path temporary_;  // a folder that ends with this; empty: none
   MLModel* model_ = nil;
   std::mutex mutex_;
-  std::unique_ptr<PredictQueue> queue_;
+  InFlight places_;                             // for asynchronous predictions
   std::vector<std::atomic<Backing>> backings_;  // by output
   std::mutex sharing_mutex_;
   std::map<int64_t, bool> sharing_;  // by the number of the other model

@@ -107,10 +107,8 @@ void CoreMlTally::remark(const std::string& text) {
 std::shared_ptr<LoadedModel> LoadedModel::open(const std::shared_ptr<const Package>& package,
                                                const std::string& function, const CoreMlOptions& options,
                                                std::shared_ptr<CoreMlTally> tally) {
-  std::shared_ptr<LoadedModel> out(new LoadedModel);
-  out->options_ = options;
+  std::shared_ptr<LoadedModel> out(new LoadedModel(options));
   out->tally_ = std::move(tally);
-  out->queue_ = std::make_unique<PredictQueue>(std::max(options.in_flight, 1));
   const std::vector<Signature> all = signatures(*package);
   const auto it = std::ranges::find_if(
       all, [&](const Signature& s) { return function.empty() || s.function == function; });
@@ -134,11 +132,13 @@ std::shared_ptr<LoadedModel> LoadedModel::open(const std::shared_ptr<const Packa
   return out;
 }
 
-LoadedModel::LoadedModel()
+LoadedModel::LoadedModel(const CoreMlOptions& options)
     : number_([] {
         static std::atomic<int64_t> next{0};
         return ++next;
-      }()) {}
+      }()),
+      options_(options),
+      places_(std::max(options.in_flight, 1)) {}
 
 LoadedModel::~LoadedModel() {
   model_ = nil;

@@ -35,6 +35,10 @@ struct Switches {
   std::string fail_text =
       "Failed to build the model execution plan using a model architecture file, error code: -14.";
   std::string missing_function;  // is not in any model
+  // Of functions whose name holds this text: the engine refuses to load them; a prediction takes slow_ms longer; what
+  // it gives is wrong.
+  std::string refused_function, slow_function, wrong_function;
+  int slow_ms = 5;
   ForeignStates foreign_states = ForeignStates::shared;
 
   // The machine.

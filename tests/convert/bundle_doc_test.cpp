@@ -263,7 +263,7 @@ TEST_CASE("docs/bundle.md: a host's own cache, writes by slice, tiers, and heads
   };
   {
     ConvertOptions options = plain;
-    options.kv_write = lower::KvWrite::slice;
+    options.kv_write = {lower::KvWrite::slice};
     options.whole = true;
     options.tokens = {{1, 1}, {4, 4}};
     DocHost host = made(options);

@@ -50,7 +50,7 @@ inline std::vector<Variant> cache_variants(int64_t context) {
               v.options.context = {context};
             v.options.tokens = tokens.counts;
             v.options.kv = kv;
-            v.options.kv_write = write;
+            v.options.kv_write = {write};
             v.options.whole = whole;
             v.options.precision = Precision::fp16;
             v.options.overwrite = true;

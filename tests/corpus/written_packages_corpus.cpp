@@ -65,7 +65,7 @@ class Walk {
       if (output->type.dtype != DType::fp16) found("D02 output is not fp16", output->name);
   }
 
-  bool slice() const { return options_.kv_write == lower::KvWrite::slice; }
+  bool slice() const { return options_.kv_write == std::vector{lower::KvWrite::slice}; }
 
   void operation(const Operation& op) {
     if (!kSafe.contains(op.type)) found("operation " + op.type, op.name());
