@@ -109,6 +109,7 @@ class Request {
     std::sort(r_.contexts.begin(), r_.contexts.end());
     r_.tokens = o_.tokens.empty() ? std::vector<TokenCount>{{1, 1}} : o_.tokens;
     if (o_.advised) choose_lengths();
+    choose_ways();
     if (o_.advised && !o_.kv && r_.target.phone())
       r_.chosen.emplace_back("kv packed: iPhones and iPads refuse more than two states");
     check_first_layer();
@@ -125,7 +126,6 @@ class Request {
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }
     if (r_.kv == KvKind::packed) check_packed();
-    choose_ways();
     if (r_.writes(lower::KvWrite::slice) && r_.tokens.front().least > 1)
       r_.notes.push_back(
           fmt::format("--kv-write slice without a function for one token: a call writes all its rows, so the "
@@ -223,7 +223,7 @@ class Request {
   }
 
   void check_ranges() const {
-    const bool several = r_.contexts.size() * r_.tokens.size() > 1;
+    const bool several = r_.contexts.size() * r_.tokens.size() * r_.ways.size() > 1;
     for (const TokenCount& t : r_.tokens) {
       if (t.fixed()) continue;
       if (several)
