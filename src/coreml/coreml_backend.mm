@@ -42,7 +42,8 @@ class CoreMlPredictor : public Predictor {
 
 class CoreMlBackend : public Backend {
  public:
-  explicit CoreMlBackend(const CoreMlOptions& options) : options_(options) {}
+  explicit CoreMlBackend(const CoreMlOptions& options)
+      : options_(options), tally_(std::make_shared<CoreMlTally>(options.in_flight)) {}
 
   std::string_view name() const override { return "coreml"; }
   Arithmetic arithmetic() const override { return Arithmetic::fp16; }
@@ -65,7 +66,7 @@ class CoreMlBackend : public Backend {
 
  private:
   CoreMlOptions options_;
-  std::shared_ptr<CoreMlTally> tally_ = std::make_shared<CoreMlTally>();
+  std::shared_ptr<CoreMlTally> tally_;
 };
 
 std::vector<std::string> CoreMlBackend::remarks() const {

@@ -237,7 +237,7 @@ id<MLFeatureProvider> CoreMlCall::ask(MLState* state, bool proposing, NSError* _
   std::optional<InFlight::Turn> turn;
   std::unique_lock one_at_a_time(model_->mutex(), std::defer_lock);
   if (overlaps)
-    turn.emplace(model_->places());
+    turn.emplace(model_->tally().places);
   else
     one_at_a_time.lock();
   const TimedSlice slice(model_->options().timeline.get(), Timeline::Level::step, "prediction",

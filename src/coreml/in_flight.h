@@ -1,4 +1,4 @@
-// InFlight: how many predictions of a function are under way at once. Core ML lets asynchronous ones overlap; more than
+// InFlight: how many predictions of a backend are under way at once. Core ML lets asynchronous ones overlap; more than
 // two or three only cost memory.
 //     InFlight::Turn turn(places);                           // waits for a free place; gives it back at the end
 #pragma once

@@ -107,7 +107,8 @@ void CoreMlTally::remark(const std::string& text) {
 std::shared_ptr<LoadedModel> LoadedModel::open(const std::shared_ptr<const Package>& package,
                                                const std::string& function, const CoreMlOptions& options,
                                                std::shared_ptr<CoreMlTally> tally) {
-  std::shared_ptr<LoadedModel> out(new LoadedModel(options));
+  std::shared_ptr<LoadedModel> out(new LoadedModel);
+  out->options_ = options;
   out->tally_ = std::move(tally);
   const std::vector<Signature> all = signatures(*package);
   const auto it = std::ranges::find_if(
@@ -132,13 +133,11 @@ std::shared_ptr<LoadedModel> LoadedModel::open(const std::shared_ptr<const Packa
   return out;
 }
 
-LoadedModel::LoadedModel(const CoreMlOptions& options)
+LoadedModel::LoadedModel()
     : number_([] {
         static std::atomic<int64_t> next{0};
         return ++next;
-      }()),
-      options_(options),
-      places_(std::max(options.in_flight, 1)) {}
+      }()) {}
 
 LoadedModel::~LoadedModel() {
   model_ = nil;

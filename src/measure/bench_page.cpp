@@ -14,6 +14,10 @@ std::string tile(const std::string& figure, const std::string& what) {
                      html_escaped(what));
 }
 
+std::string time_text(double seconds) {
+  return seconds < 0.1 ? fmt::format("{:.1f} ms", 1000 * seconds) : fmt::format("{:.2f} s", seconds);
+}
+
 std::string section(const std::string& heading, const std::string& content) {
   return fmt::format("<section><h2>{}</h2>{}</section>\n", heading, content);
 }
@@ -115,8 +119,7 @@ std::string tiles(const BenchReport& r, const std::vector<PowerUse>& power) {
   double prefill = 0;
   for (const BenchRow& row : r.rows) prefill = std::max(prefill, row.prefill_tokens_per_s);
   out += tile(fmt::format("{:.0f} tok/s", prefill), "prefill at its fastest");
-  out += tile(fmt::format("{:.2f} s", r.first_load_s),
-              fmt::format("first load; again {:.2f} s", r.second_load_s));
+  out += tile(time_text(r.first_load_s), "first load; again " + time_text(r.second_load_s));
   if (!r.chip.empty())
     out += tile(
         fmt::format("{:+.0f}%", 100 * last.error()),

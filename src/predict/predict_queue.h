@@ -3,8 +3,8 @@
 //     PredictQueue queue(3);
 //     for (const Text& text : texts) queue.add([&] { take(encoder.encode(text)); });
 //     queue.finish();                                        // throws the first thing that went wrong
-// A job runs on a thread of the queue, with calls of its own: never two on one call or state. Core ML's own limit for a
-// function is CoreMlOptions::in_flight.
+// A job runs on a thread of the queue, with calls of its own: never two on one call or state. Core ML's own limit is
+// CoreMlOptions::in_flight.
 #pragma once
 
 #include <condition_variable>

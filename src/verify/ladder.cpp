@@ -173,7 +173,7 @@ Rung climb_ways(Climber& c, int number, const std::function<Rung()>& body) {
     Rung rung = climb(c, number, body);
     out.seconds += rung.seconds;
     for (FigureRow& row : rung.rows) {
-      row.what += fmt::format(" ({})", name());
+      row.what = fmt::format("{}: {}", name(), row.what);
       out.rows.push_back(std::move(row));
     }
     for (const std::string& note : rung.notes)

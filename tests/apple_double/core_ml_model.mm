@@ -263,7 +263,8 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
                      options:(MLPredictionOptions*)options
                        error:(NSError**)problem {
   const Inside own;
-  if (++seen().predictions == switches().fail_at) {
+  const int64_t number = ++seen().predictions, first = switches().fail_at;
+  if (first > 0 && number >= first && number < first + switches().fail_count) {
     *problem = error(MLModelErrorGeneric, "Unable to compute the prediction using ML Program.",
                      error(0, switches().fail_text));
     return nil;

@@ -88,7 +88,8 @@ class DocHost {
     for (Json stage : info_["stages"]) {
       Json kept = Json::array();
       for (const Json& f : stage["functions"])
-        if (!f.contains("variants") || std::ranges::count(f["variants"], Json(variant)) > 0) kept.push_back(f);
+        if (!f.contains("variants") || std::ranges::count(f["variants"], Json(variant)) > 0)
+          kept.push_back(f);
       stage["functions"] = kept;
       if (!kept.empty()) stages.push_back(std::move(stage));
     }
