@@ -272,10 +272,11 @@ void LoadedModel::prewarm() {
   report(LoadStep::Phase::warm, 0);
   CoreMlCall call(shared_from_this(), smallest_shapes());
   for (const TensorInfo& input : signature_.inputs) call.input(input.name);
+  MLState* state = nil;
   @autoreleasepool {
-    MLState* state = signature_.states.empty() ? nil : [model_ newState];
-    for (int i = 0; i < 2; ++i) call.predict(state);
+    if (!signature_.states.empty()) state = [model_ newState];
   }
+  for (int i = 0; i < 2; ++i) call.predict(state);  // it may throw, and a pool around it would stay
   tally_->warm_ms += clock.ms();
 }
 
