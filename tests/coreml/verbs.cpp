@@ -3,9 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/npy.h"
 #include "e2e/command.h"
 #include "support/data.h"
 #include "support/temp_folder.h"
+#include "support/tiny_encoder.h"
 
 using namespace anemone;
 using namespace anemone::e2e;
@@ -74,6 +76,26 @@ TEST_CASE("verbs give with Core ML what they give with the CPU engine") {
                 {"--arith is for the CPU engine"});
   check_refused(anemone_command({"perplexity", kModel, "--text", text, "--backend", "coreml"}),
                 {"is for bundles"});
+}
+
+TEST_CASE("texts that are seen whole: embed, classify and redact, many at once") {
+  const Place place;
+  test::TinyEncoder("BertModel", "bert").write(place.folder / "embedder");
+  test::TinyEncoder("BertForSequenceClassification", "bert", 3).write(place.folder / "classifier");
+  Array ids(DType::int32, {6, 7});
+  for (size_t i = 0; i < 42; ++i) ids.values<int32_t>()[i] = static_cast<int32_t>(3 + i * 7 % 30);
+  const std::string file = (place.folder / "ids.npy").string();
+  write_npy(file, ids);
+  for (const std::string verb : {"embed", "classify"}) {
+    const std::string bundle = (place.folder / ("b_" + verb)).string();
+    REQUIRE(
+        anemone_command({"convert", (place.folder / (verb == "embed" ? "embedder" : "classifier")).string(),
+                         "-o", bundle, "--tokens", "8,16", "--precision", "fp16", "--quiet"})
+            .status == 0);
+    same_output({verb, bundle, "--ids", file, "--json"});
+  }
+  place.folder.write("letter.txt", "Anna Berg, call me at +49 30 1234567 or anna@example.org.\n");
+  same_output({"redact", (place.folder / "letter.txt").string()});
 }
 
 TEST_CASE("predict: a package with a state, step by step") {
