@@ -99,7 +99,7 @@ uint64_t write_bundle(const fs::path& folder) {
   const auto add = [&](int64_t first, int64_t last, Program program, FunctionInterface interface) {
     Stage stage;
     stage.package = fmt::format("{}_{:02}.mlpackage", last ? "layers" : "head", info.stages.size());
-    stage.functions = {{"main", 1, 1, last ? 2048 : 0, std::move(interface)}};
+    stage.functions = {{.name = "main", .context = last ? 2048 : 0, .interface = std::move(interface)}};
     stage.first_layer = first, stage.last_layer = last;
     write(std::move(program), folder / stage.package);
     info.stages.push_back(std::move(stage));

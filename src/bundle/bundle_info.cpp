@@ -161,6 +161,7 @@ Json to_json(const Stage& s) {
   for (const StageFunction& f : s.functions) {
     Json entry = {{"name", f.name}, {"tokens", {f.least_tokens, f.most_tokens}}};
     if (f.context) entry["context"] = f.context;
+    if (!f.variants.empty()) entry["variants"] = f.variants;
     entry["inputs"] = to_json(f.interface.inputs);
     if (!f.interface.states.empty()) entry["states"] = to_json(f.interface.states);
     entry["outputs"] = to_json(f.interface.outputs);
@@ -197,6 +198,7 @@ Stage stage_from(const Fields& j) {
     function.name = f["name"].get<std::string>();
     std::tie(function.least_tokens, function.most_tokens) = f["tokens"].two();
     function.context = f.value("context", int64_t{0});
+    if (f.has("variants")) function.variants = f["variants"].get<std::vector<std::string>>();
     function.interface.inputs = ports_from(f["inputs"]);
     if (f.has("states")) function.interface.states = ports_from(f["states"]);
     function.interface.outputs = ports_from(f["outputs"]);
@@ -281,6 +283,9 @@ BundleInfo parse(const Json& j, const std::filesystem::path& folder) {
     b.masks.push_back({value_in(kReaches, m["reach"], "reach"), m.value("size", int64_t{0})});
   if (all.has("result")) read_result(all["result"], b);
   for (const Fields& s : all["stages"].items()) b.stages.push_back(stage_from(s));
+  if (all.has("variants"))
+    for (const Fields& v : all["variants"].items())
+      b.variants.push_back({v["name"], v.value("kv_write", std::string())});
   return b;
 }
 
@@ -411,6 +416,11 @@ std::string BundleInfo::json() const {
   if (!tokenizer.empty()) j["tokens"]["tokenizer"] = tokenizer;
   j["stages"] = Json::array();
   for (const Stage& s : stages) j["stages"].push_back(to_json(s));
+  for (const Variant& v : variants) {
+    Json entry = {{"name", v.name}};
+    if (!v.kv_write.empty()) entry["kv_write"] = v.kv_write;
+    j["variants"].push_back(std::move(entry));
+  }
   j["files"] = Json::array();
   for (const BundleFile& f : files)
     j["files"].push_back({{"path", f.path}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});

@@ -40,8 +40,9 @@ struct RopeTable {
 struct StageFunction {
   std::string name;
   int64_t least_tokens = 1, most_tokens = 1;
-  int64_t context = 0;          // rows of the cache; 0 where there is none
-  FunctionInterface interface;  // its taps are those of the stage
+  int64_t context = 0;                // rows of the cache; 0 where there is none
+  std::vector<std::string> variants;  // of the bundle that it belongs to; empty: all of them
+  FunctionInterface interface;        // its taps are those of the stage
 
   const Port* find_input(Role::Kind kind) const;
   const Port* find_output(Role::Kind kind) const;
@@ -83,6 +84,13 @@ struct Stage {
   bool behind_experts() const;
   // It has outputs other than the stream.
   bool has_head() const;
+};
+
+// One way to run a bundle that has several, each with functions of its own over the same weights. A host chooses one.
+// The first is the default.
+struct Variant {
+  std::string name;      // "slice"
+  std::string kv_write;  // how it writes the cache, in the place of choices.kv_write
 };
 
 // A table of vectors that the host adds up to what goes into the first stage.
@@ -140,10 +148,15 @@ struct BundleInfo {
   std::optional<int64_t> pad;
   std::string tokenizer;  // file name; empty when the checkpoint had none
   std::vector<Stage> stages;
+  std::vector<Variant> variants;  // empty: there is one way
   std::vector<BundleFile> files;
 
   // Compiled lengths of the cache, ascending; of bundles without one, the numbers of tokens.
   std::vector<int64_t> tiers() const;
+  // The bundle as one of its variants alone: those of its functions, those of its stages that have some. Empty: the
+  // first one. Error, with the names, for one that is not there.
+  BundleInfo chosen(std::string_view variant) const;
+  const Variant* find_variant(std::string_view name) const;
   // The folders of its stages, in their order, each once.
   std::vector<std::string> packages() const;
   // True if the host chooses experts.

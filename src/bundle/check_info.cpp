@@ -287,9 +287,8 @@ void check_ropes(const BundleInfo& info) {
   }
 }
 
-}  // namespace
-
-void check_info(const BundleInfo& info) {
+// One way to run the bundle.
+void check_way(const BundleInfo& info) {
   expect_between("hidden size", info.hidden, 1, kMostWidth);
   expect_between("size of the vocabulary", info.vocab, 1, kMostRows);
   expect_between("number of layers", info.layers, 1, kMostLayers);
@@ -308,9 +307,7 @@ void check_info(const BundleInfo& info) {
   check_experts(info);
   for (const Stage& stage : info.stages) {
     if (stage.functions.empty()) throw errorf("'{}' has no functions", stage.package);
-    std::set<std::string> names;
     for (const StageFunction& f : stage.functions) {
-      if (!names.insert(f.name).second) throw errorf("'{}' has two functions '{}'", stage.package, f.name);
       try {
         FunctionCheck(info, stage, f).check();
       } catch (Error& e) {
@@ -323,6 +320,43 @@ void check_info(const BundleInfo& info) {
     check_rows(info);
   else
     check_text(info);
+}
+
+// Names are unique, and functions know no others. What each variant leaves must be a bundle.
+void check_variants(const BundleInfo& info) {
+  std::set<std::string> names;
+  for (const Variant& v : info.variants) {
+    if (v.name.empty()) throw errorf("a variant has no name");
+    if (!names.insert(v.name).second) throw errorf("there are two variants '{}'", v.name);
+    if (!v.kv_write.empty() && v.kv_write != "mask" && v.kv_write != "slice")
+      throw errorf("the variant '{}' writes the cache by '{}'", v.name, v.kv_write).expected("mask or slice");
+  }
+  for (const Stage& stage : info.stages) {
+    std::set<std::string> functions;
+    for (const StageFunction& f : stage.functions) {
+      if (!functions.insert(f.name).second)
+        throw errorf("'{}' has two functions '{}'", stage.package, f.name);
+      for (const std::string& variant : f.variants)
+        if (!names.contains(variant))
+          throw errorf("the function '{}' of '{}' is of a variant '{}', which the bundle does not have",
+                       f.name, stage.package, variant);
+    }
+  }
+}
+
+}  // namespace
+
+void check_info(const BundleInfo& info) {
+  check_variants(info);
+  if (info.variants.empty()) return check_way(info);
+  for (const Variant& v : info.variants) {
+    try {
+      check_way(info.chosen(v.name));
+    } catch (Error& e) {
+      e.within(fmt::format("variant '{}'", v.name));
+      throw;
+    }
+  }
 }
 
 }  // namespace anemone

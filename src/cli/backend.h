@@ -19,9 +19,9 @@ struct BackendFlags {
   std::string arith;           // empty: nobody said
   std::string usual = "fp32";  // the arithmetic then; set it before declare() to change it
   std::string backend = "auto", units = "ane";
-  bool all = false;  // fp32 and fp16, unless one was asked for
-  int in_flight =
-      1;  // predictions that Core ML may have under way at once; 3 where texts run beside each other
+  bool all = false;                    // fp32 and fp16, unless one was asked for
+  static constexpr int kInFlight = 3;  // more only cost memory
+  int in_flight = 1;  // predictions that Core ML may have under way at once; kInFlight where inputs are many
   std::shared_ptr<Timeline> timeline = nullptr;  // where backends note what ran when; empty: nowhere
 
   // `note`: what is said behind the names of the arithmetics in --help.

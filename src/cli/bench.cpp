@@ -11,13 +11,14 @@
 #include "cli/parse.h"
 #include "cli/source.h"
 #include "measure/bench.h"
+#include "page/page.h"
 #include "target/chips.h"
 
 namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string bundle, fills, power, chip;
+  std::string bundle, fills, power, chip, html;
   int64_t tokens = 32;
   BackendFlags backend;
 };
@@ -65,13 +66,16 @@ int run_bench(const Args& args, const Common& common) {
       args.power.empty() ? std::vector<PowerUse>() : read_power(read_text(args.power));
   if (!args.power.empty() && power.empty())
     throw errorf("has no line like 'ANE Power: 812 mW'").at(args.power).hint("sudo powermetrics > FILE");
+  if (!args.html.empty()) write_page(args.html, bench_page(report, power));
   fmt::print("{}", common.json ? bench_json(report, power) : bench_text(report, power));
+  if (!args.html.empty() && !common.json && !common.quiet) fmt::print("  the page is {}\n", args.html);
   return 0;
 }
 
 constexpr std::string_view kExamples =
     "  anemone bench smollm2\n"
-    "  anemone bench smollm2 --backend coreml --fill 16,1024 --tokens 64 --json";
+    "  anemone bench smollm2 --backend coreml --fill 16,1024 --tokens 64 --json\n"
+    "  anemone bench smollm2 --html bench.html";
 
 }  // namespace
 
@@ -88,6 +92,7 @@ extern const Command kBench{
       o.text("--powermetrics", "FILE", args->power,
              "what macOS's powermetrics printed meanwhile: energy of a token")
           .streams();
+      o.text("--html", "FILE", args->html, "write a page with plots").writes();
       o.group("How it is computed");
       args->backend.declare(o);
       return [args](const Common& common) { return run_bench(*args, common); };

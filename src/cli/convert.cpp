@@ -38,7 +38,8 @@ namespace {
 struct Args {
   std::string model, output, context, tokens, precision, kv, kv_write,
       target = "macos15", embedding = "fp16", layers, residual_scale, skip, experts, bundle_version, variant;
-  bool whole = false, argmax = false, no_int8 = false, overwrite = false, keep_blocks = false;
+  bool whole = false, head_apart = false, argmax = false, no_int8 = false, overwrite = false,
+       keep_blocks = false;
   double shard_mb = 250;
   int64_t head_rows = kNotSaid, expert_group = kNotSaid;
   CompressFlags compress;
@@ -154,10 +155,11 @@ ConvertOptions options_of(const Args& args, const Common& common) {
   if (args.kv == "state") o.kv = lower::KvKind::state;
   if (args.kv == "packed") o.kv = lower::KvKind::packed;
   if (args.kv == "io") o.kv = lower::KvKind::io;
-  if (!args.kv_write.empty())
-    o.kv_write = args.kv_write == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
+  if (args.kv_write == "mask" || args.kv_write == "both") o.kv_write.push_back(lower::KvWrite::mask);
+  if (args.kv_write == "slice" || args.kv_write == "both") o.kv_write.push_back(lower::KvWrite::slice);
   o.precision = stored_form(args).precision;
   o.whole = args.whole;
+  o.head_apart = args.head_apart;
   o.keep_blocks = args.keep_blocks;
   o.skip = args.skip;
   for (const ExpertWay way : {ExpertWay::all, ExpertWay::host, ExpertWay::groups})
@@ -202,6 +204,14 @@ void print_json(const Args& args, const ConvertReport& report, double seconds) {
   fmt::print("{}\n", json_text(out, 2));
 }
 
+// "mask", or "mask or slice" where the bundle has both.
+std::string kv_writes_text(const BundleInfo& info) {
+  std::string out;
+  for (const Variant& v : info.variants)
+    if (out.find(v.kv_write) == std::string::npos) out += (out.empty() ? "" : " or ") + v.kv_write;
+  return out.empty() ? info.kv_write : out;
+}
+
 // "main" or "1 and 64 tokens, contexts 256 and 512".
 std::string functions_text(const BundleInfo& info) {
   std::string tokens, contexts;
@@ -232,7 +242,8 @@ void print_table(const Args& args, const ConvertReport& report, double seconds, 
   for (const auto& row : report.rows)
     fmt::print("  {:<24} {:<{}} {:>10}\n", row.file, row.holds, wide, size_text(row.bytes));
   fmt::print("  {:<24} {:<{}} {:>10}\n\n", "all files", "", wide, size_text(report.bytes));
-  const std::string cache = info.kv.empty() ? "" : fmt::format(", kv {} by {}", info.kv, info.kv_write);
+  const std::string cache =
+      info.kv.empty() ? "" : fmt::format(", kv {} by {}", info.kv, kv_writes_text(info));
   fmt::print("{} written in {:.2f} s: {}{}, for {}\n", args.output, seconds, info.precision, cache,
              info.target);
   fmt::print("{}\n", functions_text(info));
@@ -431,12 +442,16 @@ extern const Command kConvert{
              "defaults, and warns");
       declare_onnx(o, *args);
       o.flag("--whole", args->whole, "layers and head in one package, as small models want");
+      o.flag("--head-apart", args->head_apart,
+             "with --whole: also functions with the head apart, of which `warm` finds the better way");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
       o.group("Form of the packages");
       o.text("--kv", "FORM", args->kv,
              "state (a pair per layer), packed (two per shard; default for iPhones), io")
           .one_of({"state", "packed", "io"});
-      o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice").one_of({"mask", "slice"});
+      o.text("--kv-write", "HOW", args->kv_write,
+             "mask (default), slice, or both: functions for each, of which `warm` finds the better one")
+          .one_of({"mask", "slice", "both"});
       o.flag("--argmax-output", args->argmax, "each head shard gives its best token instead of logits");
       o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");

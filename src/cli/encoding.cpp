@@ -140,7 +140,7 @@ void encode_all(const EncodingFlags& flags, const EncodingInput& input, const st
   options.keep_last = input.keep_last;
   // Small calls hardly gain from a second core, so texts run beside each other, each on one core.
   BackendFlags flags_for_texts = flags.backend;
-  flags_for_texts.in_flight = workers > 1 ? 3 : 1;
+  flags_for_texts.in_flight = workers > 1 ? BackendFlags::kInFlight : 1;
   const auto backend = flags_for_texts.open(common, workers > 1 ? 1 : common.threads);
   const Encoder encoder(Bundle::open(bundle, backend), options);
   std::vector<EncoderText> texts;

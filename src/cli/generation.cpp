@@ -208,6 +208,8 @@ std::string figures_table(const Generation& g, const Session& session, const std
                      size_text(peak_memory()));
   out += fmt::format("backend      {}, {} arithmetic\n", session.bundle()->backend().name(),
                      arithmetic_of(session));
+  for (const Variant& v : session.bundle()->info().variants)
+    out += fmt::format("             variant {}: the cache is written by {}\n", v.name, v.kv_write);
   for (const std::string& remark : session.bundle()->backend().remarks())
     out += fmt::format("             {}\n", remark);
   return out;
@@ -231,6 +233,7 @@ nlohmann::ordered_json figures_json(const Generation& g, const Session& session)
                                 {"weight_bytes", m.weights},
                                 {"cache_bytes", m.cache},
                                 {"arena_bytes", m.arena}};
+  for (const Variant& v : session.bundle()->info().variants) out["variant"] = v.name;
   if (const auto remarks = session.bundle()->backend().remarks(); !remarks.empty())
     out["backend_remarks"] = remarks;
   if (!g.stop.empty()) out["stop"] = g.stop;

@@ -75,7 +75,10 @@ std::string size_of(const StageFunction& f) {
   std::string out = f.least_tokens == f.most_tokens
                         ? fmt::format("{} token{}", f.most_tokens, f.most_tokens == 1 ? "" : "s")
                         : fmt::format("{}-{} tokens", f.least_tokens, f.most_tokens);
-  return f.context ? out + fmt::format(", context {}", f.context) : out;
+  if (f.context) out += fmt::format(", context {}", f.context);
+  for (size_t i = 0; i < f.variants.size(); ++i)
+    out += fmt::format("{}{}", i ? " and " : ", variant ", f.variants[i]);
+  return out;
 }
 
 void print_stage(const Stage& stage, const BundleInfo& info) {
@@ -124,16 +127,20 @@ Json to_json(const std::string& path, const BundleInfo& info) {
   if (!info.labels.empty()) out["labels"] = info.labels;
   if (info.pooling) out["pooling"] = *info.pooling == Pooling::mean ? "mean" : "cls";
   if (info.kind == BundleKind::embed) out["normalize"] = info.normalize;
+  for (const Variant& v : info.variants)
+    out["variants"].push_back({{"name", v.name}, {"kv_write", v.kv_write}});
   out["stages"] = Json::array();
   for (const Stage& stage : info.stages) {
     Json s = {{"package", stage.package}, {"holds", holds(stage)}, {"bytes", bytes_of(info, stage.package)}};
-    for (const StageFunction& f : stage.functions)
+    for (const StageFunction& f : stage.functions) {
       s["functions"].push_back({{"name", f.name},
                                 {"tokens", {f.least_tokens, f.most_tokens}},
                                 {"context", f.context},
                                 {"inputs", ports_json(f.interface.inputs)},
                                 {"states", ports_json(f.interface.states)},
                                 {"outputs", ports_json(f.interface.outputs)}});
+      if (!f.variants.empty()) s["functions"].back()["variants"] = f.variants;
+    }
     out["stages"].push_back(std::move(s));
   }
   return out;
@@ -155,6 +162,9 @@ int inspect_bundle(const std::string& path, bool each_weight, const Common& comm
              info.name.empty() ? info.source : info.name, info.family, info.source,
              counted(info.layers, "layer"), info.hidden, info.vocab);
   fmt::print("  {} weights for {}, {} in all\n", info.precision, info.target, size_text(bytes_of(info)));
+  for (size_t i = 0; i < info.variants.size(); ++i)
+    fmt::print("  variant {}: writes the cache by {}{}\n", info.variants[i].name, info.variants[i].kv_write,
+               i ? "" : "; the default, until `anemone warm` finds a better one");
   if (const std::string result = result_text(info); !result.empty())
     fmt::print("{}", wrap("  ", result, kColumns));
   print_facts(model);

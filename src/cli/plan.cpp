@@ -93,7 +93,8 @@ std::string ms_text(double ms) {
   return fmt::format("{:.{}f}", ms, ms >= 0.095 || ms <= 0 ? 2 : ms >= 0.0095 ? 3 : ms >= 0.00095 ? 4 : 5);
 }
 
-void print_parts(const ModelPlan& p, const Model& m) {
+// `both`: the bundle will have the other way to write the cache, too.
+void print_parts(const ModelPlan& p, const Model& m, bool both) {
   const Chip& chip = *p.options.target.chip;
   const CostConstants& c = calibration().constants;
   const bool slice = p.options.kv_write == lower::KvWrite::slice;
@@ -111,6 +112,9 @@ void print_parts(const ModelPlan& p, const Model& m) {
   fmt::print("  cache    {:>8} ms   {} {} at {:.1f} GB/s (fitted)\n", ms_text(p.cost.kv_ms),
              size_text(p.kv_bytes), slice ? "read once" : "read and rewritten through the mask",
              c.activation_gbps);
+  if (both)
+    fmt::print("  or       {:>8} ms   read once, where rows are written in place: {:.1f} ms in all\n",
+               ms_text(p.cost.kv_ms / 2), p.cost.total_ms() - p.cost.kv_ms / 2);
   fmt::print("  calls    {:>8} ms   {:.0f} x ({:.0f} µs + {} channels x {:.3f} µs, fitted)\n\n",
              ms_text(p.cost.calls_ms), p.calls(), call_floor_us(chip), m.hidden, c.us_per_channel);
 }
@@ -343,7 +347,7 @@ int run_plan(const Args& args, const Common& common) {
     print_matrix(planner, o, precisions);
   } else {
     print_sizes(planner, o, precisions);
-    print_parts(plan, planner.model());
+    print_parts(plan, planner.model(), args.kv_write == "both");
     print_experts(plan, planner.model());
     print_contexts(planner, o);
     print_shards(planner, o);
@@ -378,7 +382,8 @@ extern const Command kPlan{
       o.flag("--matrix", args->matrix, "all chips and precisions in one table");
       o.text("--html", "FILE", args->html, "also write a page with sliders, for any browser").writes();
       o.group("Form of the packages");
-      o.text("--kv-write", "HOW", args->kv_write, "mask (default) or slice").one_of({"mask", "slice"});
+      o.text("--kv-write", "HOW", args->kv_write, "mask (default), slice, or both")
+          .one_of({"mask", "slice", "both"});
       o.text(
            "--experts", "WAY", args->experts,
            "of a model with experts: all, host or groups, as convert makes them; auto (default): the fastest")

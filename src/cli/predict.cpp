@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -21,6 +23,7 @@
 #include "cli/profile.h"
 #include "cli/source.h"
 #include "onnx/network.h"
+#include "predict/predict_queue.h"
 #include "predict/predictor.h"
 #include "predict/taps.h"
 
@@ -28,22 +31,23 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::string package, inputs, function, outputs, state;
+  std::string package, function, outputs, state;
   BackendFlags backend;
   ProfileFlags profile;
-  std::vector<std::string> input, tap;
+  std::vector<std::string> inputs, input, tap;
   int64_t repeat = 1;
   bool time = false;
 };
 
-std::map<std::string, Array> read_inputs(const Args& args) {
+// `file`: of --inputs; empty: none.
+std::map<std::string, Array> read_inputs(const Args& args, const std::string& file) {
   std::map<std::string, Array> out;
-  if (!args.inputs.empty()) {
-    if (args.inputs.ends_with(".npy"))
+  if (!file.empty()) {
+    if (file.ends_with(".npy"))
       throw errorf("--inputs takes an .npz file")
-          .found(args.inputs)
-          .hint("give one array with --input NAME=" + args.inputs);
-    for (auto& [name, array] : parse_npz(open_input(args.inputs)->bytes(), args.inputs))
+          .found(file)
+          .hint("give one array with --input NAME=" + file);
+    for (auto& [name, array] : parse_npz(open_input(file)->bytes(), file))
       out.insert_or_assign(name, std::move(array));
   }
   for (const std::string& pair : args.input) {
@@ -163,8 +167,8 @@ void print_outputs(const Prediction& result) {
     if (!result.outputs.contains(name)) fmt::print("{}  \"{}\"\n", name, labels.at(0));
 }
 
-void print_json(const Prediction& result, double ms, const ProfileFlags& profile) {
-  nlohmann::ordered_json out;
+nlohmann::ordered_json result_json(const Prediction& result) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
   for (const auto& [name, array] : result.outputs) {
     const Summary s = summarize(values_of(array));
     const auto known = [&](double v) { return s.finite ? nlohmann::ordered_json(v) : nullptr; };
@@ -178,28 +182,33 @@ void print_json(const Prediction& result, double ms, const ProfileFlags& profile
   for (const auto& [name, labels] : result.labels) out["labels"][name] = labels;
   if (result.fault)
     out["fault"] = {{"op", result.fault->op}, {"kind", result.fault->nan ? "nan" : "overflow"}};
+  return out;
+}
+
+void print_json(const Prediction& result, double ms, const ProfileFlags& profile) {
+  nlohmann::ordered_json out = result_json(result);
   out["milliseconds"] = ms;
   if (profile.table) out["profile"] = profile.json();
   fmt::print("{}\n", json_text(out, 2));
 }
 
-int predict(Args& args, const Common& common) {
-  if (args.repeat < 1) throw errorf("--repeat must be at least 1").found(fmt::format("{}", args.repeat));
-  args.profile.start(args.backend);
-  const auto package = package_argument(args.package);
-  const auto predictor = open_tapped(*args.backend.open(common), package, args.function, args.tap);
-  const auto inputs = with_package_names(read_inputs(args), *package);
-  const bool stateful = !predictor->signature().states.empty();
-  if (!stateful && !args.state.empty())
-    throw errorf("the function '{}' has no states", predictor->signature().function)
-        .hint("leave --state out");
-  std::unique_ptr<State> state = stateful ? read_state(*predictor, args.state, common) : nullptr;
+// The states that a call works on; null for a function without.
+std::unique_ptr<State> state_of(const Predictor& predictor, const Args& args, const Common& common) {
+  if (!predictor.signature().states.empty()) return read_state(predictor, args.state, common);
+  if (!args.state.empty())
+    throw errorf("the function '{}' has no states", predictor.signature().function).hint("leave --state out");
+  return nullptr;
+}
 
+int predict_one(Args& args, const Package& package, const Predictor& predictor, const Common& common) {
+  const auto inputs =
+      with_package_names(read_inputs(args, args.inputs.empty() ? "" : args.inputs.front()), package);
+  const std::unique_ptr<State> state = state_of(predictor, args, common);
   Prediction result;
   std::vector<double> times;
   for (int64_t i = 0; i < args.repeat; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    result = predictor->predict(inputs, state.get());
+    result = predictor.predict(inputs, state.get());
     times.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
@@ -216,13 +225,107 @@ int predict(Args& args, const Common& common) {
     fmt::print("{} call{}: first {:.3f} ms, best {:.3f} ms, median {:.3f} ms\n", times.size(),
                times.size() == 1 ? "" : "s", times[0], sorted[0], median);
   print_fault(result.fault, common);
-  args.profile.finish(common);
   return 0;
+}
+
+// Where the outputs of each file of inputs go, in the folder of --outputs.
+std::vector<std::string> output_files(const Args& args) {
+  std::vector<std::string> out;
+  std::set<std::string> names;
+  for (const std::string& file : args.inputs) {
+    const std::string name = std::filesystem::path(file).stem().string() + ".npz";
+    if (!names.insert(name).second)
+      throw errorf("two files of inputs would have the outputs '{}'", name).hint("give them other names");
+    out.push_back((std::filesystem::path(args.outputs) / name).string());
+  }
+  return out;
+}
+
+// The results of many inputs, shown and written in the order of the inputs, whoever is done first.
+class ManyResults {
+ public:
+  ManyResults(const Args& args, const Common& common)
+      : args_(args), common_(common), waiting_(args.inputs.size()) {
+    if (args.outputs.empty()) return;
+    files_ = output_files(args);
+    std::error_code error;
+    std::filesystem::create_directories(args.outputs, error);
+    if (!std::filesystem::is_directory(args.outputs, error))
+      throw errorf("with several --inputs, --outputs is a folder").at(args.outputs);
+  }
+
+  void take(size_t index, Prediction result) {
+    const std::lock_guard lock(mutex_);
+    waiting_[index] = std::move(result);
+    for (; next_ < waiting_.size() && waiting_[next_]; ++next_) {
+      show(next_, *waiting_[next_]);
+      waiting_[next_].reset();
+    }
+  }
+
+ private:
+  void show(size_t index, const Prediction& result) {
+    if (!files_.empty()) write_files(result, files_[index], nullptr, "");
+    if (common_.json) {
+      nlohmann::ordered_json one = {{"inputs", args_.inputs[index]}};
+      one.update(result_json(result));
+      fmt::print("{}\n", json_text(one, -1));
+    } else if (files_.empty()) {
+      fmt::print("{}{}\n", index ? "\n" : "", args_.inputs[index]);
+      print_outputs(result);
+    }
+    print_fault(result.fault, common_);
+  }
+
+  const Args& args_;
+  const Common& common_;
+  std::mutex mutex_;
+  std::vector<std::optional<Prediction>> waiting_;
+  size_t next_ = 0;
+  std::vector<std::string> files_;
+};
+
+// A file after the other. Of a function without states, several predictions are under way at once; with states each one
+// is a step, on what the one before left.
+int predict_many(Args& args, const Package& package, const Predictor& predictor, const Common& common) {
+  if (args.repeat > 1 || args.time) throw errorf("--repeat and --time go with one file of --inputs");
+  const std::unique_ptr<State> state = state_of(predictor, args, common);
+  ManyResults results(args, common);
+  PredictQueue queue(state ? 1
+                           : std::min<int>(BackendFlags::kInFlight, static_cast<int>(args.inputs.size())));
+  for (size_t i = 0; i < args.inputs.size() && !queue.cancelled(); ++i) {
+    queue.add([&, i] {
+      const auto inputs = with_package_names(read_inputs(args, args.inputs[i]), package);
+      try {
+        results.take(i, predictor.predict(inputs, state.get()));
+      } catch (Error& e) {
+        e.within(args.inputs[i]);
+        throw;
+      }
+    });
+  }
+  queue.finish();
+  if (state && !args.state.empty()) write_files({}, "", state.get(), args.state);
+  return 0;
+}
+
+int predict(Args& args, const Common& common) {
+  if (args.repeat < 1) throw errorf("--repeat must be at least 1").found(fmt::format("{}", args.repeat));
+  const bool many = args.inputs.size() > 1;
+  if (many) args.backend.in_flight = BackendFlags::kInFlight;
+  args.profile.start(args.backend);
+  const auto package = package_argument(args.package);
+  const auto predictor = open_tapped(*args.backend.open(common), package, args.function, args.tap);
+  const int status = many ? predict_many(args, *package, *predictor, common)
+                          : predict_one(args, *package, *predictor, common);
+  args.profile.finish(common);
+  return status;
 }
 
 constexpr std::string_view kExamples =
     "  anemone predict model.mlpackage --input x=x.npy\n"
-    "  anemone predict decoder.mlpackage --inputs step0.npz --state kv.npz --outputs out.npz --arith fp16";
+    "  anemone predict decoder.mlpackage --inputs step0.npz --state kv.npz --outputs out.npz --arith fp16\n"
+    "  anemone predict model.mlpackage --inputs a.npz --inputs b.npz --outputs results";
 
 }  // namespace
 
@@ -231,9 +334,11 @@ extern const Command kPredict{
       auto args = std::make_shared<Args>();
       o.positional("PACKAGE", args->package, "an .mlpackage, .mlmodelc, .mlmodel or .mil").takes(kPackage);
       o.texts("--input", "NAME=FILE", args->input, "an input from an .npy file; may be repeated");
-      o.text("--inputs", "FILE", args->inputs, "inputs from an .npz file").streams();
+      o.texts("--inputs", "FILE", args->inputs, "inputs from an .npz file; several files are run one by one")
+          .streams();
       o.text("--function", "NAME", args->function, "which function; the package's default one if left out");
-      o.text("--outputs", "FILE", args->outputs, "write the outputs to an .npz file instead of a summary")
+      o.text("--outputs", "FILE", args->outputs,
+             "write the outputs to an .npz file instead of a summary; a folder with several --inputs")
           .also("-o,--output")
           .writes();
       o.text("--state", "FILE", args->state,

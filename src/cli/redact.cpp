@@ -114,7 +114,7 @@ std::shared_ptr<const redact::RedactModel> open_model(const Args& args, const Co
   if (args.model == kNoModel) return nullptr;
   // Windows run beside each other, each on one core.
   BackendFlags backend = args.backend;
-  backend.in_flight = 3;
+  backend.in_flight = BackendFlags::kInFlight;
   const auto opened = backend.open(common, 1);
   return args.model.empty() ? redact::RedactModel::shipped(opened)
                             : redact::RedactModel::open(args.model, opened);

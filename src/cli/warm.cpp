@@ -1,7 +1,8 @@
-// `anemone warm`: compiles and loads a bundle with Core ML, so that the first word comes at once later.
+// `anemone warm`: compiles and loads a bundle with Core ML, so that the first word comes at once later; and finds out
+// which of its variants and functions are fast here.
 #include <fmt/format.h>
 
-#include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -13,6 +14,9 @@
 #include "cli/command.h"
 #include "cli/source.h"
 #include "coreml/compiled_cache.h"
+#include "coreml/device_memory.h"
+#include "coreml/device_report.h"
+#include "measure/trial.h"
 
 namespace anemone::cli {
 namespace {
@@ -21,48 +25,107 @@ struct Args {
   std::string bundle, units = "ane";
 };
 
-struct Warmed {
-  std::string package, function;
-  double seconds = 0;
-};
-
-// One function after the other, and none is kept: all of them at once would need the memory of all compilations.
-std::vector<Warmed> warm_all(const std::filesystem::path& path, const Backend& backend) {
-  const BundleInfo info = BundleInfo::read(path);
-  std::vector<Warmed> out;
-  for (const Stage& stage : info.stages) {
-    const auto package = open_package(find_inside(path, stage.package));
-    for (const StageFunction& function : stage.functions) {
-      const auto begin = std::chrono::steady_clock::now();
-      backend.open(package, function.name);
-      out.push_back({stage.package, function.name,
-                     std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
+// What the device's own plan says of the functions of each variant.
+void count_placement(const std::filesystem::path& path, const BundleInfo& info, const CoreMlOptions& options,
+                     Trial& trial) {
+  std::map<std::pair<std::string, std::string>, DeviceFunction> seen;
+  for (VariantTrial& variant : trial.variants) {
+    if (!variant.problem.empty()) continue;
+    for (const Stage& stage : info.chosen(variant.name).stages) {
+      const auto package = open_package(find_inside(path, stage.package));
+      for (const StageFunction& f : stage.functions) {
+        const auto [it, fresh] = seen.try_emplace({stage.package, f.name});
+        if (fresh) it->second = examine_function(package, f.name, options);
+        for (const DeviceOp& op : it->second.ops) {
+          ++variant.operations;
+          variant.on_ane += op.device == "ANE";
+        }
+      }
     }
   }
+}
+
+// Empty, or why the next session will not know what was found.
+std::string remember(const std::filesystem::path& path, const BundleInfo& info, ComputeUnits units,
+                     const Trial& trial) {
+  std::vector<std::filesystem::path> packages;
+  for (const std::string& package : info.packages()) packages.push_back(find_inside(path, package));
+  try {
+    const CompiledCache cache(CompiledCache::default_folder(), core_ml_device().build);
+    DeviceMemory(cache, units).remember(packages, trial.remembered());
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+nlohmann::ordered_json to_json(const Trial& trial, double seconds) {
+  nlohmann::ordered_json out = {{"seconds", seconds}, {"functions", nlohmann::ordered_json::array()}};
+  for (const FunctionTrial& one : trial.functions) {
+    out["functions"].push_back({{"package", one.package},
+                                {"function", one.name},
+                                {"seconds", one.load_s},
+                                {"call_ms", one.call_ms}});
+    if (!one.problem.empty()) out["functions"].back()["problem"] = one.problem;
+  }
+  for (const VariantTrial& one : trial.variants) {
+    nlohmann::ordered_json v = {{"name", one.name}};
+    if (one.problem.empty())
+      v.update({{"token_ms", one.token_ms},
+                {"operations", one.operations},
+                {"on_ane", one.on_ane},
+                {"equal", one.equal}});
+    else
+      v["problem"] = one.problem;
+    out["variants"].push_back(std::move(v));
+  }
+  if (!trial.best.empty()) out["best"] = trial.best;
   return out;
 }
 
+void print_variants(const Trial& trial) {
+  for (const VariantTrial& one : trial.variants) {
+    if (!one.problem.empty()) {
+      fmt::print("  variant {:<12} does not run: {}\n", one.name, one.problem);
+      continue;
+    }
+    fmt::print("  variant {:<12} {:8.2f} ms a token; {} of {} operations on the ANE; {}\n", one.name,
+               one.token_ms, one.on_ane, one.operations,
+               one.equal ? "results equal"
+                         : fmt::format("results differ by {:.2g} of the largest logit", one.difference));
+  }
+  if (!trial.best.empty()) fmt::print("  sessions use {} from now on\n", trial.best);
+}
+
 int run_warm(const Args& args, const Common& common) {
-  const auto backend = coreml_backend(core_ml_options(parse_compute_units(args.units), common));
-  const std::vector<Warmed> all = warm_all(args.bundle, *backend);
+  const ComputeUnits units = parse_compute_units(args.units);
+  const CoreMlOptions options = core_ml_options(units, common);
+  const auto backend = coreml_backend(options);
+  const BundleInfo info = BundleInfo::read(args.bundle);
+  Trial trial = try_bundle(args.bundle, backend, {});
+  count_placement(args.bundle, info, options, trial);
+  const std::string forgotten = remember(args.bundle, info, units, trial);
   double seconds = 0;
-  for (const Warmed& one : all) seconds += one.seconds;
+  for (const FunctionTrial& one : trial.functions) seconds += one.load_s;
+  std::vector<std::string> remarks = backend->remarks();
+  if (!forgotten.empty()) remarks.push_back(forgotten);
   if (common.json) {
-    nlohmann::ordered_json out = {{"seconds", seconds}, {"functions", nlohmann::ordered_json::array()}};
-    for (const Warmed& one : all)
-      out["functions"].push_back(
-          {{"package", one.package}, {"function", one.function}, {"seconds", one.seconds}});
-    out["remarks"] = backend->remarks();
+    nlohmann::ordered_json out = to_json(trial, seconds);
+    out["remarks"] = remarks;
     fmt::print("{}\n", json_text(out, 2));
     return 0;
   }
   if (common.quiet) return 0;
-  for (const Warmed& one : all)
-    fmt::print("{:<28} {:<20} {:8.1f} s\n", one.package, one.function, one.seconds);
+  for (const FunctionTrial& one : trial.functions)
+    if (one.problem.empty())
+      fmt::print("{:<28} {:<20} {:8.1f} s  {:8.2f} ms\n", one.package, one.name, one.load_s, one.call_ms);
+    else
+      fmt::print("{:<28} {:<20} {}\n", one.package, one.name, one.problem);
   fmt::print("{} warm in {:.1f} s; compiled packages are in {}\n",
-             counted(static_cast<int64_t>(all.size()), "function"), seconds,
+             counted(static_cast<int64_t>(trial.functions.size()), "function"), seconds,
              CompiledCache::default_folder().string());
-  for (const std::string& remark : backend->remarks()) fmt::print("  {}\n", remark);
+  print_variants(trial);
+  for (const std::string& remark : remarks) fmt::print("  {}\n", remark);
   return 0;
 }
 

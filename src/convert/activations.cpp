@@ -75,7 +75,7 @@ Hessians Activations::collect(const std::string& package, const std::map<std::st
                               bool full, ThreadPool& pool) const {
   Hessians out;
   for (const auto& [name, channels] : inputs) out[name] = std::make_shared<Hessian>(channels, full);
-  const BundleInfo info = BundleInfo::read(bundle_);
+  const BundleInfo info = BundleInfo::read(bundle_).chosen("");
   const std::shared_ptr<const Package> opened = open_package(bundle_ / package);
   BundleWatch watch;
   watch.taps = [&](size_t stage, const std::string& function) {
@@ -89,7 +89,8 @@ Hessians Activations::collect(const std::string& package, const std::map<std::st
   watch.seen = [&](size_t stage, const std::string&, const Call& call, int64_t tokens) {
     if (info.stages[stage].package == package) add_call(call, tokens, out, pool);
   };
-  const auto bundle = Bundle::open(bundle_, backend_({.threads = pool.threads()}), std::move(watch));
+  const auto bundle = Bundle::open(bundle_, backend_({.threads = pool.threads()}), std::move(watch),
+                                   info.variants.empty() ? "" : info.variants.front().name);
   if (info.kind == BundleKind::generate)
     read_growing(bundle, ids_);
   else

@@ -65,7 +65,12 @@ class Converter {
     fill_info();
     BundleWriter writer(staged.path(), pool_);
     for (const Planned& table : tables_) write_table(writer, table);
-    for (const StagePlan& plan : stages_) write_stage(writer, plan);
+    for (auto begin = stages_.begin(); begin != stages_.end();) {
+      const auto end = std::find_if(begin, stages_.end(),
+                                    [&](const StagePlan& plan) { return plan.package != begin->package; });
+      write_stages(writer, {begin, end});
+      begin = end;
+    }
     if (options_.keep_blocks) note_kept();
     report_.info.tokenizer = write_tokenizer(checkpoint_, writer.folder());
     export_tokenizer(writer.folder());
@@ -242,7 +247,9 @@ class Converter {
       b.kv = request_.kv == lower::KvKind::state    ? "state"
              : request_.kv == lower::KvKind::packed ? "packed"
                                                     : "io";
-      b.kv_write = options_.kv_write == lower::KvWrite::slice ? "slice" : "mask";
+      b.kv_write = kv_write_name(request_.ways.front().write);
+      for (const RunWay& way : request_.ways)
+        if (!way.variant.empty()) b.variants.push_back({way.variant, std::string(kv_write_name(way.write))});
     }
     b.target = request_.target.name;
     b.argmax = options_.argmax;
@@ -297,14 +304,33 @@ class Converter {
     step(planned.bytes);
   }
 
-  void write_stage(BundleWriter& writer, const StagePlan& plan) {
-    Artifact artifact = build_stage(plan, model_, weights_, request_, options_, residual_scale_);
-    artifact.description =
-        fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, plan.holds);
+  // All stages of one package.
+  void write_stages(BundleWriter& writer, std::span<const StagePlan> plans) {
+    Artifact artifact;
+    for (const StagePlan& plan : plans)
+      build_stage(plan, model_, weights_, request_, options_, residual_scale_, artifact);
+    const std::string& holds = plans.front().holds;
+    artifact.description = fmt::format("{}: {}", model_.name.empty() ? model_.family : model_.name, holds);
     artifact.author = checkpoint_.author();
     artifact.license = checkpoint_.license();
     artifact.notes["anemone.tool"] = options_.tool;
     artifact.notes["anemone.source"] = checkpoint_.path().filename().string();
+    std::vector<Stage> stages;
+    for (const StagePlan& plan : plans) stages.push_back(finished_stage(writer, plan, artifact));
+    current_ = stages.front().package;
+    // Whose weights hold the rows of the head.
+    size_t head = 0;
+    while (head + 1 < plans.size() && !plans[head].has_rows()) ++head;
+    const FunctionInterface first = std::move(artifact.interfaces.at(stages[head].functions.front().name));
+    const WriteReport written = options_.recipe ? add_compressed(writer, std::move(artifact), plans.front())
+                                                : writer.add(std::move(artifact));
+    report_.rows.push_back({current_, holds, plans.front().bytes, written.weight_bytes});
+    if (options_.embedding_in_head && plans[head].has_rows()) note_rows(stages[head], first.weights, written);
+    for (Stage& stage : stages) report_.info.stages.push_back(std::move(stage));
+    step(plans.front().bytes);
+  }
+
+  Stage finished_stage(const BundleWriter& writer, const StagePlan& plan, const Artifact& artifact) {
     Stage stage =
         stage_of(plan, model_, request_, artifact, writer.file_name(artifact.name), residual_scale_);
     if (const WeightRef* bias = choice_bias(plan, model_)) {
@@ -312,14 +338,7 @@ class Converter {
       read_rows(checkpoint_.tensor(bias->tensor), *bias, 0, bias->rows(), values);
       stage.rule->choice_bias.assign(values.begin(), values.end());
     }
-    current_ = stage.package;
-    const FunctionInterface first = std::move(artifact.interfaces.at(stage.functions.front().name));
-    const WriteReport written =
-        options_.recipe ? add_compressed(writer, std::move(artifact), plan) : writer.add(std::move(artifact));
-    report_.rows.push_back({stage.package, plan.holds, plan.bytes, written.weight_bytes});
-    if (options_.embedding_in_head && plan.has_rows()) note_rows(stage, first.weights, written);
-    report_.info.stages.push_back(std::move(stage));
-    step(plan.bytes);
+    return stage;
   }
 
   WriteReport add_compressed(BundleWriter& writer, Artifact artifact, const StagePlan& plan) {

@@ -27,7 +27,7 @@ struct ConvertOptions {
   std::vector<int64_t> context;           // several: tiers, as functions sharing weights; empty: 2048
   std::vector<lower::TokenCount> tokens;  // several: functions sharing weights; empty: 1, or lengths of texts
   std::optional<lower::KvKind> kv;        // empty: packed for iPhones and iPads, else state
-  std::optional<lower::KvWrite> kv_write;  // empty: mask
+  std::vector<lower::KvWrite> kv_write;   // empty: mask; both: variants, as functions sharing weights
   Precision precision = Precision::int8;
   // What becomes of each weight, as compress_bundle() would do it to a bundle of that precision.
   std::optional<Recipe> recipe;
@@ -35,6 +35,8 @@ struct ConvertOptions {
   std::optional<Recipe> shards_for;
   bool keep_blocks = false;  // 4- and 8-bit blocks of an ONNX bundle stay as they are
   bool whole = false;        // layers and head in one package
+  bool head_apart =
+      false;  // with `whole`: variants with the head in the function of the layers and apart from it
   bool argmax = false;
   bool embedding_int8 = false;
   bool embedding_in_head = false;  // no table of its own: a tied head's rows serve

@@ -109,6 +109,7 @@ class Request {
     std::sort(r_.contexts.begin(), r_.contexts.end());
     r_.tokens = o_.tokens.empty() ? std::vector<TokenCount>{{1, 1}} : o_.tokens;
     if (o_.advised) choose_lengths();
+    choose_ways();
     if (o_.advised && !o_.kv && r_.target.phone())
       r_.chosen.emplace_back("kv packed: iPhones and iPads refuse more than two states");
     check_first_layer();
@@ -125,18 +126,35 @@ class Request {
         if (t.most > context) throw errorf("{} tokens at once do not fit a context of {}", t.most, context);
     }
     if (r_.kv == KvKind::packed) check_packed();
-    if (o_.kv_write == lower::KvWrite::slice && r_.tokens.front().least > 1)
+    if (r_.writes(lower::KvWrite::slice) && r_.tokens.front().least > 1)
       r_.notes.push_back(
           fmt::format("--kv-write slice without a function for one token: a call writes all its rows, so the "
                       "last {} rows of the "
                       "context cannot be used; add 1 to --tokens",
                       r_.tokens.front().least - 1));
-    if (r_.kv == KvKind::io && o_.kv_write == lower::KvWrite::slice)
+    if (r_.kv == KvKind::io && r_.writes(lower::KvWrite::slice))
       r_.notes.emplace_back(
           "--kv io with --kv-write slice: Core ML is known to refuse slice_update of a tensor that is no "
           "state "
           "(rule K04); --kv-write mask is the safe form");
     check_model_context();
+  }
+
+  // Every way to write the cache, and with each the head inside and apart, where both were asked for.
+  void choose_ways() {
+    using lower::KvWrite;
+    if (o_.head_apart && !o_.whole)
+      throw errorf("--head-apart goes with --whole").hint("without --whole the head is apart anyway");
+    const std::vector<KvWrite> writes = o_.kv_write.empty() ? std::vector{KvWrite::mask} : o_.kv_write;
+    r_.ways.clear();
+    for (const KvWrite write : writes)
+      for (const bool inside : o_.head_apart ? std::vector{false, true} : std::vector{o_.whole}) {
+        RunWay way{.write = write, .head_inside = inside};
+        if (writes.size() > 1) way.variant = kv_write_name(write);
+        if (o_.head_apart)
+          way.variant += (way.variant.empty() ? "" : "_") + std::string(inside ? "whole" : "apart");
+        r_.ways.push_back(std::move(way));
+      }
   }
 
   // No longer than the model knows, and a second function for prompts.
@@ -172,8 +190,9 @@ class Request {
       throw errorf("the model is an encoder with logits of its vocabulary: no kind of bundle supports that")
           .hint("use a checkpoint with a pooled or a classification head");
     refuse(!o_.context.empty(), "--context", "there is no cache: --tokens gives the lengths of texts");
-    refuse(o_.kv.has_value() || o_.kv_write.has_value(), "--kv and --kv-write", "there is no cache");
+    refuse(o_.kv.has_value() || !o_.kv_write.empty(), "--kv and --kv-write", "there is no cache");
     refuse(o_.head_rows.has_value(), "--head-rows", "there is no head of the vocabulary");
+    refuse(o_.head_apart, "--head-apart", "there is no head of the vocabulary");
     refuse(o_.argmax, "--argmax-output", "there is no next token to pick");
     refuse(o_.embedding_in_head, "--embedding head", "the head is no embedding");
     r_.contexts = {0};
@@ -204,7 +223,7 @@ class Request {
   }
 
   void check_ranges() const {
-    const bool several = r_.contexts.size() * r_.tokens.size() > 1;
+    const bool several = r_.contexts.size() * r_.tokens.size() * r_.ways.size() > 1;
     for (const TokenCount& t : r_.tokens) {
       if (t.fixed()) continue;
       if (several)
@@ -217,7 +236,7 @@ class Request {
             "a range of tokens cannot be combined with recurrent layers: a call must know how many tokens "
             "are real")
             .hint("give fixed counts, such as --tokens 1,4");
-      if (o_.kv_write == lower::KvWrite::slice)
+      if (std::ranges::count(o_.kv_write, lower::KvWrite::slice) > 0)
         throw errorf("--kv-write slice needs a fixed number of tokens")
             .hint("use --kv-write mask with a range");
     }
@@ -320,11 +339,20 @@ class Request {
 
 }  // namespace
 
-std::string ConvertRequest::function_name(int64_t context, const TokenCount& count) const {
+std::string ConvertRequest::function_name(int64_t context, const TokenCount& count, const RunWay& way) const {
   std::string name;
   if (contexts.size() > 1) name = fmt::format("c{}", context);
   if (tokens.size() > 1) name += fmt::format("{}t{}", name.empty() ? "" : "_", count.most);
+  if (!way.variant.empty()) name += (name.empty() ? "" : "_") + way.variant;
   return name.empty() ? "main" : name;
+}
+
+bool ConvertRequest::writes(lower::KvWrite write) const {
+  return std::ranges::find(ways, write, &RunWay::write) != ways.end();
+}
+
+std::string_view kv_write_name(lower::KvWrite write) {
+  return write == lower::KvWrite::slice ? "slice" : "mask";
 }
 
 BundleKind kind_of(const Model& model) {

@@ -10,8 +10,7 @@ namespace {
 using lower::TokenCount;
 
 lower::LayersSpec layers_spec(const StagePlan& plan, const ConvertRequest& request,
-                              const ConvertOptions& options, int64_t context, const TokenCount& tokens,
-                              double residual_scale) {
+                              const StageFunction& function, lower::KvWrite write, double residual_scale) {
   lower::LayersSpec spec;
   spec.first = plan.first_layer;
   spec.last = plan.last_layer;
@@ -19,11 +18,11 @@ lower::LayersSpec layers_spec(const StagePlan& plan, const ConvertRequest& reque
   spec.at_router = plan.kind == StageKind::route;
   spec.first_stage = plan.first_layer == request.first_layer && !spec.behind_experts;
   spec.last_stage = plan.last_layer == request.last_layer && !spec.at_router;
-  spec.context = context;
-  spec.tokens = tokens;
+  spec.context = function.context;
+  spec.tokens = {function.least_tokens, function.most_tokens};
   spec.kv = request.kv;
-  spec.write = options.kv_write.value_or(lower::KvWrite::mask);
-  if (request.contexts.size() > 1) spec.state_suffix = fmt::format("_c{}", context);
+  spec.write = write;
+  if (request.contexts.size() > 1) spec.state_suffix = fmt::format("_c{}", function.context);
   spec.residual_scale = residual_scale;
   return spec;
 }
@@ -108,6 +107,15 @@ std::vector<StagePlan> cut_stages(const Model& model, const ConvertRequest& requ
       p.bytes += head.bytes;
     }
     p.holds += ", head";
+    if (!options.head_apart) return out;
+    // The same weights once more, in functions of their own. Stages of the first variant come first.
+    StagePlan whole = p, head = p;
+    whole.of_variants = head.of_variants = p.of_variants = true;
+    p.first_row = p.last_row = 0;
+    head.first_layer = head.last_layer = 0;
+    whole.bytes = head.bytes = 0;
+    out.push_back(std::move(head));
+    out.push_back(std::move(whole));
     return out;
   }
   for (size_t i = 0; i < shards.heads.size(); ++i) {
@@ -145,23 +153,42 @@ std::vector<ExpertFunction> expert_functions(const StagePlan& plan, const Model&
   return out;
 }
 
-// The functions of a stage, without their interfaces. A head alone has no length.
-std::vector<StageFunction> functions_of(const StagePlan& plan, const Model& model,
-                                        const ConvertRequest& request) {
-  std::vector<StageFunction> out;
+// A function of a stage, without its interface, and how it writes the cache.
+struct PlannedFunction {
+  StageFunction function;
+  lower::KvWrite write = lower::KvWrite::mask;
+};
+
+// A head alone has no length and no cache. Those of the first variant come first.
+std::vector<PlannedFunction> functions_of(const StagePlan& plan, const Model& model,
+                                          const ConvertRequest& request) {
+  std::vector<PlannedFunction> out;
   if (plan.kind == StageKind::experts) {
     for (ExpertFunction& f : expert_functions(plan, model, request))
-      out.push_back({.name = std::move(f.name), .least_tokens = f.tokens, .most_tokens = f.tokens});
+      out.push_back({{.name = std::move(f.name), .least_tokens = f.tokens, .most_tokens = f.tokens}});
     return out;
   }
-  for (const int64_t context : plan.has_layers() ? request.contexts : std::vector<int64_t>{0})
-    for (const TokenCount& tokens : request.tokens) {
-      StageFunction f{.least_tokens = tokens.least, .most_tokens = tokens.most, .context = context};
-      f.name = plan.has_layers()            ? request.function_name(context, tokens)
-               : request.tokens.size() == 1 ? "main"
-                                            : fmt::format("t{}", tokens.most);
-      out.push_back(std::move(f));
-    }
+  const auto add = [&](std::string name, const TokenCount& t, int64_t context, const RunWay* way) {
+    StageFunction f{
+        .name = std::move(name), .least_tokens = t.least, .most_tokens = t.most, .context = context};
+    for (const RunWay& other : request.ways)
+      if (!other.variant.empty() && (way ? &other == way : plan.of_variants && !other.head_inside))
+        f.variants.push_back(other.variant);
+    out.push_back({std::move(f), way ? way->write : lower::KvWrite::mask});
+  };
+  if (!plan.has_layers()) {
+    const std::string end = plan.of_variants ? "_head" : "";
+    for (const TokenCount& t : request.tokens)
+      add(request.tokens.size() == 1 && end.empty() ? "main" : fmt::format("t{}{}", t.most, end), t, 0,
+          nullptr);
+    return out;
+  }
+  for (const RunWay& way : request.ways) {
+    if (plan.of_variants && way.head_inside != plan.has_rows()) continue;
+    for (const int64_t context : request.contexts)
+      for (const TokenCount& t : request.tokens)
+        add(request.function_name(context, t, way), t, context, &way);
+  }
   return out;
 }
 
@@ -226,9 +253,9 @@ std::vector<StagePlan> plan_stages(const Model& model, const ConvertRequest& req
   return stages;
 }
 
-Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& weights,
-                     const ConvertRequest& request, const ConvertOptions& options, double residual_scale) {
-  Artifact out;
+void build_stage(const StagePlan& plan, const Model& model, lower::Weights& weights,
+                 const ConvertRequest& request, const ConvertOptions& options, double residual_scale,
+                 Artifact& out) {
   out.name = plan.package;
   if (plan.kind == StageKind::experts) {
     for (const ExpertFunction& f : expert_functions(plan, model, request))
@@ -238,22 +265,21 @@ Artifact build_stage(const StagePlan& plan, const Model& model, lower::Weights& 
                                                      .last = f.last,
                                                      .tokens = {f.tokens, f.tokens},
                                                      .residual_scale = residual_scale});
-    return out;
+    return;
   }
-  for (const StageFunction& f : functions_of(plan, model, request)) {
+  for (const auto& [f, write] : functions_of(plan, model, request)) {
     const TokenCount tokens{f.least_tokens, f.most_tokens};
     const lower::HeadSpec head = head_spec(plan, options, tokens);
     FunctionInterface& interface = out.interfaces[f.name];
     if (!plan.has_layers()) {
       interface = lower::build_head(out.program, f.name, model, weights, head);
     } else {
-      const auto layers = layers_spec(plan, request, options, f.context, tokens, residual_scale);
+      const auto layers = layers_spec(plan, request, f, write, residual_scale);
       interface = plan.has_rows() ? lower::build_whole(out.program, f.name, model, weights, layers, head)
                                   : lower::build_layers(out.program, f.name, model, weights, layers);
     }
     if (!tokens.fixed()) set_ranges(*out.program.functions.back(), tokens, out);
   }
-  return out;
 }
 
 const WeightRef* choice_bias(const StagePlan& plan, const Model& model) {
@@ -270,7 +296,7 @@ Stage stage_of(const StagePlan& plan, const Model& model, const ConvertRequest& 
   out.first_layer = static_cast<int64_t>(plan.first_layer);
   out.last_layer = static_cast<int64_t>(plan.last_layer);
   if (plan.kind == StageKind::route) out.rule = rule_of(model, plan.last_layer - 1, residual_scale);
-  for (StageFunction& f : functions_of(plan, model, request)) {
+  for (auto& [f, write] : functions_of(plan, model, request)) {
     const FunctionInterface& built = artifact.interfaces.at(f.name);
     if (out.functions.empty()) out.taps = built.taps;
     f.interface.inputs = built.inputs;

@@ -1,5 +1,7 @@
 #include "coreml/compiled_cache.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -50,19 +52,6 @@ std::string read_all(const fs::path& path) {
   return out.str();
 }
 
-// What only saves time need not be written.
-void try_write(const fs::path& path, const std::string& text) {
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  const fs::path beside = path.string() + fmt::format(".{}", static_cast<const void*>(&error));
-  {
-    std::ofstream out(beside, std::ios::binary);
-    if (!out || !(out << text)) return;
-  }
-  fs::rename(beside, path, error);
-  if (error) fs::remove(beside, error);
-}
-
 // By rename; where the two are on different disks, by a copy beside the target and a rename.
 void move_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -80,6 +69,20 @@ void move_folder(const fs::path& from, const fs::path& to) {
 }
 
 }  // namespace
+
+bool write_beside(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  const fs::path beside = path.string() + fmt::format(".{}.{}", ::getpid(), static_cast<const void*>(&error));
+  {
+    std::ofstream out(beside, std::ios::binary);
+    if (!out || !(out << text)) return false;
+  }
+  fs::rename(beside, path, error);
+  if (!error) return true;
+  fs::remove(beside, error);
+  return false;
+}
 
 fs::path CompiledCache::default_folder() {
   const auto variable = [](const char* name) {
@@ -106,7 +109,7 @@ std::string CompiledCache::key(const fs::path& package) const {
   for (const fs::path& file : files)
     hash.add(fmt::format("{} {}\n", file.lexically_relative(package).generic_string(), file_hash(file)));
   const std::string key = hash.hex().substr(0, 16);
-  try_write(remembered, key + "\n" + now);
+  write_beside(remembered, key + "\n" + now);
   return key;
 }
 
@@ -127,7 +130,7 @@ fs::path CompiledCache::put(const fs::path& compiled, const std::string& key,
         .at(folder_.string());
   move_folder(compiled, to);
   const nlohmann::ordered_json note = {{"package", package}, {"bytes", bytes_in(to)}};
-  try_write(folder_ / build_ / (key + ".json"), note.dump(2) + "\n");
+  write_beside(folder_ / build_ / (key + ".json"), note.dump(2) + "\n");
   return to;
 }
 

@@ -8,6 +8,7 @@
 // |---|---|
 // | `<build>/<key>.mlmodelc/` | a compiled package, put there by rename |
 // | `<build>/<key>.json` | for people: name and size of the package |
+// | `<build>/<key>.findings.json` | what was found out about a bundle's packages: device_memory.h |
 // | `keys/<hash of a path>` | the key of a package, and the sizes and times of its files when it was computed |
 #pragma once
 
@@ -35,6 +36,7 @@ class CompiledCache {
   static std::filesystem::path default_folder();
 
   const std::filesystem::path& folder() const { return folder_; }
+  const std::string& build() const { return build_; }
   // Of what the package's files hold; 16 hex digits. Their hashes are remembered as long as sizes and times stay.
   std::string key(const std::filesystem::path& package) const;
   std::optional<std::filesystem::path> find(const std::string& key) const;
@@ -52,5 +54,8 @@ class CompiledCache {
   std::filesystem::path folder_;
   std::string build_;
 };
+
+// Puts a small file there by rename, with its folders. False where that cannot be.
+bool write_beside(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace anemone

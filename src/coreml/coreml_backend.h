@@ -29,7 +29,7 @@ struct CoreMlOptions {
   std::filesystem::path cache;  // of compiled packages; empty: CompiledCache::default_folder()
   bool prewarm = true;          // two predictions on zeros per function, with a state that is thrown away
   bool surfaces = true;         // inputs and outputs in memory that the engine reads and writes itself
-  // How many predictions of a function without states may be under way at once, each of its own thread and call. 1: one
+  // How many predictions of functions without states may be under way at once, each of its own thread and call. 1: one
   // after the other, by synchronous calls, which answer sooner; 2 or 3: for many texts.
   int in_flight = 1;
   std::shared_ptr<Timeline> timeline;  // predictions are noted there; empty: nowhere

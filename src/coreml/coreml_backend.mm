@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "coreml/coreml_call.h"
 #include "coreml/coreml_state.h"
+#include "coreml/device_memory.h"
 #include "coreml/loaded_model.h"
 
 namespace anemone {
@@ -41,7 +42,8 @@ class CoreMlPredictor : public Predictor {
 
 class CoreMlBackend : public Backend {
  public:
-  explicit CoreMlBackend(const CoreMlOptions& options) : options_(options) {}
+  explicit CoreMlBackend(const CoreMlOptions& options)
+      : options_(options), tally_(std::make_shared<CoreMlTally>(options.in_flight)) {}
 
   std::string_view name() const override { return "coreml"; }
   Arithmetic arithmetic() const override { return Arithmetic::fp16; }
@@ -55,11 +57,16 @@ class CoreMlBackend : public Backend {
       throw Error("Core ML gives nothing but outputs: open_tapped() makes the values outputs");
     return std::make_unique<CoreMlPredictor>(LoadedModel::open(package, function, options_, tally_));
   }
+  std::optional<Remembered> remembered(std::span<const std::filesystem::path> packages) const override {
+    const CompiledCache cache(options_.cache.empty() ? CompiledCache::default_folder() : options_.cache,
+                              core_ml_device().build);
+    return DeviceMemory(cache, options_.units).recall(packages);
+  }
   std::vector<std::string> remarks() const override;
 
  private:
   CoreMlOptions options_;
-  std::shared_ptr<CoreMlTally> tally_ = std::make_shared<CoreMlTally>();
+  std::shared_ptr<CoreMlTally> tally_;
 };
 
 std::vector<std::string> CoreMlBackend::remarks() const {

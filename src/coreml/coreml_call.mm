@@ -234,10 +234,10 @@ id<MLFeatureProvider> CoreMlCall::ask(MLState* state, bool proposing, NSError* _
   MLPredictionOptions* options = proposing ? proposing_ : plain_;
   ++model_->tally().predictions;
   const bool overlaps = !state && model_->options().in_flight > 1;
-  std::optional<PredictQueue::Turn> turn;
+  std::optional<InFlight::Turn> turn;
   std::unique_lock one_at_a_time(model_->mutex(), std::defer_lock);
   if (overlaps)
-    turn.emplace(model_->queue());
+    turn.emplace(model_->tally().places);
   else
     one_at_a_time.lock();
   const TimedSlice slice(model_->options().timeline.get(), Timeline::Level::step, "prediction",

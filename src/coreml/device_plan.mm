@@ -90,19 +90,33 @@ double prediction_ms(const std::shared_ptr<LoadedModel>& model) {
   CoreMlCall call(model, model->smallest_shapes());
   for (const TensorInfo& input : model->signature().inputs) call.input(input.name);
   std::vector<double> times;
+  MLState* state = nil;
   @autoreleasepool {
-    MLState* state = model->signature().states.empty() ? nil : [model->model() newState];
-    for (int i = 0; i < 9; ++i) {
-      const auto begin = Steady::now();
-      call.predict(state);
-      if (i > 1) times.push_back(1000 * seconds_since(begin));
-    }
+    if (!model->signature().states.empty()) state = [model->model() newState];
+  }
+  for (int i = 0; i < 9; ++i) {  // a prediction may throw, and a pool around it would stay
+    const auto begin = Steady::now();
+    call.predict(state);
+    if (i > 1) times.push_back(1000 * seconds_since(begin));
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
 
 }  // namespace
+
+DeviceFunction examine_function(const std::shared_ptr<const Package>& package, const std::string& function,
+                                const CoreMlOptions& options) {
+  DeviceFunction out{package->path.filename().string(), function, {}};
+  auto begin = Steady::now();
+  const auto model = LoadedModel::open(package, function, options, std::make_shared<CoreMlTally>());
+  out.load_s = seconds_since(begin);
+  begin = Steady::now();
+  out.ops = read_plan(*model, *package->program.find_function(function));
+  out.plan_s = seconds_since(begin);
+  out.prediction_ms = prediction_ms(model);
+  return out;
+}
 
 DeviceReport examine_device(const fs::path& path, const CoreMlOptions& options) {
   if (const std::string why = core_ml_missing(options.units); !why.empty()) throw Error(why);
@@ -115,19 +129,9 @@ DeviceReport examine_device(const fs::path& path, const CoreMlOptions& options) 
     packages = open_packages(BundleInfo::read(path), path);
   else
     packages.push_back(open_package(path));
-  const auto tally = std::make_shared<CoreMlTally>();
   for (const auto& package : packages)
-    for (const auto& function : package->program.functions) {
-      DeviceFunction f{package->path.filename().string(), function->name, {}};
-      auto begin = Steady::now();
-      const auto model = LoadedModel::open(package, function->name, options, tally);
-      f.load_s = seconds_since(begin);
-      begin = Steady::now();
-      f.ops = read_plan(*model, *function);
-      f.plan_s = seconds_since(begin);
-      f.prediction_ms = prediction_ms(model);
-      out.functions.push_back(std::move(f));
-    }
+    for (const auto& function : package->program.functions)
+      out.functions.push_back(examine_function(package, function->name, options));
   return out;
 }
 

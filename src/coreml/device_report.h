@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct DeviceReport : ComputePlanSource {
   static DeviceReport parse(const std::string& text, const std::string& name);
 };
 
+// Asks MLComputePlan about one function of a package, loads it, and runs it on zeros.
+DeviceFunction examine_function(const std::shared_ptr<const Package>& package, const std::string& function,
+                                const CoreMlOptions& options);
 // Asks MLComputePlan about every function of a package or bundle, loads it, and runs it on zeros.
 DeviceReport examine_device(const std::filesystem::path& path, const CoreMlOptions& options);
 

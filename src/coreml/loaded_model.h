@@ -4,6 +4,7 @@
 //     std::unique_lock lock(model->mutex());                 // synchronous predictions, one at a time
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -14,7 +15,7 @@
 #include "anemone/predictor.h"
 #include "coreml/apple.h"
 #include "coreml/coreml_backend.h"
-#include "coreml/predict_queue.h"
+#include "coreml/in_flight.h"
 
 namespace anemone {
 
@@ -26,8 +27,11 @@ enum class Backing : uint8_t {
   declined,  // it makes arrays of its own, which are copied when they are read
 };
 
-// What all models of a backend count together, for --stats.
+// What all models of a backend have together: what they count, for --stats, and the predictions under way.
 struct CoreMlTally {
+  explicit CoreMlTally(int in_flight = 1) : places(std::max(in_flight, 1)) {}
+
+  InFlight places;  // for asynchronous predictions: the device is one
   std::atomic<int64_t> compiled{0}, loaded{0}, predictions{0}, retried{0}, copied_states{0};
   std::atomic<int64_t> compile_ms{0}, load_ms{0}, warm_ms{0};
   std::atomic<int64_t> outputs{0}, declined{0}, apart{0};  // of functions, by what became of their buffers
@@ -53,7 +57,6 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   const std::filesystem::path& compiled() const { return compiled_; }  // where it lies
   CoreMlTally& tally() const { return *tally_; }
   std::mutex& mutex() { return mutex_; }
-  PredictQueue& queue() { return *queue_; }
   // "layers_00.mlpackage: function 'main'".
   const std::string& place() const { return place_; }
   // The classes of a classifier's probabilities, in their order.
@@ -87,7 +90,6 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   std::filesystem::path temporary_;  // a folder that ends with this; empty: none
   MLModel* model_ = nil;
   std::mutex mutex_;
-  std::unique_ptr<PredictQueue> queue_;
   std::vector<std::atomic<Backing>> backings_;  // by output
   std::mutex sharing_mutex_;
   std::map<int64_t, bool> sharing_;  // by the number of the other model

@@ -110,7 +110,6 @@ std::shared_ptr<LoadedModel> LoadedModel::open(const std::shared_ptr<const Packa
   std::shared_ptr<LoadedModel> out(new LoadedModel);
   out->options_ = options;
   out->tally_ = std::move(tally);
-  out->queue_ = std::make_unique<PredictQueue>(std::max(options.in_flight, 1));
   const std::vector<Signature> all = signatures(*package);
   const auto it = std::ranges::find_if(
       all, [&](const Signature& s) { return function.empty() || s.function == function; });
@@ -273,10 +272,11 @@ void LoadedModel::prewarm() {
   report(LoadStep::Phase::warm, 0);
   CoreMlCall call(shared_from_this(), smallest_shapes());
   for (const TensorInfo& input : signature_.inputs) call.input(input.name);
+  MLState* state = nil;
   @autoreleasepool {
-    MLState* state = signature_.states.empty() ? nil : [model_ newState];
-    for (int i = 0; i < 2; ++i) call.predict(state);
+    if (!signature_.states.empty()) state = [model_ newState];
   }
+  for (int i = 0; i < 2; ++i) call.predict(state);  // it may throw, and a pool around it would stay
   tally_->warm_ms += clock.ms();
 }
 

@@ -166,9 +166,8 @@ TokenWork token_work(const BundleInfo& info, const std::filesystem::path& path) 
 
 BenchReport bench(const std::filesystem::path& path,
                   const std::function<std::shared_ptr<const Backend>()>& make, const BenchOptions& options) {
-  const BundleInfo info = BundleInfo::read(path);
-  expect_kind(info, path, {BundleKind::generate});
-  const int64_t context = info.tiers().back();
+  expect_kind(BundleInfo::read(path), path, {BundleKind::generate});
+  const int64_t context = BundleInfo::read(path).tiers().back();
   if (options.tokens < 1 || options.tokens >= context)
     throw errorf("so many tokens do not fit the context").found(fmt::format("{}", options.tokens));
   const auto tell = [&](const std::string& what) {
@@ -185,6 +184,9 @@ BenchReport bench(const std::filesystem::path& path,
   out.second_load_s = load_all(*bundle) / 1000;
   out.backend = bundle->backend().name();
   out.arithmetic = arithmetic_name(bundle->backend().arithmetic());
+  const BundleInfo& info = bundle->info();
+  out.model = info.name.empty() ? info.family : info.name;
+  if (!info.variants.empty()) out.variant = info.variants.front().name;
   for (const Stage& stage : info.stages) out.stages.push_back(stage.package);
   const TokenWork work = token_work(info, path);
   out.weight_bytes = static_cast<uint64_t>(work.weight_bytes);

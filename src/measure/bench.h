@@ -39,6 +39,8 @@ struct BenchRow {
 };
 
 struct BenchReport {
+  std::string model;                      // its name
+  std::string variant;                    // of the bundle; empty: it has none
   std::string backend, arithmetic, chip;  // chip: of the prediction
   double first_load_s = 0, second_load_s = 0;
   uint64_t weight_bytes = 0;  // read for a token
@@ -63,7 +65,14 @@ struct PowerUse {
 };
 std::vector<PowerUse> read_power(std::string_view text);
 
+// The watts of everything together; 0 where powermetrics did not say.
+double all_watts(const std::vector<PowerUse>& power);
+// Gigabytes of weights that a row reads per second.
+double read_gbps(const BenchReport& report, const BenchRow& row);
+
 std::string bench_text(const BenchReport& report, const std::vector<PowerUse>& power);
 std::string bench_json(const BenchReport& report, const std::vector<PowerUse>& power);
+// A page with plots: what was measured over the fills of the context, beside the prediction.
+std::string bench_page(const BenchReport& report, const std::vector<PowerUse>& power);
 
 }  // namespace anemone

@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The watts of everything together; 0 where powermetrics did not say.
+}  // namespace
+
 double all_watts(const std::vector<PowerUse>& power) {
   for (const PowerUse& p : power)
     if (p.name == "Combined") return p.watts;
@@ -21,11 +22,9 @@ double all_watts(const std::vector<PowerUse>& power) {
   return sum;
 }
 
-double gbps(const BenchReport& r, const BenchRow& row) {
+double read_gbps(const BenchReport& r, const BenchRow& row) {
   return static_cast<double>(r.weight_bytes) * row.decode_tokens_per_s() / 1e9;
 }
-
-}  // namespace
 
 std::vector<PowerUse> read_power(std::string_view text) {
   std::vector<PowerUse> out;
@@ -52,8 +51,9 @@ std::vector<PowerUse> read_power(std::string_view text) {
 }
 
 std::string bench_text(const BenchReport& r, const std::vector<PowerUse>& power) {
-  std::string out = fmt::format("{}, {} arithmetic; load {:.2f} s, again {:.2f} s; weights {}\n\n", r.backend,
-                                r.arithmetic, r.first_load_s, r.second_load_s, size_text(r.weight_bytes));
+  std::string out = fmt::format("{}, {} arithmetic{}; load {:.2f} s, again {:.2f} s; weights {}\n\n",
+                                r.backend, r.arithmetic, r.variant.empty() ? "" : ", variant " + r.variant,
+                                r.first_load_s, r.second_load_s, size_text(r.weight_bytes));
   const bool predicted = !r.chip.empty(), shares = r.read_gbps > 0;
   out += fmt::format("  {:>7}  {:>13}  {:>13}  {:>12}  {:>10}", "filled", "prefill tok/s", "first token s",
                      "decode tok/s", "ms a token");
@@ -64,7 +64,8 @@ std::string bench_text(const BenchReport& r, const std::vector<PowerUse>& power)
     out += fmt::format("  {:>7}  {:>13.1f}  {:>13.3f}  {:>12.1f}  {:>10.2f}", row.fill,
                        row.prefill_tokens_per_s, row.first_token_s, row.decode_tokens_per_s(), row.decode_ms);
     if (predicted) out += fmt::format("  {:>9.2f}  {:>+6.0f}%", row.predicted_ms, 100 * row.error());
-    if (shares) out += fmt::format("  {:>6.1f}  {:>5.0f}%", gbps(r, row), 100 * gbps(r, row) / r.read_gbps);
+    if (shares)
+      out += fmt::format("  {:>6.1f}  {:>5.0f}%", read_gbps(r, row), 100 * read_gbps(r, row) / r.read_gbps);
     out += "\n";
   }
   out += "\n  ms a token, by stage, at the last fill:\n";
@@ -85,6 +86,7 @@ std::string bench_json(const BenchReport& r, const std::vector<PowerUse>& power)
   Json out = {{"backend", r.backend},           {"arithmetic", r.arithmetic},
               {"first_load_s", r.first_load_s}, {"second_load_s", r.second_load_s},
               {"weight_bytes", r.weight_bytes}, {"rows", Json::array()}};
+  if (!r.variant.empty()) out["variant"] = r.variant;
   if (!r.chip.empty()) out["chip"] = r.chip;
   if (r.read_gbps > 0) out["machine_read_gbps"] = r.read_gbps;
   for (const BenchRow& row : r.rows) {
@@ -93,7 +95,7 @@ std::string bench_json(const BenchReport& r, const std::vector<PowerUse>& power)
                 {"first_token_s", row.first_token_s},
                 {"decode_tokens_per_s", row.decode_tokens_per_s()},
                 {"decode_ms", row.decode_ms},
-                {"read_gbps", gbps(r, row)}};
+                {"read_gbps", read_gbps(r, row)}};
     for (size_t s = 0; s < r.stages.size(); ++s) one["stage_ms"][r.stages[s]] = row.stage_ms[s];
     if (!r.chip.empty()) {
       one["predicted_ms"] = row.predicted_ms;

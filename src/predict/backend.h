@@ -4,8 +4,10 @@
 //     predictor->memory_bytes();                        // what its calls hold
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +21,16 @@ namespace anemone {
 struct CallTurn {
   Call* call = nullptr;
   State* state = nullptr;
+};
+
+// What was found out about a group of packages on this machine, once they were tried.
+struct Remembered {
+  std::string variant;  // the best of a bundle's variants; empty: it has none
+  struct Function {
+    std::string package, name;  // "layers_00.mlpackage", "t64"
+    double ms = 0;              // of a call
+  };
+  std::vector<Function> functions;
 };
 
 class Backend {
@@ -42,6 +54,11 @@ class Backend {
   // one after the other.
   virtual void run_together(std::span<const CallTurn> turns) const {
     for (const CallTurn& turn : turns) turn.call->run(turn.state);
+  }
+  // What is remembered of these packages; nothing where nobody tried them.
+  virtual std::optional<Remembered> remembered(std::span<const std::filesystem::path> packages) const {
+    static_cast<void>(packages);
+    return std::nullopt;
   }
   // What a user may want to know about the runs so far, a line each: for --stats.
   virtual std::vector<std::string> remarks() const { return {}; }

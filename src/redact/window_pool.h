@@ -1,4 +1,4 @@
-// WindowPool: threads that compute the scores of windows, in any order; who asked takes them in his own.
+// WindowPool: computes the scores of windows, several at once and in any order; who asked takes them in his own.
 //     WindowPool pool(model, 4);
 //     auto job = pool.send(ids, 0, 100);
 //     pool.wait(*job);                                        // job->scores; throws what went wrong
@@ -7,13 +7,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "predict/predict_queue.h"
 #include "redact/model.h"
 
 namespace anemone::redact {
@@ -29,12 +28,11 @@ struct WindowJob {
 class WindowPool {
  public:
   WindowPool(std::shared_ptr<const RedactModel> model, int threads);
-  ~WindowPool();
   WindowPool(const WindowPool&) = delete;
   WindowPool& operator=(const WindowPool&) = delete;
 
   const RedactModel& model() const { return *model_; }
-  size_t threads() const { return threads_.size(); }
+  size_t threads() const { return queue_.in_flight(); }
   std::shared_ptr<WindowJob> send(std::vector<int32_t> ids, size_t from, size_t count);
   // Returns when the job is done.
   void wait(const WindowJob& job);
@@ -46,16 +44,12 @@ class WindowPool {
   uint64_t tokens() const { return tokens_; }
 
  private:
-  void work();
-
   std::shared_ptr<const RedactModel> model_;
   std::mutex mutex_;
-  std::condition_variable sent_, done_;
-  std::deque<std::shared_ptr<WindowJob>> waiting_;
-  std::vector<std::thread> threads_;
+  std::condition_variable done_;
   std::atomic<size_t> unclaimed_ = 0;
   std::atomic<uint64_t> tokens_ = 0;
-  bool stop_ = false;
+  PredictQueue queue_;  // its jobs use all the others
 };
 
 }  // namespace anemone::redact

@@ -26,17 +26,29 @@ void check_files(const BundleInfo& info, const std::filesystem::path& path) {
   }
 }
 
+std::vector<std::filesystem::path> package_paths(const BundleInfo& info, const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> out;
+  for (const std::string& package : info.packages()) out.push_back(find_inside(path, package));
+  return out;
+}
+
 }  // namespace
 
 std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path,
-                                           std::shared_ptr<const Backend> backend, BundleWatch watch) {
+                                           std::shared_ptr<const Backend> backend, BundleWatch watch,
+                                           const std::string& variant) {
   auto bundle = std::make_shared<Bundle>();
   bundle->path_ = path;
-  bundle->info_ = BundleInfo::read(path);
+  bundle->all_ = BundleInfo::read(path);
+  const BundleInfo& all = bundle->all_;
   bundle->backend_ = std::move(backend);
   bundle->watch_ = std::move(watch);
+  check_files(all, path);
+  std::optional<Remembered> found;
+  if (all.kind == BundleKind::generate) found = bundle->backend_->remembered(package_paths(all, path));
+  const bool known = found && all.find_variant(found->variant);
+  bundle->info_ = all.chosen(variant.empty() && known ? found->variant : variant);
   const BundleInfo& info = bundle->info_;
-  check_files(info, path);
   bundle->tiers_ = info.tiers();
   if (bundle->tiers_.empty()) throw errorf("has no layers").at(path.string());
   PortCheck check(info);
@@ -50,7 +62,33 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path,
     }
   }
   bundle->embedding_ = std::make_unique<EmbeddingReader>(path, info);
+  if (found) bundle->take_remembered(*found);
   return bundle;
+}
+
+// Nothing unless all functions were timed: figures and the rule of thumb cannot be compared.
+void Bundle::take_remembered(const Remembered& known) {
+  std::map<std::string, double> cost;
+  for (const StageFunction& f : functions()) {
+    if (f.least_tokens != f.most_tokens) return;
+    for (size_t s = 0; s < info_.stages.size(); ++s) {
+      if (info_.stages[s].kind != StageKind::run)
+        return;  // experts: their number differs from token to token
+      if (!info_.stages[s].has_layers()) continue;
+      const std::string& name = function(s, f.most_tokens, f.context).name;
+      const auto it = std::ranges::find_if(known.functions, [&](const Remembered::Function& one) {
+        return one.package == info_.stages[s].package && one.name == name;
+      });
+      if (it == known.functions.end() || !(it->ms > 0)) return;
+      cost[f.name] += it->ms;
+    }
+  }
+  cost_ = std::move(cost);
+}
+
+double Bundle::cost(const StageFunction& function, int64_t width) const {
+  if (const auto it = cost_.find(function.name); it != cost_.end()) return it->second;
+  return 1 + static_cast<double>(width) / 8;
 }
 
 const Predictor& Bundle::predictor(size_t stage, const std::string& function) const {

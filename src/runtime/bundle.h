@@ -30,11 +30,16 @@ struct BundleWatch {
 
 class Bundle {
  public:
-  // Error when a file of the bundle is missing or has another size than bundle.json says.
+  // Error when a file of the bundle is missing or has another size than bundle.json says. `variant`: which of the
+  // bundle's to run; empty: the one that the backend remembers as the best on this machine, else the first.
   static std::shared_ptr<const Bundle> open(const std::filesystem::path& path,
-                                            std::shared_ptr<const Backend> backend, BundleWatch watch = {});
+                                            std::shared_ptr<const Backend> backend, BundleWatch watch = {},
+                                            const std::string& variant = "");
 
+  // Of the variant that runs.
   const BundleInfo& info() const { return info_; }
+  // With every variant that there is.
+  const BundleInfo& all() const { return all_; }
   const std::filesystem::path& path() const { return path_; }
   const Backend& backend() const { return *backend_; }
   const EmbeddingReader& embedding() const { return *embedding_; }
@@ -49,6 +54,9 @@ class Bundle {
   const std::vector<StageFunction>& functions() const { return info_.stages.front().functions; }
   // The function of a stage for so many columns over that context (0: whatever it is); Error when there is none.
   const StageFunction& function(size_t stage, int64_t width, int64_t context) const;
+  // What a call of one of functions() with so many columns costs: milliseconds where the backend remembers them of
+  // every function, else calls of a few tokens, by reading the weights and arithmetic that grows with the width.
+  double cost(const StageFunction& function, int64_t width) const;
   // The most tokens that one call takes.
   int64_t most_tokens() const;
   // Bytes of weights and of the embedding, mapped from files.
@@ -57,11 +65,14 @@ class Bundle {
   uint64_t working_bytes() const;
 
  private:
+  void take_remembered(const Remembered& known);
+
   std::filesystem::path path_;
-  BundleInfo info_;
+  BundleInfo all_, info_;
   std::shared_ptr<const Backend> backend_;
   BundleWatch watch_;
   std::vector<int64_t> tiers_;
+  std::map<std::string, double> cost_;  // of a call through the layers, by the function of the first stage
   std::unique_ptr<const EmbeddingReader> embedding_;
   std::vector<std::shared_ptr<const Package>> packages_;  // by stage
   mutable std::mutex mutex_;

@@ -1,14 +1,13 @@
 #include "runtime/encoder.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
+#include "predict/predict_queue.h"
 #include "runtime/columns.h"
+#include "runtime/session.h"
 #include "runtime/stage_pass.h"
 
 namespace anemone {
@@ -131,29 +130,19 @@ EncodedText Encoder::encode_with(const EncoderText& text, StageCalls& calls) con
 }
 
 void Encoder::each(std::span<const EncoderText> texts, int workers,
-                   const std::function<void(size_t index, EncodedText encoded)>& take) const {
-  std::atomic<size_t> next{0};
+                   const std::function<void(size_t index, EncodedText encoded)>& take,
+                   const std::function<bool()>& go_on) const {
   std::mutex mutex;
-  std::exception_ptr problem;
-  const auto work = [&] {
-    for (size_t i = next++; i < texts.size(); i = next++) {
-      try {
-        EncodedText encoded = encode(texts[i]);
-        const std::lock_guard lock(mutex);
-        take(i, std::move(encoded));
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!problem) problem = std::current_exception();
-        next = texts.size();
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  const size_t count = std::min(texts.size(), static_cast<size_t>(std::max(1, workers)));
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& t : threads) t.join();
-  if (problem) std::rethrow_exception(problem);
+  PredictQueue queue(static_cast<int>(std::min(texts.size(), static_cast<size_t>(std::max(1, workers)))));
+  for (size_t i = 0; i < texts.size(); ++i)
+    queue.add([&, i] {
+      if (go_on && !go_on()) throw Cancelled();
+      EncodedText encoded = encode(texts[i]);
+      const std::lock_guard lock(mutex);
+      if (queue.cancelled()) return;  // of another text that went wrong, or was stopped
+      take(i, std::move(encoded));
+    });
+  queue.finish();
 }
 
 void normalize(std::span<float> vector) {

@@ -54,9 +54,12 @@ class Encoder {
   int64_t longest() const { return bundle_->tiers().back(); }
   // Error for no tokens, for a token or type that the model does not have, and for too long a text.
   EncodedText encode(const EncoderText& text) const;
-  // Every text, `workers` of them at a time; `take` is called once for each, one call at a time, in any order.
+  // Every text, `workers` of them at a time; `take` is called once for each, one call at a time, in any order. `go_on`
+  // is asked before every text, from any thread: after a no, no text begins, and Cancelled is thrown when those under
+  // way have ended. So it is with what a text or `take` throws.
   void each(std::span<const EncoderText> texts, int workers,
-            const std::function<void(size_t index, EncodedText encoded)>& take) const;
+            const std::function<void(size_t index, EncodedText encoded)>& take,
+            const std::function<bool()>& go_on = {}) const;
 
  private:
   // Lends each text the calls of one that is done: as many as texts have run at once.

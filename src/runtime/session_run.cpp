@@ -8,13 +8,6 @@
 #include "runtime/flight.h"
 
 namespace anemone {
-namespace {
-
-// What a call costs, in calls of a few tokens: reading the weights, and arithmetic that grows with the width.
-double cost(int64_t width) { return 1 + static_cast<double>(width) / 8; }
-
-}  // namespace
-
 // The function of this tier that is cheapest for each of the remaining tokens that it takes; it may be padded.
 Session::Chunk Session::choose(int64_t left) const {
   const int64_t room = tier_ - position_;
@@ -28,8 +21,8 @@ Session::Chunk Session::choose(int64_t left) const {
     c.width = f.least_tokens == f.most_tokens ? f.most_tokens : std::max(c.tokens, f.least_tokens);
     // A slice write puts the padding's rows into the cache too: they must fit.
     if (f.find_input(Role::Kind::position) && position_ + c.width > tier_) continue;
-    if (!best.function ||
-        cost(c.width) * static_cast<double>(best.tokens) < cost(best.width) * static_cast<double>(c.tokens))
+    if (!best.function || bundle_->cost(f, c.width) * static_cast<double>(best.tokens) <
+                              bundle_->cost(*best.function, best.width) * static_cast<double>(c.tokens))
       best = c;
   }
   if (!best.function)

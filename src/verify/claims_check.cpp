@@ -160,7 +160,7 @@ std::string unlisted_function(const Climber& c) {
   const std::vector<Stage>& stages = c.bundle->info().stages;
   for (size_t i = 0; i < stages.size(); ++i)
     for (const auto& f : c.bundle->package(i).program.functions) {
-      const bool listed = std::ranges::any_of(stages, [&](const Stage& stage) {
+      const bool listed = std::ranges::any_of(c.bundle->all().stages, [&](const Stage& stage) {
         return stage.package == stages[i].package &&
                std::ranges::any_of(stage.functions,
                                    [&](const StageFunction& s) { return s.name == f->name; });
@@ -203,12 +203,16 @@ std::string claim_problem(const Climber& c) {
   claims.equal("tokens.pad", id_text(info.pad), id_text(model.pad));
   if (!claims.problem().empty()) return claims.problem();
   if (std::string problem = unlisted_function(c); !problem.empty() || !c.report.generates) return problem;
-  const CacheForm form = cache_form(info);
-  if (!form.kv.empty() && form.kv != info.kv && !(form.kv == "state" && info.kv == "packed"))
-    return fmt::format("bundle.json says choices.kv {}, and the packages have {}", info.kv, form.kv);
-  if (!form.write.empty() && form.write != info.kv_write)
-    return fmt::format("bundle.json says choices.kv_write {}, and the packages have {}", info.kv_write,
-                       form.write);
+  for (const auto& way : c.ways) {
+    const BundleInfo& one = way->info();
+    const CacheForm form = cache_form(one);
+    if (!form.kv.empty() && form.kv != one.kv && !(form.kv == "state" && one.kv == "packed"))
+      return fmt::format("bundle.json says choices.kv {}, and the packages have {}", one.kv, form.kv);
+    if (!form.write.empty() && form.write != one.kv_write)
+      return fmt::format("bundle.json says {}.kv_write {}, and the packages have {}",
+                         one.variants.empty() ? "choices" : "variant " + one.variants.front().name,
+                         one.kv_write, form.write);
+  }
   return "";
 }
 

@@ -28,9 +28,11 @@ struct Judging {
 struct Climber {
   const VerifyOptions& options;
   std::filesystem::path path;
-  std::shared_ptr<const Bundle> bundle;          // in fp32 arithmetic
-  std::shared_ptr<const Checkpoint> checkpoint;  // with a source
-  Model model;                                   // with a source; as the checkpoint describes it
+  std::vector<std::shared_ptr<const Bundle>> ways = {};  // the bundle's variants, in fp32 arithmetic
+  size_t way = 0;                                        // the one that is being climbed
+  std::shared_ptr<const Bundle> bundle = {};             // it
+  std::shared_ptr<const Checkpoint> checkpoint;          // with a source
+  Model model;                                           // with a source; as the checkpoint describes it
   std::unique_ptr<Reference> full;       // with a source: the bundle's layers over the checkpoint's weights
   std::unique_ptr<Reference> reference;  // the same over the stored weights, from rung 2 on: the truth
   std::shared_ptr<const Tokenizer> tokenizer;  // may be absent
@@ -60,7 +62,9 @@ struct Climber {
   // The width of a head by layer, where there is a source; 0 for a layer without attention.
   std::vector<int64_t> heads() const;
   void say(const std::string& what) const;
-  // A stepper over the bundle; `positions` in use in all, 0: those of the truth.
+  // The variant that is being climbed, in another arithmetic.
+  std::shared_ptr<const Bundle> open(Arithmetic arithmetic) const;
+  // A stepper over it; `positions` in use in all, 0: those of the truth.
   Stepper stepper(Arithmetic arithmetic, bool taps, int64_t positions = 0) const;
   // What a row of logits is held to; empty when it is fine.
   std::string logit_problem(const FigureRow& row) const;

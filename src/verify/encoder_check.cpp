@@ -264,8 +264,7 @@ Rung check_encoder_runtime(Climber& c) {
     shorter = width;
   }
   for (const Arithmetic a : c.options.arithmetics) {
-    const Encoder encoder(
-        Bundle::open(c.path, c.options.backend({.arithmetic = a, .threads = c.options.threads})));
+    const Encoder encoder(c.open(a));
     for (const Text& text : texts) {
       c.say(fmt::format("{} tokens, {} arithmetic", text.ids.size(), arithmetic_name(a)));
       const EncodedText e = encoder.encode({.ids = text.ids});

@@ -232,7 +232,7 @@ Golden capture(const std::filesystem::path& bundle, std::shared_ptr<const Backen
                std::span<const int32_t> prompt, const CaptureOptions& options) {
   if (prompt.empty()) throw errorf("there are no tokens");
   const int64_t total = static_cast<int64_t>(prompt.size()) + options.steps;
-  const Stepper stepper(bundle, std::move(backend),
+  const Stepper stepper(Bundle::open(bundle, std::move(backend)),
                         {.positions = options.positions ? options.positions : total, .taps = options.layers});
   const BundleInfo& info = stepper.info();
   expect_kind(info, bundle, {BundleKind::generate});

@@ -65,7 +65,7 @@ void open_source(Climber& c) {
 }
 
 // Rows of the longest context that a text may fill. Where rows are written as slices, a call writes its padding too.
-int64_t usable_rows(const Bundle& bundle) {
+int64_t rows_of(const Bundle& bundle) {
   const int64_t rows = bundle.tiers().back();
   if (bundle.info().kv_write != "slice") return rows;
   int64_t least = rows;
@@ -74,9 +74,16 @@ int64_t usable_rows(const Bundle& bundle) {
   return std::max<int64_t>(1, rows - (least - 1));
 }
 
+// In every variant.
+int64_t usable_rows(const Climber& c) {
+  int64_t out = rows_of(*c.ways.front());
+  for (const auto& way : c.ways) out = std::min(out, rows_of(*way));
+  return out;
+}
+
 // The prompt, short enough for the bundle; the steps follow it.
 std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
-  const int64_t capacity = usable_rows(*c.bundle);
+  const int64_t capacity = usable_rows(c);
   steps = c.report.generates ? std::min(c.options.steps, std::max<int64_t>(0, capacity / 2)) : 0;
   const int64_t room = capacity - steps;
   std::vector<int32_t> ids = c.options.ids;
@@ -92,6 +99,15 @@ std::vector<int32_t> choose_prompt(Climber& c, int64_t& steps) {
   if (static_cast<int64_t>(ids.size()) > room) ids.resize(static_cast<size_t>(room));
   if (ids.empty()) throw errorf("there are no tokens to verify with");
   return ids;
+}
+
+void open_ways(Climber& c) {
+  const auto backend = c.options.backend({.threads = c.options.threads});
+  const BundleInfo info = BundleInfo::read(c.path);
+  std::vector<Variant> variants = info.variants;
+  if (variants.empty()) variants.emplace_back();
+  for (const Variant& v : variants) c.ways.push_back(Bundle::open(c.path, backend, {}, v.name));
+  c.bundle = c.ways.front();
 }
 
 Rung climb(Climber& c, int number, const std::function<Rung()>& body) {
@@ -130,23 +146,61 @@ void describe_bundle(Climber& c) {
   r.min_cosine = c.options.min_cosine;
   r.generates = info.kind == BundleKind::generate;
   if (r.generates) {
-    r.form = fmt::format("kv {} by {}{}", info.kv, info.kv_write, info.argmax ? ", argmax" : "");
+    std::string writes;
+    for (const auto& way : c.ways)
+      if (const std::string& one = way->info().kv_write; writes.find(one) == std::string::npos)
+        writes += (writes.empty() ? "" : " or ") + one;
+    r.form = fmt::format("kv {} by {}{}", info.kv, writes, info.argmax ? ", argmax" : "");
   } else {
     std::string lengths;
     for (const int64_t n : c.bundle->tiers()) lengths += fmt::format("{}{}", lengths.empty() ? "" : ", ", n);
     r.form = fmt::format("{} texts of up to {} tokens", kind_name(info.kind), lengths);
   }
-  r.form += fmt::format(", {} package{}", info.stages.size(), info.stages.size() == 1 ? "" : "s");
+  const size_t packages = info.packages().size();
+  r.form += fmt::format(", {} package{}", packages, packages == 1 ? "" : "s");
 }
 
-std::vector<std::function<Rung()>> rungs_of(Climber& c, std::map<Arithmetic, std::vector<int32_t>>& made) {
+// A rung in every variant. The figures of layers that the report keeps are those of the first.
+Rung climb_ways(Climber& c, int number, const std::function<Rung()>& body) {
+  Rung out = climb(c, number, body);
+  const auto name = [&] { return c.bundle->info().variants.front().name; };
+  const auto layer_figures = c.report.layer_figures;
+  const auto magnitudes = c.report.magnitudes;
+  const double proposed = c.report.proposed_scale;
+  if (c.ways.size() > 1) out.summary = fmt::format("{}: {}", name(), out.summary);
+  for (size_t i = 1; i < c.ways.size() && out.verdict != Verdict::failed; ++i) {
+    c.bundle = c.ways[c.way = i];
+    Rung rung = climb(c, number, body);
+    out.seconds += rung.seconds;
+    for (FigureRow& row : rung.rows) {
+      row.what = fmt::format("{}: {}", name(), row.what);
+      out.rows.push_back(std::move(row));
+    }
+    for (const std::string& note : rung.notes)
+      if (std::ranges::count(out.notes, note) == 0) out.notes.push_back(fmt::format("{}: {}", name(), note));
+    out.summary = rung.verdict == Verdict::failed
+                      ? fmt::format("{}: {}", name(), rung.summary)
+                      : fmt::format("{}; {}: {}", out.summary, name(), rung.summary);
+    if (rung.verdict != Verdict::passed) out.verdict = rung.verdict;
+  }
+  c.bundle = c.ways[c.way = 0];
+  c.report.layer_figures = layer_figures;
+  c.report.magnitudes = magnitudes;
+  c.report.proposed_scale = proposed;
+  return out;
+}
+
+// What sessions made of the prompt, by variant.
+using Made = std::vector<std::map<Arithmetic, std::vector<int32_t>>>;
+
+std::vector<std::function<Rung()>> rungs_of(Climber& c, Made& made) {
   if (c.report.generates)
     return {[&c] { return check_weights_rung(c); },
             [&c] { return check_reference(c); },
             [&c] { return check_stateless(c); },
             [&c] { return check_stateful(c); },
-            [&c, &made] { return check_runtime(c, made); },
-            [&c, &made] { return check_text(c, made); }};
+            [&c, &made] { return check_runtime(c, made[c.way]); },
+            [&c, &made] { return check_text(c, made[c.way]); }};
   const auto skipped = [](const char* why) {
     return [why] {
       Rung rung;
@@ -158,7 +212,7 @@ std::vector<std::function<Rung()>> rungs_of(Climber& c, std::map<Arithmetic, std
   return {
       [&c] { return check_weights_rung(c); },    [&c] { return check_encoder_reference(c); },
       [&c] { return check_encoder_layers(c); },  skipped("the model sees a text whole: there is no cache"),
-      [&c] { return check_encoder_runtime(c); }, [&c, &made] { return check_text(c, made); }};
+      [&c] { return check_encoder_runtime(c); }, [&c, &made] { return check_text(c, made[c.way]); }};
 }
 
 }  // namespace
@@ -216,9 +270,13 @@ void Climber::say(const std::string& what) const {
 }
 
 Stepper Climber::stepper(Arithmetic arithmetic, bool taps, int64_t positions) const {
-  return {path,
-          options.backend({.arithmetic = arithmetic, .threads = options.threads}),
-          {.positions = positions ? positions : tokens, .taps = taps}};
+  return Stepper(open(arithmetic), {.positions = positions ? positions : tokens, .taps = taps});
+}
+
+std::shared_ptr<const Bundle> Climber::open(Arithmetic arithmetic) const {
+  const std::vector<Variant>& variants = bundle->info().variants;
+  return Bundle::open(path, options.backend({.arithmetic = arithmetic, .threads = options.threads}), {},
+                      variants.empty() ? "" : variants.front().name);
 }
 
 std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream, double slack) const {
@@ -317,9 +375,8 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
     throw errorf("give a source or a golden, one of the two");
   if (options.steps < 1) throw errorf("--steps must be at least 1");
   if (options.arithmetics.empty()) throw errorf("no arithmetic to verify in");
-  Climber c{.options = options,
-            .path = path,
-            .bundle = Bundle::open(path, options.backend({.threads = options.threads}))};
+  Climber c{.options = options, .path = path};
+  open_ways(c);
   for (const Stage& stage : c.bundle->info().stages)
     if (stage.has_layers()) {
       c.first_layer = stage.first_layer;
@@ -348,7 +405,7 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
           .at(options.golden.string())
           .found(fmt::format("vocabulary {}", c.truth.vocab))
           .expected(fmt::format("{}", info.vocab));
-    const int64_t capacity = usable_rows(*c.bundle);
+    const int64_t capacity = usable_rows(c);
     if (c.truth.prompt > capacity)
       throw errorf("the golden's prompt of {} tokens does not fit the bundle's context", c.truth.prompt)
           .at(options.golden.string())
@@ -358,10 +415,11 @@ VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& opti
   }
   c.report.prompt = c.truth.prompt;
 
-  std::map<Arithmetic, std::vector<int32_t>> made;
+  Made made(c.ways.size());
   const std::vector<std::function<Rung()>> rungs = rungs_of(c, made);
   for (int number = 1; number <= 6; ++number) {
-    c.report.rungs.push_back(climb(c, number, rungs[static_cast<size_t>(number - 1)]));
+    const auto& body = rungs[static_cast<size_t>(number - 1)];  // 1 and 2 look at what all variants share
+    c.report.rungs.push_back(number < 3 ? climb(c, number, body) : climb_ways(c, number, body));
     if (c.report.rungs.back().verdict == Verdict::failed) break;
   }
   return std::move(c.report);

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "page/page.h"
+#include "page/plot.h"
 #include "verify/climber.h"
-#include "verify/plot.h"
 #include "verify/report.h"
 
 namespace anemone {
@@ -16,15 +16,11 @@ std::string number(double value) {
   return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
-std::string legend(const char* style, const char* name) {
-  return fmt::format("<span class=\"{}\"><i></i>{}</span>", style, name);
-}
-
-std::string figure(const Plot& plot, const std::string& keys) {
-  return fmt::format(
-      "<figure><figcaption>{}</figcaption><div class=\"axis\">{}</div>\n{}<div class=\"lines\">{}</div>"
-      "</figure>\n",
-      html_escaped(plot.title), html_escaped(plot.axis), plot.svg(), keys);
+// The numbers of the layers, below a plot.
+std::vector<std::string> layer_ticks(int64_t first, size_t count) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(fmt::format("{}", first + static_cast<int64_t>(i)));
+  return out;
 }
 
 std::string error_plot(const VerifyReport& r) {
@@ -33,7 +29,7 @@ std::string error_plot(const VerifyReport& r) {
       {"layer_out", "a"}, {"attn_out", "b"}, {"mlp_out", "c"}};
   for (const auto& [arithmetic, layers] : r.layer_figures) {
     if (layers.empty()) continue;
-    plot.first_layer = layers.front().layer;
+    plot.ticks = layer_ticks(layers.front().layer, layers.size());
     for (const auto& [part, style] : kSeries) {
       PlotLine line{part, style, arithmetic != Arithmetic::fp32, {}};
       for (const LayerFigures& l : layers) {
@@ -43,8 +39,8 @@ std::string error_plot(const VerifyReport& r) {
       plot.lines.push_back(std::move(line));
     }
   }
-  return figure(plot, legend("a", "residual stream") + legend("b", "attention") + legend("c", "MLP") +
-                          legend("half", "dashed: fp16 arithmetic"));
+  return plot.figure(plot_key("a", "residual stream") + plot_key("b", "attention") + plot_key("c", "MLP") +
+                     plot_key("half", "dashed: fp16 arithmetic"));
 }
 
 std::string range_plot(const VerifyReport& r) {
@@ -54,12 +50,12 @@ std::string range_plot(const VerifyReport& r) {
     values.values.push_back(m.value.value);
     sums.values.push_back(m.sum.where.empty() ? NAN : m.sum.value);
   }
-  plot.first_layer = r.magnitudes.front().layer;
+  plot.ticks = layer_ticks(r.magnitudes.front().layer, r.magnitudes.size());
   plot.lines = {values, sums};
   plot.limits = {{"fp16's largest number", static_cast<double>(kHalfMax)},
                  {"the accumulator's limit", kAccumulatorLimit}};
-  return figure(plot, legend("a", "value") + legend("b", "running sum of a product") +
-                          legend("limit", "limits: 65504 fp16, 32768 accumulator"));
+  return plot.figure(plot_key("a", "value") + plot_key("b", "running sum of a product") +
+                     plot_key("limit", "limits: 65504 fp16, 32768 accumulator"));
 }
 
 std::string rungs(const VerifyReport& r) {

@@ -57,9 +57,7 @@ std::vector<int32_t> draft_of(const Climber& c) {
 
 // What the runtime makes of the prompt, always taking the best token.
 std::vector<int32_t> make_text(Climber& c, Arithmetic arithmetic, Rung& rung) {
-  Session session(
-      Bundle::open(c.path, c.options.backend({.arithmetic = arithmetic, .threads = c.options.threads})),
-      {.positions = c.tokens});
+  Session session(c.open(arithmetic), {.positions = c.tokens});
   const bool picks = c.bundle->info().argmax;
   std::span<const int32_t> fresh = std::span(c.truth.ids).first(static_cast<size_t>(c.truth.prompt));
   std::vector<int32_t> made;

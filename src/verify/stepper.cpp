@@ -73,9 +73,8 @@ std::span<const float> LayerCache::memory(const Role& role) const {
   return const_cast<LayerCache*>(this)->memory(role);
 }
 
-Stepper::Stepper(const std::filesystem::path& path, std::shared_ptr<const Backend> backend,
-                 const StepperOptions& options)
-    : bundle_(Bundle::open(path, std::move(backend))), options_(options) {
+Stepper::Stepper(std::shared_ptr<const Bundle> bundle, const StepperOptions& options)
+    : bundle_(std::move(bundle)), options_(options) {
   const Stage* first = nullptr;
   int64_t last = 0;
   for (const Stage& stage : info().stages) {
@@ -83,7 +82,7 @@ Stepper::Stepper(const std::filesystem::path& path, std::shared_ptr<const Backen
     if (!first) first = &stage;
     last = stage.last_layer;
   }
-  if (!first) throw errorf("has no layers").at(path.string());
+  if (!first) throw errorf("has no layers").at(path().string());
   first_layer_ = first->first_layer;
   layers_ = last - first_layer_;
   for (const StageFunction& f : first->functions)

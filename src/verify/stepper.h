@@ -1,6 +1,6 @@
 // Stepper: runs a bundle's packages one call at a time, with the cache laid open: what a call finds there, what
 // it leaves, and the values inside the shards.
-//     Stepper stepper("bundle", backend, {.taps = true});
+//     Stepper stepper(Bundle::open("bundle", backend), {.taps = true});
 //     CallShape shape = stepper.shape_for(64);
 //     Caches caches = stepper.empty_caches(shape);
 //     StepResult r = stepper.step(shape, ids, 0, caches);       // r.logits, r.inner[{"layer_out", 3}], …
@@ -92,8 +92,7 @@ struct StepResult {
 
 class Stepper {
  public:
-  Stepper(const std::filesystem::path& bundle, std::shared_ptr<const Backend> backend,
-          const StepperOptions& options = {});
+  explicit Stepper(std::shared_ptr<const Bundle> bundle, const StepperOptions& options = {});
 
   const BundleInfo& info() const { return bundle_->info(); }
   const std::filesystem::path& path() const { return bundle_->path(); }

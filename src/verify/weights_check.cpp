@@ -141,7 +141,7 @@ class Checker {
       : checkpoint_(checkpoint), model_(model), bundle_(bundle), pool_(pool), progress_(progress) {}
 
   std::vector<WeightFigures> run() {
-    const BundleInfo& info = bundle_.info();
+    const BundleInfo& info = bundle_.all();
     embedding();
     int64_t last = 0;
     for (const Stage& stage : info.stages) last = std::max(last, stage.last_layer);

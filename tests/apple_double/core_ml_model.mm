@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "anemone/error.h"
 #include "core_ml.h"
@@ -57,6 +58,11 @@ struct Busy {
 }  // namespace
 
 namespace apple_double {
+
+// The name holds the text; no name holds an empty one.
+static bool named(const std::string& part, const std::string& name) {
+  return !part.empty() && name.find(part) != std::string::npos;
+}
 
 std::string open_compiled(const std::string& path, NSString* function, Compiled& out) {
   const fs::path inside = fs::path(path) / kInside;
@@ -121,7 +127,8 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
   ++seen().loads;
   MLModelConfiguration* kept = [configuration copy];
   run_later([=] {
-    if (switches().fail_load)
+    const std::string function = kept.functionName ? kept.functionName.UTF8String : "";
+    if (switches().fail_load || named(switches().refused_function, function))
       return handler(nil,
                      error(MLModelErrorGeneric, "Unable to load model.", error(0, switches().fail_text)));
     Compiled compiled;
@@ -234,6 +241,8 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
       if (!fault.empty()) return fault;
       value->array_ = array ? array : make_array(given.shape, type);
       copy_elements(given, view(value->array_));
+      if (named(switches().wrong_function, predictor_->signature().function))
+        std::memset(view(value->array_).data, 0x5c, 2);  // 279, whatever it was
     }
     features->values_[text(info.name)] = value;
   }
@@ -254,13 +263,16 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
                      options:(MLPredictionOptions*)options
                        error:(NSError**)problem {
   const Inside own;
-  if (++seen().predictions == switches().fail_at) {
+  const int64_t number = ++seen().predictions, first = switches().fail_at;
+  if (first > 0 && number >= first && number < first + switches().fail_count) {
     *problem = error(MLModelErrorGeneric, "Unable to compute the prediction using ML Program.",
                      error(0, switches().fail_text));
     return nil;
   }
   DoubleFeatures* features = [DoubleFeatures new];
   features->values_ = [NSMutableDictionary new];
+  if (named(switches().slow_function, predictor_->signature().function))
+    std::this_thread::sleep_for(std::chrono::milliseconds(switches().slow_ms));
   std::string fault;
   try {
     std::lock_guard lock(mutex_);

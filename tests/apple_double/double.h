@@ -31,10 +31,15 @@ struct Switches {
   int64_t largest_surface = 16384;  // rows or columns
   bool fail_compile = false;        // with the reason in the underlying error
   bool fail_load = false;
-  int64_t fail_at = 0;  // this prediction, counted from 1 since reset(), fails
+  int64_t fail_at = 0;     // this prediction, counted from 1 since reset(), fails
+  int64_t fail_count = 1;  // and as many from there on
   std::string fail_text =
       "Failed to build the model execution plan using a model architecture file, error code: -14.";
   std::string missing_function;  // is not in any model
+  // Of functions whose name holds this text: the engine refuses to load them; a prediction takes slow_ms longer; what
+  // it gives is wrong.
+  std::string refused_function, slow_function, wrong_function;
+  int slow_ms = 5;
   ForeignStates foreign_states = ForeignStates::shared;
 
   // The machine.

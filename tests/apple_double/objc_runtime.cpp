@@ -207,6 +207,12 @@ IMP find_or_stop(Class cls, SEL selector) {
        runtime().names[reinterpret_cast<size_t>(selector->name)] + "] is not there");
 }
 
+// Apart, so that tsan.supp can name it.
+[[gnu::noinline]] void release_block(id block) {
+  _Block_release(block);
+  asm volatile("");  // no tail call: the function stays on the stack
+}
+
 bool is_block(id object) {
   const void* isa = object->isa;
   return isa == _NSConcreteStackBlock || isa == _NSConcreteMallocBlock || isa == _NSConcreteGlobalBlock;
@@ -315,7 +321,10 @@ id objc_retainBlock(id block) { return block ? static_cast<id>(_Block_copy(block
 
 void objc_release(id object) {
   if (!object) return;
-  if (is_block(object)) return _Block_release(object);
+  if (is_block(object)) {
+    release_block(object);
+    return;
+  }
   if (forever(object)) return;
   const long before = header(object).holders.fetch_sub(1, std::memory_order_acq_rel);
   if (before < 1)

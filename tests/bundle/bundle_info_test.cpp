@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 using lower::KvKind;
+using lower::KvWrite;
 
 // Layer 0 is a short convolution, layer 1 attends; functions for one token and for four.
 MadeModel& model() {
@@ -98,6 +99,7 @@ TEST_CASE("bundle.json is read back as it was written") {
   for (const ConvertOptions& options :
        {ConvertOptions{.context = {16}},
         ConvertOptions{.context = {8, 16}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io},
+        ConvertOptions{.context = {16}, .kv_write = {KvWrite::mask, KvWrite::slice}},
         ConvertOptions{
             .context = {16}, .kv = KvKind::packed, .whole = true, .argmax = true, .head_rows = 20}}) {
     const fs::path path = model().write(options);
@@ -118,6 +120,39 @@ TEST_CASE("a stage is run where nothing else is said, and an unknown kind of sta
   CHECK(error.find("unknown kind of stage 'solve'") != std::string::npos);
   CHECK(error.find("newer anemone") != std::string::npos);
   CHECK(bundle.error([](Json& j) { j["stages"][1]["kind"] = 3; }) != "");
+}
+
+TEST_CASE("variants: each has its own functions, and what is wrong with one is said with its name") {
+  const Broken bundle({.context = {16},
+                       .tokens = {{1, 1}, {4, 4}},
+                       .kv_write = {KvWrite::mask, KvWrite::slice},
+                       .shard_bytes = 1});
+  const BundleInfo all = BundleInfo::read(bundle.path());
+  REQUIRE(all.variants.size() == 2);
+  CHECK(all.stages[1].functions.size() == 4);
+  for (const char* name : {"mask", "slice"}) {
+    const BundleInfo one = all.chosen(name);
+    CHECK(one.kv_write == name);
+    CHECK(one.stages.size() == all.stages.size());
+    CHECK(one.stages[1].functions.size() == 2);
+    CHECK(one.stages[2].functions.size() == 2);  // the head is everybody's
+    for (const StageFunction& f : one.stages[1].functions)
+      CHECK((f.find_input(Role::Kind::position) != nullptr) == (one.kv_write == "slice"));
+  }
+  CHECK(all.chosen("").kv_write == "mask");
+  const auto slice_only = [](Json& j, size_t index) -> Json& { return function(j, 1, 2 + index); };
+  check_faults(
+      bundle, {{"unknown", [&](Json& j) { slice_only(j, 0)["variants"] = {"ring"}; },
+                "is of a variant 'ring', which the bundle does not have"},
+               {"twice", [](Json& j) { j["variants"][1]["name"] = "mask"; }, "there are two variants 'mask'"},
+               {"no name", [](Json& j) { j["variants"][1]["name"] = ""; }, "a variant has no name"},
+               {"another write", [](Json& j) { j["variants"][1]["kv_write"] = "ring"; },
+                "writes the cache by 'ring'"},
+               {"same function", [&](Json& j) { slice_only(j, 0)["name"] = function(j, 1)["name"]; },
+                "has two functions"},
+               {"a role is missing in one", [&](Json& j) { drop(slice_only(j, 0), "inputs", "position"); },
+                "variant 'slice'"},
+               {"a list of numbers", [&](Json& j) { slice_only(j, 0)["variants"] = {3}; }, "bundle.json"}});
 }
 
 TEST_CASE("a bundle that was written before `advance` said its columns still runs") {

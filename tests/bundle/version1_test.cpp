@@ -144,7 +144,7 @@ struct Form {
 
 std::vector<Form> forms() {
   return {{"states", {.context = {32}, .tokens = {{1, 1}, {4, 4}}}},
-          {"packed, slices", {.context = {32}, .kv = KvKind::packed, .kv_write = KvWrite::slice}},
+          {"packed, slices", {.context = {32}, .kv = KvKind::packed, .kv_write = {KvWrite::slice}}},
           {"io, shards", {.context = {32}, .kv = KvKind::io, .shard_bytes = 1'500'000, .head_rows = 700}},
           {"tiers", {.context = {8, 32}, .tokens = {{1, 1}, {4, 4}}}},
           {"packed tiers", {.context = {8, 32}, .kv = KvKind::packed}},

@@ -140,6 +140,8 @@ BundleInfo full_info() {
   stage.rule = {.experts = 2, .used = 1, .skip = Experts::Skip::pass, .choice_bias = {0, 0, 0.5}};
   b.experts = "host";
   b.stages = {stage};
+  b.stages[0].functions[0].variants = {"mask"};
+  b.variants = {{"mask", "mask"}};
   b.files = {{"embedding.bin", 1, "0"}};
   return b;
 }
@@ -263,7 +265,7 @@ TEST_CASE("docs/bundle.md: a host's own cache, writes by slice, tiers, and heads
   };
   {
     ConvertOptions options = plain;
-    options.kv_write = lower::KvWrite::slice;
+    options.kv_write = {lower::KvWrite::slice};
     options.whole = true;
     options.tokens = {{1, 1}, {4, 4}};
     DocHost host = made(options);
@@ -300,6 +302,27 @@ TEST_CASE("docs/bundle.md: a host's own cache, writes by slice, tiers, and heads
       put_half(half, 0, host.outputs(role).at(0).to_float()[0]);
       CHECK(bytes_of(half) == shown.at(std::string("t1/") + name));
     }
+  }
+}
+
+TEST_CASE("docs/bundle.md: every variant of a bundle runs by the rules of the page") {
+  const TempFolder folder;
+  convert(demo() / "demo.gguf", folder / "b",
+          {.context = {16},
+           .tokens = {{1, 1}, {4, 4}},
+           .kv_write = {lower::KvWrite::mask, lower::KvWrite::slice},
+           .precision = Precision::fp16,
+           .whole = true,
+           .head_apart = true});
+  const auto json = nlohmann::json::parse(slurp(folder / "b" / "bundle.json"));
+  REQUIRE(json["variants"].size() == 4);
+  for (const auto& variant : json["variants"]) {
+    CAPTURE(variant["name"].get<std::string>());
+    DocHost host(folder / "b", variant["name"]);
+    feed(host, 1, 16);
+    host.call(std::span(kPrompt).subspan(1, 3), 1, {.width = 4, .context = 16});
+    host.call(std::span(kPrompt).subspan(4, 1), 4, {.context = 16});
+    check_logits(host);
   }
 }
 

@@ -141,6 +141,35 @@ TEST_CASE("a whole bundle is one package whose functions share weights and give 
   CHECK(cut == whole);
 }
 
+TEST_CASE("variants share one weight file, and compute the same") {
+  using lower::KvWrite;
+  const TempFolder folder;
+  const auto ids = golden().prompts[0];
+  const ConvertReport one =
+      convert(demo() / "demo.gguf", folder / "one", {.context = {64}, .whole = true, .threads = 1});
+  const ConvertReport all = convert(demo() / "demo.gguf", folder / "all",
+                                    {.context = {64},
+                                     .kv_write = {KvWrite::mask, KvWrite::slice},
+                                     .whole = true,
+                                     .head_apart = true,
+                                     .threads = 1});
+  const auto weights = [&](const char* name) {
+    return fs::file_size(folder / name / "whole.mlpackage/Data/com.apple.CoreML/weights/weight.bin");
+  };
+  CHECK(static_cast<double>(weights("all")) < 1.01 * static_cast<double>(weights("one")));
+  CHECK(all.rows.size() == one.rows.size());
+  const std::vector<float> expected = Session(Bundle::open(folder / "one", cpu_backend({}))).forward(ids);
+  std::vector<std::string> names;
+  for (const Variant& v : all.info.variants) {
+    names.push_back(v.name);
+    const auto bundle = Bundle::open(folder / "all", cpu_backend({}), {}, v.name);
+    CHECK(bundle->info().stages.size() == (v.name.ends_with("apart") ? 2 : 1));
+    CHECK(bundle->info().kv_write == v.kv_write);
+    CHECK(Session(bundle).forward(ids) == expected);
+  }
+  CHECK(names == std::vector<std::string>{"mask_apart", "mask_whole", "slice_apart", "slice_whole"});
+}
+
 TEST_CASE("a tied head's rows can be the embedding") {
   const TempFolder folder;
   const auto ids = golden().prompts[0];
@@ -229,7 +258,8 @@ TEST_CASE("what cannot be built is refused before anything is written") {
   CHECK(refused({.tokens = {{4, 1}}}).find("a range of tokens goes from fewer to more; found 4-1") == 0);
   CHECK(refused({.head_rows = 1}).find("a head of 2048 rows in convolutions of 1 would have 2048") == 0);
   CHECK(refused({.residual_scale = 1e-30}).find("a residual scale must be") == 0);
-  CHECK(refused({.tokens = {{1, 4}}, .kv_write = lower::KvWrite::slice}).find("--kv-write slice") == 0);
+  CHECK(refused({.tokens = {{1, 4}}, .kv_write = {lower::KvWrite::slice}}).find("--kv-write slice") == 0);
+  CHECK(refused({.head_apart = true}).find("--head-apart goes with --whole") == 0);
   CHECK(refused({.first_layer = 3, .last_layer = 9}).find("the model has no layers 3 to 8") == 0);
 }
 

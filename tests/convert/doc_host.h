@@ -30,8 +30,10 @@ class DocHost {
  public:
   using Json = nlohmann::json;
 
-  explicit DocHost(const std::filesystem::path& bundle)
+  // `variant`: empty, or the one to run, where the bundle has some.
+  explicit DocHost(const std::filesystem::path& bundle, const std::string& variant = "")
       : folder_(bundle), info_(Json::parse(slurp(bundle / "bundle.json"))) {
+    if (!variant.empty()) choose(variant);
     for (const auto& [name, table] : info_["embedding"].items())
       if (table.is_object()) tables_[name] = slurp(bundle / table["file"].get<std::string>());
   }
@@ -80,6 +82,20 @@ class DocHost {
   }
 
  private:
+  // Functions that do not name the variant are ignored, and stages that have none left.
+  void choose(const std::string& variant) {
+    Json stages = Json::array();
+    for (Json stage : info_["stages"]) {
+      Json kept = Json::array();
+      for (const Json& f : stage["functions"])
+        if (!f.contains("variants") || std::ranges::count(f["variants"], Json(variant)) > 0)
+          kept.push_back(f);
+      stage["functions"] = kept;
+      if (!kept.empty()) stages.push_back(std::move(stage));
+    }
+    info_["stages"] = std::move(stages);
+  }
+
   int64_t count() const { return static_cast<int64_t>(ids_.size()); }
 
   static const Json& function(const Json& stage, int64_t width, int64_t context) {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "compress/recipe.h"
@@ -32,7 +33,7 @@ std::vector<Kind> kinds(int64_t context) {
   using lower::KvWrite;
   std::vector<Kind> out = {
       {"int8", {.tokens = {{1, 1}}}},
-      {"fp16, slice", {.tokens = {{1, 1}}, .kv_write = KvWrite::slice, .precision = Precision::fp16}},
+      {"fp16, slice", {.tokens = {{1, 1}}, .kv_write = {KvWrite::slice}, .precision = Precision::fp16}},
       {"palettes", {.precision = Precision::fp16, .recipe = palettes()}},
       {"packed", {.tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed, .shard_bytes = 1}},
       {"io", {.kv = KvKind::io}},
@@ -118,46 +119,87 @@ TEST_CASE("states that functions do not share are copied from one to the other")
   }
 }
 
-TEST_CASE("sessions: interleaved, forked, rewound, in threads, cancelled") {
-  const TempFolder folder;
-  const auto path = folder.path() / "bundle";
-  convert(demo_model(), path, kinds(96)[3].options);
-  const Text expected = greedy(path, cpu(), 24);
-  DoubleFixture fixture;
-  const auto bundle = Bundle::open(path, fixture.backend());
-  {
-    Session a(bundle), b(bundle);
-    int64_t next_a = a.forward_best(kPrompt), next_b = b.forward_best(kPrompt);
-    for (const int64_t id : expected.ids) {
-      CHECK(next_a == id);
-      CHECK(next_b == id);
-      const auto token = static_cast<int32_t>(id);
-      next_a = a.forward_best({&token, 1});
-      next_b = b.forward_best({&token, 1});
-    }
-    Session c = a.fork();
-    a.rewind(static_cast<int64_t>(kPrompt.size()));
-    c.rewind(static_cast<int64_t>(kPrompt.size()) + 2);
-    const auto first = static_cast<int32_t>(expected.ids[0]), third = static_cast<int32_t>(expected.ids[2]);
-    CHECK(a.forward_best({&first, 1}) == expected.ids[1]);
-    CHECK(c.forward_best({&third, 1}) == expected.ids[3]);
+namespace {
+
+// Two sessions in turn, each as if it were alone.
+void check_interleaved(const std::shared_ptr<const Bundle>& bundle, const Text& expected) {
+  Session a(bundle), b(bundle);
+  int64_t next_a = a.forward_best(kPrompt), next_b = b.forward_best(kPrompt);
+  for (const int64_t id : expected.ids) {
+    CHECK(next_a == id);
+    CHECK(next_b == id);
+    const auto token = static_cast<int32_t>(id);
+    next_a = a.forward_best({&token, 1});
+    next_b = b.forward_best({&token, 1});
   }
+  Session c = a.fork();
+  a.rewind(static_cast<int64_t>(kPrompt.size()));
+  c.rewind(static_cast<int64_t>(kPrompt.size()) + 2);
+  const auto first = static_cast<int32_t>(expected.ids[0]), third = static_cast<int32_t>(expected.ids[2]);
+  CHECK(a.forward_best({&first, 1}) == expected.ids[1]);
+  CHECK(c.forward_best({&third, 1}) == expected.ids[3]);
+}
+
+void check_threads(const std::shared_ptr<const Bundle>& bundle, const Text& expected) {
   std::vector<Text> found(3);
   std::vector<std::thread> threads;
   for (Text& text : found)
     threads.emplace_back([&] {
       Session session(bundle);
-      text = greedy(session, 24);
+      text = greedy(session, static_cast<int64_t>(expected.ids.size()));
     });
   for (std::thread& t : threads) t.join();
   for (const Text& text : found) CHECK(text == expected);
+}
 
+}  // namespace
+
+TEST_CASE("sessions of seven kinds of bundles: interleaved, forked, rewound, in threads") {
+  const TempFolder folder;
+  for (const Kind& kind : kinds(96)) {
+    CAPTURE(kind.name);
+    const auto path = folder.path() / "bundle";
+    convert(demo_model(), path, kind.options);
+    const Text expected = greedy(path, cpu(), 16);
+    DoubleFixture fixture;
+    const auto bundle = Bundle::open(path, fixture.backend());
+    check_interleaved(bundle, expected);
+    check_threads(bundle, expected);
+  }
+}
+
+TEST_CASE("a session that is cancelled, also in the middle of a prediction, goes on where it was") {
+  const TempFolder folder;
+  const auto path = folder.path() / "bundle";
+  convert(demo_model(), path, kinds(96)[3].options);
+  const Text expected = greedy(path, cpu(), 4);
+  DoubleFixture fixture;
+  const auto bundle = Bundle::open(path, fixture.backend());
   Session session(bundle);
   session.watch([](int64_t done, int64_t) { return done < 4; });
   CHECK_THROWS_AS(session.forward_best(kPrompt), Cancelled);
   CHECK(session.position() == 4);
   session.watch(nullptr);
   CHECK(session.forward_best(std::span(kPrompt).subspan(4)) == expected.ids[0]);
+
+  // Somebody else cancels while a prediction is under way: it ends, and no other begins.
+  session.rewind(0);
+  std::atomic<bool> stop{false};
+  session.watch([&](int64_t, int64_t) { return !stop; });
+  apple_double::switches().slow_function = "t4";
+  apple_double::switches().slow_ms = 60;
+  const int64_t before = apple_double::seen().predictions;
+  std::thread other([&] {
+    while (apple_double::seen().predictions == before) std::this_thread::yield();
+    stop = true;  // the first prediction sleeps
+  });
+  CHECK_THROWS_AS(session.forward_best(kPrompt), Cancelled);
+  other.join();
+  const int64_t done = session.position();
+  CHECK(done == 4);
+  apple_double::switches().slow_function.clear();
+  session.watch(nullptr);
+  CHECK(session.forward_best(std::span(kPrompt).subspan(static_cast<size_t>(done))) == expected.ids[0]);
 }
 
 TEST_CASE("a token makes no object and no buffer where buffers are taken") {
@@ -180,12 +222,13 @@ TEST_CASE("a token makes no object and no buffer where buffers are taken") {
   }
 }
 
-TEST_CASE("a thousand tokens") {
+TEST_CASE("a thousand tokens of seven kinds of bundles, with every pitfall on") {
   const TempFolder folder;
-  const auto path = folder.path() / "bundle";
-  ConvertOptions options = kinds(1056)[5].options;
-  convert(demo_model(), path, options);
-  DoubleFixture fixture;
-  apple_double::switches().backings = apple_double::Backings::accepted;
-  CHECK(greedy(path, fixture.backend(), 1000) == greedy(path, cpu(), 1000));
+  for (const Kind& kind : kinds(1056)) {
+    CAPTURE(kind.name);
+    const auto path = folder.path() / "bundle";
+    convert(demo_model(), path, kind.options);
+    DoubleFixture fixture;
+    CHECK(greedy(path, fixture.backend(), 1000) == greedy(path, cpu(), 1000));
+  }
 }

@@ -3,9 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/npy.h"
 #include "e2e/command.h"
 #include "support/data.h"
 #include "support/temp_folder.h"
+#include "support/tiny_encoder.h"
 
 using namespace anemone;
 using namespace anemone::e2e;
@@ -76,6 +78,26 @@ TEST_CASE("verbs give with Core ML what they give with the CPU engine") {
                 {"is for bundles"});
 }
 
+TEST_CASE("texts that are seen whole: embed, classify and redact, many at once") {
+  const Place place;
+  test::TinyEncoder("BertModel", "bert").write(place.folder / "embedder");
+  test::TinyEncoder("BertForSequenceClassification", "bert", 3).write(place.folder / "classifier");
+  Array ids(DType::int32, {6, 7});
+  for (size_t i = 0; i < 42; ++i) ids.values<int32_t>()[i] = static_cast<int32_t>(3 + i * 7 % 30);
+  const std::string file = (place.folder / "ids.npy").string();
+  write_npy(file, ids);
+  for (const std::string verb : {"embed", "classify"}) {
+    const std::string bundle = (place.folder / ("b_" + verb)).string();
+    REQUIRE(
+        anemone_command({"convert", (place.folder / (verb == "embed" ? "embedder" : "classifier")).string(),
+                         "-o", bundle, "--tokens", "8,16", "--precision", "fp16", "--quiet"})
+            .status == 0);
+    same_output({verb, bundle, "--ids", file, "--json"});
+  }
+  place.folder.write("letter.txt", "Anna Berg, call me at +49 30 1234567 or anna@example.org.\n");
+  same_output({"redact", (place.folder / "letter.txt").string()});
+}
+
 TEST_CASE("predict: a package with a state, step by step") {
   const Place place;
   const auto last = [&](const std::vector<std::string>& more) {
@@ -113,6 +135,12 @@ TEST_CASE("bench measures Core ML as it measures the CPU engine") {
   CHECK(cpu["backend"] == "cpu");
   CHECK(cpu["rows"].size() == 1);
   CHECK(cpu["joules_per_token"].get<double>() > 0);
+  const std::string page = (place.folder / "bench.html").string();
+  CHECK(anemone_command({"bench", place.bundle, "--fill", "3,40", "--tokens", "3", "--html", page}).status ==
+        0);
+  const std::string html = slurp(page);
+  for (const char* part : {"prediction for the M4", "Time to the first token", "first load"})
+    CHECK_MESSAGE(html.find(part) != std::string::npos, part);
   check_refused(anemone_command({"bench", place.bundle, "--fill", "90", "--tokens", "30"}),
                 {"has no room for 30"});
   check_refused(anemone_command({"bench", place.bundle, "--fill", "x"}), {"--fill takes numbers"});
@@ -144,6 +172,57 @@ TEST_CASE("warm compiles and loads, and doctor shows and cleans what it made") {
   CHECK(clean.out.find("MB removed") != std::string::npos);
   CHECK(clean.out.find("0 compiled packages") != std::string::npos);
   check_refused(anemone_command({"doctor", "--clean"}), {"--clean goes with --cache"});
+}
+
+TEST_CASE("warm tries the variants of a bundle and sessions use the better one") {
+  const Place place({"--tokens", "1,4", "--kv-write", "both"});
+  const auto stats = [&] {
+    return anemone_command({"run", place.bundle, "Once", "--max-new", "2", "--stats"}).err;
+  };
+  CHECK(stats().find("variant mask: the cache is written by mask") != std::string::npos);
+  place.set("slow_function=mask,on_cpu=slice_update");
+  const Outcome warm = anemone_command({"warm", place.bundle});
+  CAPTURE(warm.out);
+  CHECK(warm.status == 0);
+  CHECK(warm.out.find("sessions use slice from now on") != std::string::npos);
+  CHECK(warm.out.find("results equal") != std::string::npos);
+  CHECK(stats().find("variant slice: the cache is written by slice") != std::string::npos);
+  const Json json = Json::parse(anemone_command({"warm", place.bundle, "--json"}).out);
+  CHECK(json["best"] == "slice");
+  CHECK(json["variants"][1]["on_ane"].get<int>() < json["variants"][1]["operations"].get<int>());
+  CHECK(json["functions"].size() == 6);
+  place.set("refused_function=slice");
+  const Outcome refused = anemone_command({"warm", place.bundle});
+  CHECK(refused.status == 0);
+  CHECK(refused.out.find("does not run: ") != std::string::npos);
+  CHECK(stats().find("variant mask:") != std::string::npos);
+  // All that a bundle has is judged.
+  place.set("on_cpu=conv");
+  CHECK(anemone_command({"check", place.bundle, "--device"}).out.find("t1_slice") != std::string::npos);
+}
+
+TEST_CASE("predict runs many inputs, some of them at once, and answers in their order") {
+  const Place place;
+  std::vector<std::string> call{"predict", recall_package().string()};
+  for (size_t i = 0; i < 4; ++i) call.insert(call.end(), {"--inputs", recall_steps()[i].string()});
+  // With a state each file is a step: as one call after the other.
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = call;
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome out = anemone_command(all);
+    CAPTURE(out.err);
+    CHECK(out.status == 0);
+    return out.out;
+  };
+  const std::string own = run({"--backend", "coreml"});
+  CHECK(own.find(recall_steps()[3].string()) != std::string::npos);
+  CHECK(own == run({"--backend", "cpu", "--arith", "fp16"}));
+  run({"--backend", "coreml", "--outputs", (place.folder / "out").string()});
+  CHECK(std::filesystem::exists(place.folder / "out" / (recall_steps()[2].stem().string() + ".npz")));
+  check_refused(
+      anemone_command({"predict", recall_package().string(), "--inputs", recall_steps()[0].string(),
+                       "--inputs", recall_steps()[0].string(), "-o", (place.folder / "two").string()}),
+      {"two files of inputs"});
 }
 
 TEST_CASE("errors of Core ML are one line, with what the doctor knows") {

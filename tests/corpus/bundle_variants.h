@@ -1,5 +1,5 @@
 // Every kind of bundle that convert writes: forms of the cache, ways to write it, token sets, tiers, cuts, heads.
-//     for (const Variant& v : bundle_variants(64)) convert(model, folder, v.options);
+//     for (const BundleForm& v : bundle_variants(64)) convert(model, folder, v.options);
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,14 +13,14 @@
 
 namespace anemone::test {
 
-struct Variant {
+struct BundleForm {
   std::string name;
   ConvertOptions options;
 };
 
 // The cache's forms and writes with all token sets, over one length and over two: what must give the same logits
 // at the context's edge too. Packages of fp16.
-inline std::vector<Variant> cache_variants(int64_t context) {
+inline std::vector<BundleForm> cache_variants(int64_t context) {
   using lower::KvKind;
   using lower::KvWrite;
   struct Tokens {
@@ -32,7 +32,7 @@ inline std::vector<Variant> cache_variants(int64_t context) {
                                     {"1,4", {{1, 1}, {4, 4}}, true, true},
                                     {"4", {{4, 4}}, false, true},  // slice: the padding would not fit
                                     {"1-4", {{1, 4}}, false, false}};
-  std::vector<Variant> out;
+  std::vector<BundleForm> out;
   for (const auto& [kv_name, kv] : std::vector<std::pair<std::string, KvKind>>{
            {"state", KvKind::state}, {"packed", KvKind::packed}, {"io", KvKind::io}})
     for (const auto write : {KvWrite::mask, KvWrite::slice})
@@ -41,7 +41,7 @@ inline std::vector<Variant> cache_variants(int64_t context) {
           for (const bool whole : {false, true}) {
             if ((write == KvWrite::slice && !tokens.slice) || (tiers && !tokens.tiers)) continue;
             if (whole && (tokens.counts.size() == 1) != (kv == KvKind::io)) continue;  // a part of them
-            Variant v;
+            BundleForm v;
             v.name = kv_name + (write == KvWrite::mask ? " mask" : " slice") + " tokens " + tokens.name +
                      (tiers ? " tiers" : "") + (whole ? " whole" : "");
             if (tiers)
@@ -50,7 +50,7 @@ inline std::vector<Variant> cache_variants(int64_t context) {
               v.options.context = {context};
             v.options.tokens = tokens.counts;
             v.options.kv = kv;
-            v.options.kv_write = write;
+            v.options.kv_write = {write};
             v.options.whole = whole;
             v.options.precision = Precision::fp16;
             v.options.overwrite = true;
@@ -61,7 +61,7 @@ inline std::vector<Variant> cache_variants(int64_t context) {
 
 // Converts unless the model's kind rules the variant out: false, with a message that says why.
 inline bool convert_variant(const std::filesystem::path& model, const std::filesystem::path& bundle,
-                            const Variant& variant) {
+                            const BundleForm& variant) {
   try {
     convert(model, bundle, variant.options);
     return true;
@@ -74,8 +74,8 @@ inline bool convert_variant(const std::filesystem::path& model, const std::files
 }
 
 // The rest: precisions, cuts, heads, targets.
-inline std::vector<Variant> other_variants(int64_t context) {
-  std::vector<Variant> out = {
+inline std::vector<BundleForm> other_variants(int64_t context) {
+  std::vector<BundleForm> out = {
       {"int8", {.tokens = {{1, 1}, {4, 4}}}},
       {"int8-tensor", {.precision = Precision::int8_tensor}},
       {"int8 embedding", {.embedding_int8 = true}},
@@ -86,16 +86,16 @@ inline std::vector<Variant> other_variants(int64_t context) {
       {"scaled residual", {.precision = Precision::fp16, .residual_scale = 0.25}},
       {"iPhone", {.target = "iPhone 15 Pro"}},
   };
-  for (Variant& v : out) {
+  for (BundleForm& v : out) {
     v.options.context = {context};
     v.options.overwrite = true;
   }
   return out;
 }
 
-inline std::vector<Variant> bundle_variants(int64_t context) {
-  std::vector<Variant> out = cache_variants(context);
-  for (Variant& v : other_variants(context)) out.push_back(std::move(v));
+inline std::vector<BundleForm> bundle_variants(int64_t context) {
+  std::vector<BundleForm> out = cache_variants(context);
+  for (BundleForm& v : other_variants(context)) out.push_back(std::move(v));
   return out;
 }
 

@@ -64,7 +64,7 @@ std::string compare(const std::shared_ptr<const Bundle>& bundle, const Ids& prom
 TEST_CASE("corpus_speculation: drafts change no token of any model") {
   const TempFolder folder;
   Tally tally("speculation");
-  const std::vector<Variant> forms = {
+  const std::vector<BundleForm> forms = {
       {"1-4", {.context = {80}, .tokens = {{1, 4}}}},
       {"1,4", {.context = {80}, .tokens = {{1, 1}, {4, 4}}}},
       {"1,4 tiers", {.context = {16, 48}, .tokens = {{1, 1}, {4, 4}}}},
@@ -74,7 +74,7 @@ TEST_CASE("corpus_speculation: drafts change no token of any model") {
   for (const GoldenModel& model : golden_models()) {
     if (!model.variant.empty() || !is_decoder(Checkpoint::open(model.checkpoint))) continue;
     any = true;
-    for (Variant form : forms) {
+    for (BundleForm form : forms) {
       form.options.overwrite = true;
       if (!convert_variant(model.checkpoint, folder / "b", form)) continue;
       for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast}) {

@@ -145,7 +145,7 @@ TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tier
     const Array golden = read_npy(model.golden / "logits.npy");
     const int64_t vocab = golden.shape().back();
     REQUIRE(static_cast<int64_t>(ids.size()) > kContext);
-    for (Variant v : cache_variants(kContext)) {
+    for (BundleForm v : cache_variants(kContext)) {
       v.options.skip = model.skip();
       if (!convert_variant(model.checkpoint, folder.path() / "variant", v)) continue;
       const auto bundle = Bundle::open(folder.path() / "variant", cpu_backend({}));
@@ -159,7 +159,7 @@ TEST_CASE("corpus_variants: every form of the cache, its writes, tokens and tier
         if (length == kContext) CHECK_THROWS_AS(session.forward(std::span(ids).first(1)), Error);
       }
     }
-    for (Variant& v : other_variants(64)) {
+    for (BundleForm& v : other_variants(64)) {
       if (v.options.argmax) continue;
       v.options.skip = model.skip();
       convert(model.checkpoint, folder.path() / "variant", v.options);
@@ -209,7 +209,7 @@ TEST_CASE("converting twice gives the same bytes, whatever the number of threads
   const TempFolder folder;
   for (const GoldenModel& model : golden_models()) {
     if (!is_decoder(Checkpoint::open(model.checkpoint))) continue;
-    for (Variant& v : other_variants(64)) {
+    for (BundleForm& v : other_variants(64)) {
       std::map<std::string, std::string> files[2];
       for (int i = 0; i < 2; ++i) {
         v.options.threads = i + 1;

@@ -61,7 +61,7 @@ const std::map<std::string, Setter>& setters() {
        }},
       {"--kv-write",
        [](ConvertOptions& o, const std::string& v) {
-         o.kv_write = v == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask;
+         o.kv_write = {v == "slice" ? lower::KvWrite::slice : lower::KvWrite::mask};
        }},
       {"--embedding",
        [](ConvertOptions& o, const std::string& v) {

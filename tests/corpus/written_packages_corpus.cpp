@@ -65,7 +65,7 @@ class Walk {
       if (output->type.dtype != DType::fp16) found("D02 output is not fp16", output->name);
   }
 
-  bool slice() const { return options_.kv_write == lower::KvWrite::slice; }
+  bool slice() const { return options_.kv_write == std::vector{lower::KvWrite::slice}; }
 
   void operation(const Operation& op) {
     if (!kSafe.contains(op.type)) found("operation " + op.type, op.name());
@@ -150,7 +150,7 @@ TEST_CASE("corpus_ane_safe: packages of every kind hold nothing that leaves the 
   Tally tally("ane_safe");
   for (const GoldenModel& model : golden_models()) {
     if (!model.variant.empty() || !is_decoder(Checkpoint::open(model.checkpoint))) continue;
-    for (const Variant& v : bundle_variants(32)) {
+    for (const BundleForm& v : bundle_variants(32)) {
       if (!convert_variant(model.checkpoint, folder.path() / "b", v)) continue;
       for (const fs::path& path : files_ending(folder.path() / "b", ".mlpackage"))
         tally.add(fmt::format("{} {} {}", model.name(), v.name, path.filename().string()),

@@ -1,4 +1,4 @@
-// The pages of check, plan, verify and inspect: one look, usable by everybody, and deaf to what names say.
+// The pages of check, plan, verify, inspect and bench: one look, usable by everybody, and deaf to what names say.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -81,6 +81,8 @@ struct Pages {
     add("plan", {"plan", "qwen3-0.6b"}, 0);
     add("verify", {"verify", bundle, "--source", model}, 0);
     add("graph", {"inspect", bundle}, 0);
+    add("bench",
+        {"bench", bundle, "--fill", "16,200,400", "--tokens", "4", "--chip", "m4", "--backend", "cpu"}, 0);
   }
 
   void add(const std::string& name, std::vector<std::string> arguments, int status) {

@@ -287,7 +287,7 @@ TEST_CASE("every part of a description: packages compute what the reference comp
     const bool alike = part.name != "layers with other heads";  // packed states need that
     for (const auto& [form, options] : std::vector<std::pair<std::string, ConvertOptions>>{
              {"one by one", {.context = {16}}},
-             {"chunks, slices", {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .kv_write = KvWrite::slice}},
+             {"chunks, slices", {.context = {16}, .tokens = {{1, 1}, {4, 4}}, .kv_write = {KvWrite::slice}}},
              {"packed, chunks",
               {.context = {16}, .tokens = {{4, 4}}, .kv = alike ? KvKind::packed : KvKind::state}},
              {"io, whole, chunks", {.context = {16}, .tokens = {{4, 4}}, .kv = KvKind::io, .whole = true}},

@@ -58,13 +58,13 @@ std::vector<Source> all_sources(uint64_t seed) {
 std::vector<Form> decoder_forms() {
   std::vector<Form> out = {
       {"state, mask, tiers", {.context = {48, 96}, .tokens = {{1, 1}, {8, 8}}}},
-      {"state, slice", {.context = {96}, .tokens = {{1, 1}, {8, 8}}, .kv_write = KvWrite::slice}},
+      {"state, slice", {.context = {96}, .tokens = {{1, 1}, {8, 8}}, .kv_write = {KvWrite::slice}}},
       {"packed, mask", {.context = {80}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed}},
       {"packed, slice, tiers",
-       {.context = {40, 80}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed, .kv_write = KvWrite::slice}},
+       {.context = {40, 80}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed, .kv_write = {KvWrite::slice}}},
       {"io, mask, shards", {.context = {80}, .kv = KvKind::io, .shard_bytes = 1, .head_rows = 200}},
       {"io, slice, tiers",
-       {.context = {40, 80}, .tokens = {{1, 1}, {8, 8}}, .kv = KvKind::io, .kv_write = KvWrite::slice}},
+       {.context = {40, 80}, .tokens = {{1, 1}, {8, 8}}, .kv = KvKind::io, .kv_write = {KvWrite::slice}}},
       {"whole", {.context = {80}, .tokens = {{1, 1}, {8, 8}}, .whole = true, .head_rows = 296}},
       {"argmax", {.context = {80}, .tokens = {{1, 1}, {4, 4}}, .argmax = true, .head_rows = 200}},
       {"range of tokens", {.context = {80}, .tokens = {{1, 6}}}},

@@ -86,8 +86,9 @@ TEST_CASE("the stepper sees the same values through a backend that cannot tap") 
   for (const bool whole : {false, true}) {
     const auto path =
         made.write({.context = {16}, .tokens = {{1, 1}, {4, 4}}, .whole = whole, .shard_bytes = 1});
-    const Stepper taps(path, cpu_backend({.threads = 1}), {.taps = true}),
-        outputs(path, std::make_shared<OutputsAlone>(PredictOptions{.threads = 1}), {.taps = true});
+    const Stepper taps(Bundle::open(path, cpu_backend({.threads = 1})), {.taps = true}),
+        outputs(Bundle::open(path, std::make_shared<OutputsAlone>(PredictOptions{.threads = 1})),
+                {.taps = true});
     for (const CallShape& shape : taps.shapes()) {
       Caches one = taps.empty_caches(shape), other = outputs.empty_caches(shape);
       for (int64_t at = 0; at + shape.most_tokens <= 6; at += shape.most_tokens) {

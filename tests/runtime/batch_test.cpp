@@ -28,7 +28,7 @@ std::vector<Form> forms() {
   return {{"states", {.context = {64}, .tokens = {{1, 1}, {8, 8}}}},
           {"packed", {.context = {64}, .kv = KvKind::packed}},
           {"io", {.context = {64}, .kv = KvKind::io}},
-          {"slice", {.context = {64}, .kv_write = KvWrite::slice}},
+          {"slice", {.context = {64}, .kv_write = {KvWrite::slice}}},
           {"tiers", {.context = {8, 16, 64}, .tokens = {{1, 1}, {4, 4}}}},
           {"chunks alone", {.context = {64}, .tokens = {{4, 4}}}},
           {"a range", {.context = {64}, .tokens = {{1, 4}}, .shard_bytes = 1'000'000}}};

@@ -23,9 +23,8 @@ inline std::shared_ptr<const Bundle> demo_bundle(ConvertOptions options,
   static const TempFolder folder;
   static std::map<std::string, std::filesystem::path> made;
   std::string key = std::to_string(options.kv ? static_cast<int>(*options.kv) : -1) +
-                    std::to_string(options.argmax) +
-                    std::to_string(static_cast<int>(options.kv_write.value_or(lower::KvWrite::mask))) +
-                    std::to_string(options.shard_bytes);
+                    std::to_string(options.argmax) + std::to_string(options.shard_bytes);
+  for (const lower::KvWrite w : options.kv_write) key += "_w" + std::to_string(static_cast<int>(w));
   for (const int64_t c : options.context) key += "_c" + std::to_string(c);
   for (const auto& t : options.tokens) key += "_t" + std::to_string(t.least) + "-" + std::to_string(t.most);
   auto& path = made[key];

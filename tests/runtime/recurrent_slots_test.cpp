@@ -72,7 +72,7 @@ TEST_CASE("two recurrent states of a layer are told apart by their slots") {
               std::vector<float>(all.begin() + position * kEight, all.end()));
       }
       // The verifier's own way to run it.
-      const Stepper stepper(path, cpu_backend({.threads = 1}));
+      const Stepper stepper(Bundle::open(path, cpu_backend({.threads = 1})));
       const CallShape& shape = stepper.shapes().back();
       Caches caches = stepper.empty_caches(shape);
       std::vector<float> stepped;

@@ -49,7 +49,7 @@ std::vector<Form> forms() {
           {"chunks alone", {.context = {96}, .tokens = {{8, 8}}}},
           {"packed", {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed}},
           {"io", {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::io}},
-          {"slices", {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .kv_write = KvWrite::slice}},
+          {"slices", {.context = {96}, .tokens = {{1, 1}, {4, 4}}, .kv_write = {KvWrite::slice}}},
           {"tiers", {.context = {8, 24, 96}, .tokens = {{1, 1}, {4, 4}}}},
           {"packed tiers, shards", {.context = {16, 96}, .kv = KvKind::packed, .shard_bytes = 1}},
           {"io tiers, whole",

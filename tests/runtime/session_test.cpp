@@ -55,7 +55,7 @@ std::vector<Form> forms() {
   return {{"states", {.context = {64}}},
           {"packed", {.context = {64}, .kv = KvKind::packed}},
           {"io", {.context = {64}, .kv = KvKind::io}},
-          {"slice", {.context = {64}, .kv_write = KvWrite::slice}},
+          {"slice", {.context = {64}, .kv_write = {KvWrite::slice}}},
           {"tiers", {.context = {8, 16, 64}, .tokens = {{1, 1}, {4, 4}}}},
           {"packed tiers", {.context = {8, 64}, .kv = KvKind::packed}},
           {"several shards", {.context = {64}, .tokens = {{1, 4}}, .shard_bytes = 1'000'000}}};

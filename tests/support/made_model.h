@@ -126,8 +126,11 @@ class MadeModel {
     write_embedding_table(*checkpoint, model.embedding.tokens, path, info.tokens, pool);
     info.masks = lower::masks_of(model);
     for (const Rope& rope : model.ropes) info.ropes.push_back(rope_table(rope));
+    for (const RunWay& way : request.ways)
+      if (!way.variant.empty()) info.variants.push_back({way.variant, std::string(kv_write_name(way.write))});
     for (const StagePlan& plan : plan_stages(model, request, options)) {
-      Artifact artifact = build_stage(plan, model, weights, request, options, stream);
+      Artifact artifact;
+      build_stage(plan, model, weights, request, options, stream, artifact);
       info.stages.push_back(
           stage_of(plan, model, request, artifact, writer.file_name(artifact.name), stream));
       if (const WeightRef* bias = choice_bias(plan, model)) {

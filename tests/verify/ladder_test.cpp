@@ -28,9 +28,15 @@ TEST_CASE("verify: the demo model is green in every form of a bundle") {
       {"int8 per tensor", {.context = {80}, .precision = Precision::int8_tensor}},
       {"packed, tiers", {.context = {32, 80}, .tokens = {{1, 1}, {4, 4}}, .kv = KvKind::packed}},
       {"io, shards", {.context = {80}, .kv = KvKind::io, .shard_bytes = 1'500'000, .head_rows = 700}},
-      {"slices", {.context = {80}, .tokens = {{1, 1}, {8, 8}}, .kv_write = KvWrite::slice}},
+      {"slices", {.context = {80}, .tokens = {{1, 1}, {8, 8}}, .kv_write = {KvWrite::slice}}},
       {"packed slices",
-       {.context = {80}, .tokens = {{4, 4}}, .kv = KvKind::packed, .kv_write = KvWrite::slice}},
+       {.context = {80}, .tokens = {{4, 4}}, .kv = KvKind::packed, .kv_write = {KvWrite::slice}}},
+      {"both writes, the head inside and apart",
+       {.context = {80},
+        .tokens = {{1, 1}, {4, 4}},
+        .kv_write = {KvWrite::mask, KvWrite::slice},
+        .whole = true,
+        .head_apart = true}},
       {"a range of tokens", {.context = {80}, .tokens = {{1, 4}}}},
       {"whole", {.context = {80}, .whole = true}},
       {"argmax", {.context = {80}, .argmax = true, .head_rows = 700}},
@@ -53,7 +59,7 @@ TEST_CASE("verify: the demo model is green in every form of a bundle") {
       CHECK(m.value.value > 0);
       CHECK(m.sum.value > 0);
     }
-    CHECK(r.rungs[2].rows.size() == 2);
+    CHECK(r.rungs[2].rows.size() == 2 * std::max<size_t>(1, bundle.info().variants.size()));
     CHECK(r.weights.size() > 10);
   }
 }
@@ -155,10 +161,25 @@ TEST_CASE("verify: broken bundles fail at the right rung with the right name") {
   SUBCASE("a cache row off by one, written by slices into packed states") {
     ConvertOptions slices = plain;
     slices.kv = lower::KvKind::packed;
-    slices.kv_write = lower::KvWrite::slice;
+    slices.kv_write = {lower::KvWrite::slice};
     BundleEditor bundle(demo_model(), folder / "b", slices);
     bundle.edit(shift_cache_rows, "t1");
     check_broken(verify(bundle.path(), o), 4, {"layer 0", "key cache", "written to row 1 instead of row 0"});
+  }
+  SUBCASE("a cache row off by one, in the second variant alone") {
+    ConvertOptions both = plain;
+    both.kv_write = {lower::KvWrite::mask, lower::KvWrite::slice};
+    BundleEditor bundle(demo_model(), folder / "b", both);
+    bundle.edit(shift_cache_rows, "t1_slice");
+    check_broken(verify(bundle.path(), o), 4,
+                 {"slice: ", "layer 0", "key cache", "written to row 1 instead of row 0"});
+  }
+  SUBCASE("a variant that writes the cache in another way than it says") {
+    ConvertOptions both = plain;
+    both.kv_write = {lower::KvWrite::mask, lower::KvWrite::slice};
+    BundleEditor bundle(demo_model(), folder / "b", both);
+    bundle.edit_info([](BundleInfo& info) { info.variants[1].kv_write = "mask"; });
+    check_broken(verify(bundle.path(), o), 1, {"variant slice", "kv_write mask", "the packages have slice"});
   }
   SUBCASE("a mask row wrong, decoding") {
     BundleEditor bundle(demo_model(), folder / "b", plain);

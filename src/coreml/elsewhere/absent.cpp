@@ -17,6 +17,11 @@ DeviceReport examine_device(const std::filesystem::path&, const CoreMlOptions&) 
   throw Error(core_ml_missing(ComputeUnits::ane));
 }
 
+DeviceFunction examine_function(const std::shared_ptr<const Package>&, const std::string&,
+                                const CoreMlOptions&) {
+  throw Error(core_ml_missing(ComputeUnits::ane));
+}
+
 CoreMlDevice core_ml_device() { return {}; }
 
 }  // namespace anemone
