@@ -90,7 +90,7 @@ fs::path choose_variant(const fs::path& folder, const std::vector<fs::path>& fil
 }
 
 // One folder alone: no versions below it.
-std::optional<OnnxPlace> in_folder(const fs::path& folder, const OnnxChoice& choice) {
+std::optional<OnnxPlace> in_folder(const fs::path& folder, const OnnxBundleChoice& choice) {
   const std::vector<fs::path> here = files_with(folder, ".onnx"),
                               inside = files_with(folder / "onnx", ".onnx");
   if (there(folder / kGenai) && choice.variant.empty())
@@ -113,7 +113,7 @@ bool complete(const OnnxPlace& place) {
   return there(place.model) && (there(place.folder / kGenai) || there(place.folder / "config.json"));
 }
 
-std::optional<OnnxPlace> in_versions(const fs::path& folder, const OnnxChoice& choice) {
+std::optional<OnnxPlace> in_versions(const fs::path& folder, const OnnxBundleChoice& choice) {
   struct Version {
     std::vector<int64_t> numbers;
     fs::path path;
@@ -184,7 +184,7 @@ std::optional<Json> json_at(const fs::path& path) {
 
 }  // namespace
 
-std::optional<OnnxPlace> find_onnx(const fs::path& path, const OnnxChoice& choice) {
+std::optional<OnnxPlace> find_onnx(const fs::path& path, const OnnxBundleChoice& choice) {
   if (!is_folder(path)) {
     if (path.extension() != ".onnx" || !there(path)) return std::nullopt;
     const fs::path folder = folder_of(path);

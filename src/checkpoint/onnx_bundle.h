@@ -25,7 +25,7 @@
 
 namespace anemone {
 
-struct OnnxChoice {
+struct OnnxBundleChoice {
   std::string version;  // of versioned folders; empty: the newest
   std::string variant;  // "q4f16" of model_q4f16.onnx; empty: model.onnx
 };
@@ -37,7 +37,7 @@ struct OnnxPlace {
 };
 
 // Nothing where there is no ONNX model at the path. Error where the choice names something that is not there.
-std::optional<OnnxPlace> find_onnx(const std::filesystem::path& path, const OnnxChoice& choice = {});
+std::optional<OnnxPlace> find_onnx(const std::filesystem::path& path, const OnnxBundleChoice& choice = {});
 
 // The model, its weights, and what its configs say. Not copied: it is large.
 struct OnnxBundle {

@@ -18,6 +18,7 @@
 #include "base/staged.h"
 #include "bundle/files.h"
 #include "kernels/convert.h"
+#include "predict/arithmetic.h"
 
 namespace anemone {
 namespace {
@@ -220,12 +221,8 @@ SessionPast past_of(const Parts& parts) {
 std::string bundle_identity(const Bundle& bundle) { return file_hash(bundle.path() / kBundleFile); }
 
 SessionAbout about_session(const Bundle& bundle, int64_t positions) {
-  const Arithmetic arithmetic = bundle.backend().arithmetic();
   return {bundle_identity(bundle), bundle.info().name, std::string(bundle.backend().name()),
-          arithmetic == Arithmetic::fp32   ? "fp32"
-          : arithmetic == Arithmetic::fp16 ? "fp16"
-                                           : "fast",
-          positions};
+          arithmetic_name(bundle.backend().arithmetic()), positions};
 }
 
 void save_session(const Session& session, const std::filesystem::path& path, const SessionAbout& about) {

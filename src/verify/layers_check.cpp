@@ -212,6 +212,21 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
   rung.notes.push_back(note);
 }
 
+namespace {
+
+// The first token whose values have a problem. Each is judged by itself: a large one must not hide the others.
+template <class Judge>
+std::string first_problem(std::span<const float> values, const Golden::Rows& rows, int64_t first,
+                          const Judge& judge) {
+  const auto width = static_cast<size_t>(rows.width);
+  std::string problem;
+  for (size_t t = 0; (t + 1) * width <= values.size() && problem.empty(); ++t)
+    problem = judge(values.subspan(t * width, width), rows.row(first + static_cast<int64_t>(t)));
+  return problem;
+}
+
+}  // namespace
+
 Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
                      int64_t layers, const Judging& how, std::vector<LayerFigures>* figures) {
   const Arithmetic a = how.arithmetic;
@@ -231,17 +246,14 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     if (count < 1 || !rows->has(first) || !rows->has(first + count - 1)) return std::nullopt;
     const size_t begin = static_cast<size_t>((first - rows->first) * rows->width);
     const Figures f = compare(it->second, std::span(rows->values).subspan(begin, it->second.size()));
-    // Each token by itself: a large one must not hide the others.
-    std::string wrong;
-    const auto width = static_cast<size_t>(rows->width);
-    for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t) {
-      const std::span<const float> have = std::span(it->second).subspan(t * width, width),
-                                   want = rows->row(first + static_cast<int64_t>(t));
-      wrong = c.value_problem(compare(have, want), how, stream, slack);
+    const auto value_problem = [&](std::span<const float> have, std::span<const float> want) {
+      std::string wrong = c.value_problem(compare(have, want), how, stream, slack);
       if (wrong.empty() && name.name == "shares" && !how.range_only && !same_choice(have, want))
         wrong = text(compare(have, want));
-    }
-    if (problem.empty() && !wrong.empty()) {
+      return wrong;
+    };
+    const std::string wrong = problem.empty() ? first_problem(it->second, *rows, first, value_problem) : "";
+    if (!wrong.empty()) {
       drift.layer = name.layer;
       drift.part = name.name;
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);

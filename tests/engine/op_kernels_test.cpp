@@ -186,6 +186,9 @@ TEST_CASE("op kernels: convolutions of one group, over 1 to 3 dimensions") {
       taps *= kernel.back().size();
       for (int side = 0; side < 2; ++side) pad.push_back(pick(random, 0, 2));
     }
+    // By Winograd's way, which the engine may take here, outputs of a tile share their errors.
+    const bool by_winograd = kernel.size() == 4 && kernel[2].size() == 3 && kernel[3].size() == 3 &&
+                             strides == std::vector<int64_t>{1, 1};
     check_op(
         shape, random,
         [&](Builder& b, Value* x) {
@@ -201,7 +204,7 @@ TEST_CASE("op kernels: convolutions of one group, over 1 to 3 dimensions") {
                        {"pad", Constant::ints(pad)}},
                       "y");
         },
-        1e-6f);  // by Winograd's way, outputs of a tile share their errors
+        by_winograd ? 1e-6f : 0.f);
   }
 }
 

@@ -231,9 +231,7 @@ double asinh_of(double v) { return std::asinh(v); }
 double acosh_of(double v) { return std::acosh(v); }
 double atanh_of(double v) { return std::atanh(v); }
 
-}  // namespace
-
-void add_elementwise(Table& t) {
+void add_functions(Table& t) {
   t["Abs"] = unary<std::fabs>;
   t["Acos"] = unary<std::acos>;
   t["Asin"] = unary<std::asin>;
@@ -253,6 +251,14 @@ void add_elementwise(Table& t) {
   t["Sqrt"] = unary<std::sqrt>;
   t["Tan"] = unary<std::tan>;
   t["Tanh"] = unary<std::tanh>;
+  t["Sinh"] = unary<sinh_of>;
+  t["Cosh"] = unary<cosh_of>;
+  t["Asinh"] = unary<asinh_of>;
+  t["Acosh"] = unary<acosh_of>;
+  t["Atanh"] = unary<atanh_of>;
+}
+
+void add_activations(Table& t) {
   t["Sigmoid"] = unary<sigmoid_of>;
   t["Relu"] = unary<relu_of>;
   t["Softplus"] = unary<softplus_of>;
@@ -267,6 +273,11 @@ void add_elementwise(Table& t) {
   t["Swish"] = swish;
   t["PRelu"] = prelu;
   t["Clip"] = clip;
+  t["ThresholdedRelu"] = thresholded_relu;
+  t["Celu"] = celu;
+}
+
+void add_arithmetic(Table& t) {
   t["Add"] = arithmetic<add>;
   t["Sum"] = arithmetic<add>;
   t["Sub"] = arithmetic<sub>;
@@ -280,13 +291,6 @@ void add_elementwise(Table& t) {
   t["Where"] = where;
   t["IsNaN"] = test<is_nan>;
   t["IsInf"] = test<is_inf>;
-  t["ThresholdedRelu"] = thresholded_relu;
-  t["Celu"] = celu;
-  t["Sinh"] = unary<sinh_of>;
-  t["Cosh"] = unary<cosh_of>;
-  t["Asinh"] = unary<asinh_of>;
-  t["Acosh"] = unary<acosh_of>;
-  t["Atanh"] = unary<atanh_of>;
   t["Cast"] = cast;
   t["CastLike"] = cast;
   t["Identity"] = identity;
@@ -299,6 +303,14 @@ void add_elementwise(Table& t) {
   t["And"] = compare<both>;
   t["Or"] = compare<either>;
   t["Xor"] = compare<one_of>;
+}
+
+}  // namespace
+
+void add_elementwise(Table& t) {
+  add_functions(t);
+  add_activations(t);
+  add_arithmetic(t);
 }
 
 }  // namespace anemone::interpret
