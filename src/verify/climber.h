@@ -104,7 +104,7 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
 // that either choice is right.
 bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t last,
               Arithmetic arithmetic);
-// Whether two rows of shares belong to the same experts, those that hardly count left aside.
+// Whether two rows of shares belong to the same experts.
 bool same_choice(std::span<const float> have, std::span<const float> want);
 // The experts that a layer chose and those of the truth, where they differ, as the beginning of a sentence. `shown` is
 // the layer's number in the model.

@@ -14,7 +14,7 @@ struct Part {
   const char* name;
   const char* meaning;
   bool stream;
-  double slack = 1;
+  double slack = 1, half_slack = 1;  // in fp32, and in other arithmetic
 };
 // In the order of the computation: the first that drifts is where to look.
 constexpr Part kParts[] = {
@@ -23,9 +23,9 @@ constexpr Part kParts[] = {
     {"v", "the value heads (the norm before them, projection)", false},
     {"attn_out", "what attention gives (scores, mask, softmax, kv heads, output projection)", false},
     {"attn_residual", "the residual stream behind attention (the sum, a norm before it)", true},
-    {"router", "what the router chooses experts by (the norm before it, its projections)", false,
+    {"router", "what the router chooses experts by (the norm before it, its projections)", false, 3,
      3},  // small differences of large sums
-    {"shares", "by how much each expert counts (the choice of experts, their softmax)", false},
+    {"shares", "by how much each expert counts (the choice of experts, their softmax)", false, 1, 3},
     {"gate", "what the MLP's gate projection gives (and the norm before it)", false},
     {"up", "what the MLP's up projection gives (and the norm before it)", false},
     {"gated", "what goes into the MLP's down projection (activation, product)", false},
@@ -169,6 +169,15 @@ std::string compare_head(const Climber& c, const StepResult& r, int64_t token, A
   return "";
 }
 
+// Shares within their bar that belong to other experts. Half adds up roundings until a choice falls to the other side;
+// in fp32 only a near tie does.
+std::string other_choice(const Climber& c, std::span<const float> have, std::span<const float> want,
+                         const Judging& how) {
+  const bool exact =
+      how.arithmetic == Arithmetic::fp32 && !how.range_only && !c.router_ties.contains(how.arithmetic);
+  return exact && !same_choice(have, want) ? text(compare(have, want)) : "";
+}
+
 }  // namespace
 
 void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
@@ -212,21 +221,6 @@ void measure_magnitudes(Climber& c, int64_t layers, const Magnitudes& largest, R
   rung.notes.push_back(note);
 }
 
-namespace {
-
-// The first token whose values have a problem. Each is judged by itself: a large one must not hide the others.
-template <class Judge>
-std::string first_problem(std::span<const float> values, const Golden::Rows& rows, int64_t first,
-                          const Judge& judge) {
-  const auto width = static_cast<size_t>(rows.width);
-  std::string problem;
-  for (size_t t = 0; (t + 1) * width <= values.size() && problem.empty(); ++t)
-    problem = judge(values.subspan(t * width, width), rows.row(first + static_cast<int64_t>(t)));
-  return problem;
-}
-
-}  // namespace
-
 Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
                      int64_t layers, const Judging& how, std::vector<LayerFigures>* figures) {
   const Arithmetic a = how.arithmetic;
@@ -246,14 +240,16 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     if (count < 1 || !rows->has(first) || !rows->has(first + count - 1)) return std::nullopt;
     const size_t begin = static_cast<size_t>((first - rows->first) * rows->width);
     const Figures f = compare(it->second, std::span(rows->values).subspan(begin, it->second.size()));
-    const auto value_problem = [&](std::span<const float> have, std::span<const float> want) {
-      std::string wrong = c.value_problem(compare(have, want), how, stream, slack);
-      if (wrong.empty() && name.name == "shares" && !how.range_only && !same_choice(have, want))
-        wrong = text(compare(have, want));
-      return wrong;
-    };
-    const std::string wrong = problem.empty() ? first_problem(it->second, *rows, first, value_problem) : "";
-    if (!wrong.empty()) {
+    // Each token by itself: a large one must not hide the others.
+    std::string wrong;
+    const auto width = static_cast<size_t>(rows->width);
+    for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t) {
+      const std::span<const float> have = std::span(it->second).subspan(t * width, width),
+                                   want = rows->row(first + static_cast<int64_t>(t));
+      wrong = c.value_problem(compare(have, want), how, stream, slack);
+      if (wrong.empty() && name.name == "shares") wrong = other_choice(c, have, want, how);
+    }
+    if (problem.empty() && !wrong.empty()) {
       drift.layer = name.layer;
       drift.part = name.name;
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
@@ -271,7 +267,8 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
       std::string what =
           fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i));
       if (std::string_view(part.name) == "shares") what = choice_text(r, truth, first, i, layer.layer) + what;
-      if (const auto f = look({part.name, i}, part.stream, what, part.slack))
+      if (const auto f =
+              look({part.name, i}, part.stream, what, a == Arithmetic::fp32 ? part.slack : part.half_slack))
         layer.parts.emplace(part.name, *f);
     }
     if (figures) figures->push_back(std::move(layer));

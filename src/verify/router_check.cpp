@@ -84,9 +84,9 @@ bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_
 }
 
 bool same_choice(std::span<const float> have, std::span<const float> want) {
-  constexpr float kHardly = 1e-3f;  // half may round such a share to nothing
+  constexpr float kNothing = 1e-9f;  // sums of exponentials may round to it
   for (size_t i = 0; i < want.size(); ++i)
-    if ((have[i] == 0) != (want[i] == 0) && std::max(have[i], want[i]) > kHardly) return false;
+    if ((have[i] == 0) != (want[i] == 0) && std::max(have[i], want[i]) > kNothing) return false;
   return true;
 }
 
