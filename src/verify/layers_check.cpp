@@ -178,6 +178,17 @@ std::string other_choice(const Climber& c, std::span<const float> have, std::spa
   return exact && !same_choice(have, want) ? text(compare(have, want)) : "";
 }
 
+// The first token whose values have a problem. Each is judged by itself: a large one must not hide the others.
+template <class Judge>
+std::string first_problem(std::span<const float> values, const Golden::Rows& rows, int64_t first,
+                          const Judge& judge) {
+  const auto width = static_cast<size_t>(rows.width);
+  std::string problem;
+  for (size_t t = 0; (t + 1) * width <= values.size() && problem.empty(); ++t)
+    problem = judge(values.subspan(t * width, width), rows.row(first + static_cast<int64_t>(t)));
+  return problem;
+}
+
 }  // namespace
 
 void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
@@ -240,16 +251,12 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     if (count < 1 || !rows->has(first) || !rows->has(first + count - 1)) return std::nullopt;
     const size_t begin = static_cast<size_t>((first - rows->first) * rows->width);
     const Figures f = compare(it->second, std::span(rows->values).subspan(begin, it->second.size()));
-    // Each token by itself: a large one must not hide the others.
-    std::string wrong;
-    const auto width = static_cast<size_t>(rows->width);
-    for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t) {
-      const std::span<const float> have = std::span(it->second).subspan(t * width, width),
-                                   want = rows->row(first + static_cast<int64_t>(t));
-      wrong = c.value_problem(compare(have, want), how, stream, slack);
-      if (wrong.empty() && name.name == "shares") wrong = other_choice(c, have, want, how);
-    }
-    if (problem.empty() && !wrong.empty()) {
+    const auto judge = [&](std::span<const float> have, std::span<const float> want) {
+      const std::string found = c.value_problem(compare(have, want), how, stream, slack);
+      return found.empty() && name.name == "shares" ? other_choice(c, have, want, how) : found;
+    };
+    const std::string wrong = problem.empty() ? first_problem(it->second, *rows, first, judge) : "";
+    if (!wrong.empty()) {
       drift.layer = name.layer;
       drift.part = name.name;
       problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
