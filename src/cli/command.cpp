@@ -60,12 +60,15 @@ void check_output_place(const Item& item, const std::string& path) {
 
 // Before anything is read or written: inputs are there and of a kind that the verb takes, and no output would change
 // one of them.
-void check_paths(std::string_view verb, const Options& options) {
+void check_paths(std::string_view verb, const Options& options, bool json) {
   std::vector<std::string> inputs, outputs;
   bool stdin_used = false;
   for (const Item& item : options.items())
     for (const std::string& path :
          item.path == Item::Path::input ? item.values() : std::vector<std::string>{}) {
+      // Elsewhere --json takes the name of a file, and here what follows it is an input.
+      if (json && path.ends_with(".json") && options.find_flag("--json=") && !std::filesystem::exists(path))
+        throw missing_path(path).hint(fmt::format("--json={} writes the report there", path));
       check_input(verb, item, path, stdin_used);
       if (path != "-") inputs.push_back(path);
     }
@@ -97,7 +100,7 @@ int run_verb(const Command& command, std::span<const std::string> arguments) {
     parse_arguments(command.name, options, arguments);
     common = flags.chosen();
     flags.download.resolve_names(command.name, options, common);
-    check_paths(command.name, options);
+    check_paths(command.name, options, common.json);
     return action(common);
   } catch (const OutputError&) {
     throw;  // run() says it, once

@@ -4,11 +4,9 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "base/paths.h"
 #include "base/words.h"
 #include "cli/backend.h"
 #include "cli/command.h"
@@ -46,7 +44,7 @@ std::vector<std::string> listed(const std::vector<std::string>& values) {
   return out;
 }
 
-void check_flags(const Args& args, const Common& common) {
+void check_flags(const Args& args) {
   if (args.jsonl && (args.lines || args.no_header || args.format != "auto" || args.encoding != "auto"))
     throw errorf("--jsonl reads records in UTF-8")
         .hint("leave out --format, --encoding, --lines and --no-header");
@@ -56,9 +54,6 @@ void check_flags(const Args& args, const Common& common) {
     throw errorf("--hash-key-file goes with --replace hash or fake");
   if (args.show && args.report.empty() && args.html.empty() && !args.check)
     throw errorf("--show goes with --report, --html or --check");
-  for (const std::string& file : args.files)
-    if (common.json && file.ends_with(".json") && !std::filesystem::exists(file))
-      throw missing_path(file).hint(fmt::format("--json={} writes the report there", file));
   if (args.model == kNoModel && args.also.empty())
     throw errorf("without a model there is nothing to look for").hint("give patterns with --also");
 }
@@ -183,7 +178,7 @@ void say(const redact::Report& report, const redact::Batch& batch,
 }
 
 int run_redact(const Args& args, const Common& common) {
-  check_flags(args, common);
+  check_flags(args);
   const redact::RedactSettings settings = settings_of(args, common);
   std::vector<redact::Skipped> skipped;
   redact::BatchPlan plan{args.files.empty() ? std::vector<std::string>{"-"} : args.files, args.output,

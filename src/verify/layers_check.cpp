@@ -15,6 +15,8 @@ struct Part {
   const char* meaning;
   bool stream;
   double slack = 1, half_slack = 1;  // in fp32, and in other arithmetic
+
+  double slack_in(Arithmetic a) const { return a == Arithmetic::fp32 ? slack : half_slack; }
 };
 // In the order of the computation: the first that drifts is where to look.
 constexpr Part kParts[] = {
@@ -169,6 +171,15 @@ std::string compare_head(const Climber& c, const StepResult& r, int64_t token, A
   return "";
 }
 
+// Shares within their bar that belong to other experts. Half adds up roundings until a choice falls to the other side;
+// in fp32 only a near tie does.
+std::string other_choice(const Climber& c, std::span<const float> have, std::span<const float> want,
+                         const Judging& how) {
+  const bool exact =
+      how.arithmetic == Arithmetic::fp32 && !how.range_only && !c.router_ties.contains(how.arithmetic);
+  return exact && !same_choice(have, want) ? text(compare(have, want)) : "";
+}
+
 }  // namespace
 
 void note_fault(const std::optional<NumericFault>& fault, Rung& rung) {
@@ -235,18 +246,14 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     std::string wrong;
     const auto width = static_cast<size_t>(rows->width);
     for (size_t t = 0; t < static_cast<size_t>(count) && wrong.empty() && problem.empty(); ++t) {
-      const std::span<const float> have = std::span(it->second).subspan(t * width, width),
-                                   want = rows->row(first + static_cast<int64_t>(t));
+      const auto have = std::span(it->second).subspan(t * width, width);
+      const auto want = rows->row(first + static_cast<int64_t>(t));
       wrong = c.value_problem(compare(have, want), how, stream, slack);
-      // Half adds up roundings until a choice falls to the other side. In fp32 only a near tie does.
-      if (wrong.empty() && name.name == "shares" && a == Arithmetic::fp32 && !how.range_only &&
-          !c.router_ties.contains(a) && !same_choice(have, want))
-        wrong = text(compare(have, want));
+      if (wrong.empty() && name.name == "shares") wrong = other_choice(c, have, want, how);
     }
     if (problem.empty() && !wrong.empty()) {
-      drift.layer = name.layer;
-      drift.part = name.name;
-      problem = fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong);
+      drift = {fmt::format("{} in {} arithmetic: {}", what, arithmetic_name(a), wrong), name.layer,
+               name.name};
       if (!lost.empty())
         problem = fmt::format("layer {}: nothing uses its {}; then {}", c.first_layer + lost.front().layer,
                               lost.front().name, problem);
@@ -261,8 +268,7 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
       std::string what =
           fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i));
       if (std::string_view(part.name) == "shares") what = choice_text(r, truth, first, i, layer.layer) + what;
-      if (const auto f =
-              look({part.name, i}, part.stream, what, a == Arithmetic::fp32 ? part.slack : part.half_slack))
+      if (const auto f = look({part.name, i}, part.stream, what, part.slack_in(a)))
         layer.parts.emplace(part.name, *f);
     }
     if (figures) figures->push_back(std::move(layer));
@@ -270,8 +276,8 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
   look({"final_norm"}, true,
        lost.empty() ? "the layers agree, but what goes into the head does not (final norm)"
                     : "what goes into the head drifts (final norm)");
-  const int64_t last = drift.layer < 0 ? layers - 1 : drift.layer;
-  if (!problem.empty() && c.full && near_tie(c, r, truth, first, last, a)) {
+  if (!problem.empty() && c.full &&
+      near_tie(c, r, truth, first, drift.layer < 0 ? layers - 1 : drift.layer, a)) {
     c.router_ties.insert(a);
     return {};
   }

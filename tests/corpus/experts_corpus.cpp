@@ -1,5 +1,5 @@
-// Models with experts in all the ways that they can be computed: against goldens from elsewhere, through the ladder, and
-// through a session's memory.
+// Models with experts in all the ways that they can be computed: against goldens from elsewhere, through the ladder,
+// and through a session's memory.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
