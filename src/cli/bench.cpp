@@ -74,8 +74,7 @@ int run_bench(const Args& args, const Common& common) {
 
 constexpr std::string_view kExamples =
     "  anemone bench smollm2\n"
-    "  anemone bench smollm2 --backend coreml --fill 16,1024 --tokens 64 --json\n"
-    "  anemone bench smollm2 --html bench.html";
+    "  anemone bench smollm2 --backend coreml --fill 16,1024 --tokens 64 --html bench.html";
 
 }  // namespace
 

@@ -334,6 +334,7 @@ void expect_network_flags(const Args& a) {
                                               {!a.skip.empty(), "--skip"},
                                               {!a.experts.empty(), "--experts"},
                                               {a.whole, "--whole"},
+                                              {a.head_apart, "--head-apart"},
                                               {a.argmax, "--argmax-output"},
                                               {a.keep_blocks, "--keep-blocks"},
                                               {a.shard_mb != usual.shard_mb, "--shard-mb"},
@@ -442,8 +443,6 @@ extern const Command kConvert{
              "defaults, and warns");
       declare_onnx(o, *args);
       o.flag("--whole", args->whole, "layers and head in one package, as small models want");
-      o.flag("--head-apart", args->head_apart,
-             "with --whole: also functions with the head apart, of which `warm` finds the better way");
       o.flag("--overwrite", args->overwrite, "replace the bundle if it exists");
       o.group("Form of the packages");
       o.text("--kv", "FORM", args->kv,
@@ -452,6 +451,8 @@ extern const Command kConvert{
       o.text("--kv-write", "HOW", args->kv_write,
              "mask (default), slice, or both: functions for each, of which `warm` finds the better one")
           .one_of({"mask", "slice", "both"});
+      o.flag("--head-apart", args->head_apart,
+             "with --whole: also functions with the head apart, of which `warm` finds the better way");
       o.flag("--argmax-output", args->argmax, "each head shard gives its best token instead of logits");
       o.real("--shard-mb", "MB", args->shard_mb, "most weights in one package (250)");
       o.integer("--head-rows", "N", args->head_rows, "rows of one head convolution (16384)");

@@ -324,8 +324,7 @@ int predict(Args& args, const Common& common) {
 
 constexpr std::string_view kExamples =
     "  anemone predict model.mlpackage --input x=x.npy\n"
-    "  anemone predict decoder.mlpackage --inputs step0.npz --state kv.npz --outputs out.npz --arith fp16\n"
-    "  anemone predict model.mlpackage --inputs a.npz --inputs b.npz --outputs results";
+    "  anemone predict decoder.mlpackage --inputs step0.npz --state kv.npz --outputs out.npz --arith fp16";
 
 }  // namespace
 
