@@ -219,7 +219,8 @@ void LoadedModel::load(const Package& package) {
     MLModelConfiguration* configuration = [MLModelConfiguration new];
     configuration.computeUnits = units_of(options_.units);
     configuration.modelDisplayName = ns_string(package_ + " " + signature_.function);
-    if (package.program.functions.size() > 1) configuration.functionName = ns_string(signature_.function);
+    if (package.program.functions.size() > 1 || package.partial)
+      configuration.functionName = ns_string(signature_.function);
     MLOptimizationHints* hints = [MLOptimizationHints new];
     hints.reshapeFrequency = MLReshapeFrequencyHintInfrequent;
     hints.specializationStrategy = MLSpecializationStrategyFastPrediction;

@@ -52,6 +52,7 @@ class CpuBackend : public Backend {
     }
     throw Error("this arithmetic has no bar for close choices");
   }
+  bool maps_weights() const override { return true; }
   bool can_tap() const override { return true; }
   std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                   const std::vector<std::string>& taps) const override {

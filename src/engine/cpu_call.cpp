@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <functional>
 
 #include "base/error.h"
@@ -174,6 +175,18 @@ void CpuCall::bind_states(State* state) {
     work_->executor.set_input(function_->info().id(input.get()), &entry.type, entry.memory.data(),
                               &entry.bounds);
   }
+}
+
+void CpuCall::get_ready() {
+  Executor& executor = work().executor;
+  std::deque<Type> states;  // as make_state() gives them
+  for (size_t i = 0; i < slots_.size(); ++i)
+    executor.set_input(function_->inputs()[i].id, &slots_[i].type, nullptr);
+  for (const auto& input : function_->info().function().inputs)
+    if (input->type.kind == Type::Kind::state)
+      executor.set_input(function_->info().id(input.get()), &states.emplace_back(input->type.content()),
+                         nullptr);
+  executor.get_ready();
 }
 
 void CpuCall::run(State* state) {

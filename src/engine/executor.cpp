@@ -106,6 +106,12 @@ void Executor::execute() {
   execute(info_.function().body);
 }
 
+void Executor::get_ready() {
+  reset();
+  enter(info_.function().body, 0);
+  for (const auto& input : info_.function().inputs) set_input(info_.id(input.get()), nullptr, nullptr);
+}
+
 void Executor::reset() {
   fault_.reset();
   waiting_steps_ = 0;

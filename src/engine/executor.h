@@ -47,8 +47,10 @@ class Executor {
   // Lends the memory of an input or state; it must stay until execute() is done.
   void set_input(int id, const Type* type, void* data, StateBounds* bounds = nullptr);
   void execute();
-  // The same in pieces: runs up to the first step whose kernel is shareable(), or to the end. A function that cannot be
-  // planned as a whole runs to the end at once.
+  // Makes the plan, or the first of them, and its memory, for inputs of which only the types are known.
+  void get_ready();
+  // execute() in pieces: runs up to the first step whose kernel is shareable(), or to the end. A function that cannot
+  // be planned as a whole runs to the end at once.
   void start();
   // The step that start() or pass() stopped before; empty at the end.
   const Step* waiting() const {

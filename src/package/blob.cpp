@@ -157,6 +157,13 @@ Blob BlobFiles::open(const std::string& file_name, uint64_t offset, const Type& 
               nullptr};
 }
 
+std::vector<std::shared_ptr<const MappedFile>> BlobFiles::opened() const {
+  std::vector<std::shared_ptr<const MappedFile>> out;
+  for (const auto& [name, file] : files_)
+    if (file) out.push_back(file->file());
+  return out;
+}
+
 fs::path path_inside(const fs::path& root, const fs::path& folder, const std::string& relative) {
   const fs::path wanted(relative);
   if (relative.empty() || relative.find('\0') != std::string::npos || wanted.is_absolute() ||

@@ -19,6 +19,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/mapped_file.h"
 #include "mil/constant.h"
@@ -73,6 +74,10 @@ class BlobFiles {
   BlobFiles(std::filesystem::path root, std::filesystem::path model, std::filesystem::path weights);
 
   Blob open(const std::string& file_name, uint64_t offset, const Type& type);
+  // Opens a file that blobs will name, if it is there.
+  void open_file(const std::string& file_name) { find(file_name); }
+  // The files that were opened so far.
+  std::vector<std::shared_ptr<const MappedFile>> opened() const;
   // Names that blobs refer to and that are not there.
   const std::set<std::string>& missing() const { return missing_; }
   // Names of files that are in the folder of weights, and not where the name says.

@@ -31,6 +31,8 @@ class Backend {
   virtual double close_call() const = 0;
   // What was given to it to note the times of steps; null: none.
   virtual Timeline* timeline() const { return nullptr; }
+  // Its predictors read weights where the package maps them, so that it helps to have the pages mapped beforehand.
+  virtual bool maps_weights() const { return false; }
   // Whether open() takes taps. Of one that does not, predict/taps.h makes the values outputs of a copy.
   virtual bool can_tap() const = 0;
   // `function` empty: the package's default one. `taps`: values inside it that its calls give beside the

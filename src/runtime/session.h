@@ -75,6 +75,9 @@ class Session {
   // next is as in a session that was given just the kept tokens. Only the first rows stay as they are.
   void slide(int64_t first, int64_t recent);
 
+  // Makes plans and memory for a call that begins with about so many tokens, before it is known which. For idle
+  // moments: what it makes serves every session of the bundle.
+  void get_ready(int64_t tokens);
   void watch(Progress progress) { progress_ = std::move(progress); }
 
   int64_t position() const { return position_; }

@@ -38,6 +38,16 @@ Session::Chunk Session::choose(int64_t left) const {
   return best;
 }
 
+void Session::get_ready(int64_t tokens) {
+  const Chunk chunk = choose(std::min(tokens, capacity()));
+  const auto& stages = bundle_->info().stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].kind == StageKind::experts) continue;  // which of them is not known
+    const int64_t width = !stages[s].has_layers() && head_takes_one() ? 1 : chunk.width;
+    calls_.get(*bundle_, s, bundle_->function(s, width, tier_), width).get_ready();
+  }
+}
+
 void Session::advance(std::span<const int32_t> ids, Want want) {
   Flight flight(*this, ids, want);
   advance({&flight, 1});
