@@ -112,6 +112,12 @@ void Executor::get_ready() {
   for (const auto& input : info_.function().inputs) set_input(info_.id(input.get()), nullptr, nullptr);
 }
 
+const Plan* Executor::whole_plan() {
+  reset();
+  const Plan& plan = enter(info_.function().body, 0);
+  return plan.next < info_.function().body.ops.size() ? nullptr : &plan;
+}
+
 void Executor::reset() {
   fault_.reset();
   waiting_steps_ = 0;

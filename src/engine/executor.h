@@ -49,6 +49,9 @@ class Executor {
   void execute();
   // Makes the plan, or the first of them, and its memory, for inputs of which only the types are known.
   void get_ready();
+  // The plan of the whole function for the inputs at hand; null where it cannot be planned before it runs.
+  const Plan* whole_plan();
+  const FunctionInfo& info() const { return info_; }
   // execute() in pieces: runs up to the first step whose kernel is shareable(), or to the end. A function that cannot
   // be planned as a whole runs to the end at once.
   void start();

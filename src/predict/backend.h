@@ -45,6 +45,13 @@ class Backend {
   virtual void run_together(std::span<const CallTurn> turns) const {
     for (const CallTurn& turn : turns) turn.call->run(turn.state);
   }
+  // The same for calls of one function that follow each other over one state: each sees what those before it left
+  // there.
+  virtual void run_in_turn(std::span<const CallTurn> turns) const {
+    for (const CallTurn& turn : turns) turn.call->run(turn.state);
+  }
+  // How many of them cost less than one after the other does; 1: none.
+  virtual int64_t most_in_turn() const { return 1; }
   // What a user may want to know about the runs so far, a line each: for --stats.
   virtual std::vector<std::string> remarks() const { return {}; }
 };

@@ -160,7 +160,7 @@ TEST_CASE("a chat template and a system text reach the model") {
 
 TEST_CASE("run refuses what cannot be, in one line") {
   const TempFolder folder;
-  const std::string narrow = bundle({"--context", "32", "--tokens", "1"}),
+  const std::string narrow = bundle({"--context", "32", "--tokens", "1", "--kv", "packed"}),
                     argmax = bundle({"--context", "32", "--tokens", "1", "--argmax-output"});
   std::string tale;
   while (tale.size() < 1000) tale += kPrompt + " ";
