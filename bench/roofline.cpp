@@ -201,12 +201,17 @@ class Bench {
       if (form.block > 0) all[static_cast<size_t>(r)].block_scale = scales.data() + r * o_.k / form.block;
     }
     if (tokens <= kFastColumns) {
-      const Buffer room(static_cast<uint64_t>(fast_columns_bytes(o_.k, tokens)));
-      const FastColumns x = fast_columns(x_.data(), o_.k, tokens, room.data());
+      const Buffer room(static_cast<uint64_t>(tokens * fast_column_bytes(o_.k)));
+      FastColumn x[kFastColumns];
+      for (int64_t t = 0; t < tokens; ++t)
+        x[t] = fast_column(x_.data() + t * o_.k, o_.k, room.data() + t * fast_column_bytes(o_.k));
       return median(o_.seconds, [&] {
         pool_.parallel_for(rows / 64, 1, [&](int64_t begin, int64_t end) {
-          for (int64_t u = begin; u < end; ++u)
-            fast_matvec(form.kind, form.block, all.data() + 64 * u, 64, x, out_.data() + 64 * u, rows);
+          for (int64_t u = begin; u < end; ++u) {
+            float* out[kFastColumns];
+            for (int64_t t = 0; t < tokens; ++t) out[t] = out_.data() + 64 * u + t * rows;
+            fast_matvec(form.kind, form.block, all.data() + 64 * u, 64, o_.k, x, tokens, out);
+          }
         });
       });
     }

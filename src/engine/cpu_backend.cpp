@@ -18,7 +18,7 @@ class CpuPredictor : public Predictor {
 
   const Signature& signature() const override { return function_->signature(); }
   std::unique_ptr<State> make_state() const override {
-    return std::make_unique<CpuState>(function_->info().function(), function_->half());
+    return std::make_unique<CpuState>(function_->info().function(), function_->arithmetic());
   }
   std::unique_ptr<Call> make_call(const InputShapes& shapes) const override {
     return std::make_unique<CpuCall>(function_, shapes);

@@ -172,7 +172,7 @@ void CpuCall::bind_states(State* state) {
           .found(entry.type.text())
           .expected(input->type.content().text());
     work_->executor.set_input(function_->info().id(input.get()), &entry.type, entry.memory.data(),
-                              &entry.bounds);
+                              &entry.bounds, entry.halves);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/kernel_choice.h"
 #include "engine/place.h"
+#include "engine/widen_states.h"
 #include "mil/fold.h"
 #include "mil/verify.h"
 
@@ -47,6 +48,7 @@ class PlanBuilder {
       fuse_steps(edit);
       edit.finish();
     }
+    if (i > begin_) widen_states(*plan_, cells_, ids, block_.ops[i - 1].get());
     place_values(*plan_, ids);
     return std::move(plan_);
   }

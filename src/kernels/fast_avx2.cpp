@@ -4,6 +4,7 @@
 #include <hwy/base.h>
 
 #include <type_traits>
+#include <utility>
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -12,7 +13,7 @@
 HWY_PUSH_ATTRIBUTES("avx2,fma,f16c")
 namespace anemone::fast_avx2 {
 
-constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1;
+constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
 constexpr float kSignedShift = 0;
 constexpr int32_t kProductShift = 0;
 
@@ -36,6 +37,8 @@ FAST_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
 FAST_INLINE Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 FAST_INLINE Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 FAST_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+template <class V>
+FAST_INLINE void keep_in_register(V&) {}
 FAST_INLINE Bytes flip(Bytes v) { return _mm256_xor_si256(v, _mm256_set1_epi8(-128)); }
 
 FAST_INLINE void store_four_sums(const Floats* v, float* out) {
@@ -176,7 +179,7 @@ namespace anemone {
 const FastLevel* fast_level_avx2() {
   static constexpr FastLevel kLevel{.name = "avx2",
                                     .lanes = fast_avx2::kLanes,
-                                    .columns = fast_avx2::quantize_column,
+                                    .column = fast_avx2::quantize_column,
                                     .matvec = fast_avx2::matvec_level,
                                     .pack = fast_avx2::pack_panel,
                                     .gemm = fast_avx2::gemm_level};

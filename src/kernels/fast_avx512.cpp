@@ -5,6 +5,7 @@
 #include <hwy/base.h>
 
 #include <type_traits>
+#include <utility>
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -13,7 +14,7 @@
 HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi,avx512vnni")
 namespace anemone::fast_avx512 {
 
-constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2;
+constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
 // Signed bytes are multiplied as unsigned ones, 128 too large.
 constexpr float kSignedShift = 128;
 constexpr int32_t kProductShift = 128;
@@ -38,6 +39,10 @@ FAST_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 FAST_INLINE Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 FAST_INLINE Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 FAST_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+template <class V>
+FAST_INLINE void keep_in_register(V& v) {
+  asm("" : "+v"(v));
+}
 FAST_INLINE Bytes flip(Bytes v) { return _mm512_xor_si512(v, _mm512_set1_epi8(-128)); }
 
 FAST_INLINE __m256 fold(Floats v) {
@@ -133,7 +138,7 @@ namespace anemone {
 const FastLevel* fast_level_avx512() {
   static constexpr FastLevel kLevel{.name = "avx512",
                                     .lanes = fast_avx512::kLanes,
-                                    .columns = fast_avx512::quantize_column,
+                                    .column = fast_avx512::quantize_column,
                                     .matvec = fast_avx512::matvec_level,
                                     .pack = fast_avx512::pack_panel,
                                     .gemm = fast_avx512::gemm_level};

@@ -2,11 +2,12 @@
 #include "kernels/fast_level.h"
 
 #include <type_traits>
+#include <utility>
 
 #define FAST_INLINE inline
 namespace anemone::fast_portable {
 
-constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1;
+constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
 constexpr float kSignedShift = 0;
 constexpr int32_t kProductShift = 0;
 
@@ -59,6 +60,8 @@ inline Floats multiply(const Floats& a, const Floats& b) {
 inline Floats multiply_add(const Floats& a, const Floats& b, const Floats& c) {
   return each<Floats>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
 }
+template <class V>
+inline void keep_in_register(V&) {}
 inline Bytes flip(const Bytes& v) {
   return each<Bytes>([&](int i) { return static_cast<int8_t>(v.v[i] ^ -128); });
 }
@@ -128,7 +131,7 @@ namespace anemone {
 const FastLevel* fast_level_portable() {
   static constexpr FastLevel kLevel{.name = "portable",
                                     .lanes = fast_portable::kLanes,
-                                    .columns = fast_portable::quantize_column,
+                                    .column = fast_portable::quantize_column,
                                     .matvec = fast_portable::matvec_level,
                                     .pack = fast_portable::pack_panel,
                                     .gemm = fast_portable::gemm_level};
