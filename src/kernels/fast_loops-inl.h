@@ -230,6 +230,7 @@ FAST_INLINE void add_rows(const FastRow* rows, int64_t k, int64_t block, const C
 template <int C>
 FAST_INLINE void block_offsets(const FastRow& row, int64_t blocks, int64_t step, float shift,
                                const FastColumn* x, float* out) {
+  static_assert(C <= 4);
   const float* s = row.block_scale;
   const float* z = row.block_offset;
   Floats sums[4] = {zero_floats(), zero_floats(), zero_floats(), zero_floats()};
@@ -260,13 +261,13 @@ template <class S, int N, bool kScaled>
 FAST_INLINE void finish_row(const FastRow& row, const float* totals, int64_t k, int64_t block,
                             const FastColumn* x, int64_t columns, float* const* out, int64_t at) {
   const float shift = row.offset + S::kShift;
-  if constexpr (!kScaled) {
+  if constexpr (kScaled) {
+    float less[N] = {};
+    if (shift != 0 || row.block_offset) block_offsets<N>(row, k / block, block / kFastBlock, shift, x, less);
+    for (int64_t c = 0; c < columns; ++c) out[c][at] = totals[c] - less[c];
+  } else {
     for (int64_t c = 0; c < columns; ++c) out[c][at] = row.scale * (totals[c] - shift * *x[c].total);
-    return;
   }
-  float less[N] = {};
-  if (shift != 0 || row.block_offset) block_offsets<N>(row, k / block, block / kFastBlock, shift, x, less);
-  for (int64_t c = 0; c < columns; ++c) out[c][at] = totals[c] - less[c];
 }
 
 // N columns, of which the last may be there several times: `real` are not.

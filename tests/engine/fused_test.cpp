@@ -213,12 +213,18 @@ void compare(const Graph& g, Arithmetic arithmetic, float far,
   const auto a = fused->make_state(), b = plain->make_state();
   std::mt19937 random(3);
   // fp16: the order of a sum may turn a rounding, one step of half at most. fast: what is written to a state in place
-  // is rounded before attention reads it, one step of half for rows of this call.
-  const float tolerance = arithmetic == Arithmetic::fp32 ? 1e-5f : 2e-3f;
+  // is rounded before attention reads it. Rows are halves already, so that this changes nothing; but a twist may add up
+  // two of them, and then a score of 20 products with numbers of size 1 is up to 20 / 2048 away.
+  const float tolerance = arithmetic == Arithmetic::fp16            ? 2e-3f
+                          : arithmetic == Arithmetic::fast && twist ? 1e-2f
+                                                                    : 1e-5f;
   for (int n = 0; n < 5; ++n) {
     CAPTURE(n);
     Inputs in = inputs_at(g, n * g.tokens, random, far);
     if (twist) twist(n, in);
+    if (arithmetic == Arithmetic::fast)
+      for (const char* rows : {"k_0", "k_1", "v_0", "v_1"})
+        for (float& v : in.at(rows).values<float>()) v = round_to_half(v);
     const Prediction x = fused->predict(in, a.get()), y = plain->predict(in, b.get());
     for (const char* out : {"y_0", "y_1"}) {
       const auto got = x.at(out).to_float(), expected = y.at(out).to_float();
