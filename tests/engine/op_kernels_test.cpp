@@ -11,17 +11,12 @@
 #include "mil/builder.h"
 #include "mil/function_info.h"
 #include "package/package.h"
+#include "support/random.h"
 
 using namespace anemone;
+using anemone::test::normal_floats;
 
 namespace {
-
-std::vector<float> some_floats(int64_t count, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  std::vector<float> out(static_cast<size_t>(count));
-  for (float& v : out) v = normal(random);
-  return out;
-}
 
 using MakeOp = std::function<Value*(Builder& b, Value* x)>;
 
@@ -38,7 +33,7 @@ void check_op(const std::vector<int64_t>& shape, std::mt19937& random, const Mak
   package->description = description_of(package->program);
   package->spec_version = 9;
   Array in(DType::fp32, shape);
-  const auto values = some_floats(static_cast<int64_t>(in.values<float>().size()), random);
+  const auto values = normal_floats(static_cast<int64_t>(in.values<float>().size()), random);
   std::copy(values.begin(), values.end(), in.values<float>().begin());
 
   const FunctionInfo info(f);
@@ -123,7 +118,7 @@ TEST_CASE("op kernels: softmax and layer norm along any axes") {
     const bool ordered = std::is_sorted(sorted.begin(), sorted.end());
     check_op(shape, random, [&](Builder& b, Value* x) {
       const auto part = [&](const char* name) {
-        return ordered ? b.constant(numbers(some_floats(n, random), normed), name) : nullptr;
+        return ordered ? b.constant(numbers(normal_floats(n, random), normed), name) : nullptr;
       };
       return b.op("layer_norm",
                   {{"x", x},
@@ -165,8 +160,8 @@ TEST_CASE("op kernels: linear over many positions, in blocks and with what is le
       check_op({1, positions, k}, random, [&, rows = rows, k = k](Builder& b, Value* x) {
         return b.op("linear",
                     {{"x", x},
-                     {"weight", numbers(some_floats(rows * k, random), {rows, k}, dtype)},
-                     {"bias", numbers(some_floats(rows, random), {rows}, dtype)}},
+                     {"weight", numbers(normal_floats(rows * k, random), {rows, k}, dtype)},
+                     {"bias", numbers(normal_floats(rows, random), {rows}, dtype)}},
                     "y");
       });
 }
@@ -194,10 +189,10 @@ TEST_CASE("op kernels: convolutions of one group, over 1 to 3 dimensions") {
         [&](Builder& b, Value* x) {
           const DType dtype = round % 2 ? DType::fp16 : DType::fp32;
           Value* bias =
-              round % 4 ? b.constant(numbers(some_floats(out, random), {out}, dtype), "bias") : nullptr;
+              round % 4 ? b.constant(numbers(normal_floats(out, random), {out}, dtype), "bias") : nullptr;
           return b.op("conv",
                       {{"x", x},
-                       {"weight", numbers(some_floats(out * channels * taps, random), kernel, dtype)},
+                       {"weight", numbers(normal_floats(out * channels * taps, random), kernel, dtype)},
                        {"bias", bias},
                        {"strides", Constant::ints(strides)},
                        {"pad_type", Constant::text("custom")},
@@ -218,23 +213,24 @@ TEST_CASE("op kernels: depthwise convolutions, with every kind of padding, strid
     const std::vector<int64_t> pad = {pick(random, 0, 2), pick(random, 0, 2), pick(random, 0, 2),
                                       pick(random, 0, 2)};
     const char* kind = round % 3 == 0 ? "same" : round % 3 == 1 ? "valid" : "custom";
-    check_op({pick(random, 1, 2), channels, pick(random, 9, 24), pick(random, 9, 40)}, random,
-             [&](Builder& b, Value* x) {
-               const int64_t out = channels * times;
-               const DType dtype = round % 2 ? DType::fp16 : DType::fp32;
-               Value* bias =
-                   round % 4 ? b.constant(numbers(some_floats(out, random), {out}, dtype), "bias") : nullptr;
-               Value* padding = round % 3 == 2 ? b.constant(Constant::ints(pad), "pad") : nullptr;
-               return b.op("conv",
-                           {{"x", x},
-                            {"weight", numbers(some_floats(out * kh * kw, random), {out, 1, kh, kw}, dtype)},
-                            {"bias", bias},
-                            {"strides", Constant::ints(strides)},
-                            {"dilations", Constant::ints(dilations)},
-                            {"pad_type", Constant::text(kind)},
-                            {"pad", padding},
-                            {"groups", Constant::integer(static_cast<int32_t>(channels))}},
-                           "y");
-             });
+    check_op(
+        {pick(random, 1, 2), channels, pick(random, 9, 24), pick(random, 9, 40)}, random,
+        [&](Builder& b, Value* x) {
+          const int64_t out = channels * times;
+          const DType dtype = round % 2 ? DType::fp16 : DType::fp32;
+          Value* bias =
+              round % 4 ? b.constant(numbers(normal_floats(out, random), {out}, dtype), "bias") : nullptr;
+          Value* padding = round % 3 == 2 ? b.constant(Constant::ints(pad), "pad") : nullptr;
+          return b.op("conv",
+                      {{"x", x},
+                       {"weight", numbers(normal_floats(out * kh * kw, random), {out, 1, kh, kw}, dtype)},
+                       {"bias", bias},
+                       {"strides", Constant::ints(strides)},
+                       {"dilations", Constant::ints(dilations)},
+                       {"pad_type", Constant::text(kind)},
+                       {"pad", padding},
+                       {"groups", Constant::integer(static_cast<int32_t>(channels))}},
+                      "y");
+        });
   }
 }

@@ -8,19 +8,12 @@
 #include <vector>
 
 #include "kernels/all_targets.h"
+#include "support/random.h"
 
 using namespace anemone;
+using anemone::test::normal_floats;
 
-namespace {
-
-std::vector<float> random_floats(int64_t count, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  std::vector<float> out(static_cast<size_t>(count));
-  for (float& v : out) v = normal(random);
-  return out;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("scores, softmax and values agree with their plain twins on every target") {
   test::for_each_target([&](const char* target) {
@@ -30,8 +23,8 @@ TEST_CASE("scores, softmax and values agree with their plain twins on every targ
       for (const int64_t dim : {1, 8, 20, 64, 96})
         for (const int64_t columns : {1, 3, 17, 130}) {
           const int64_t stride = columns + 2;
-          const auto q = random_floats(rows * dim, random), k = random_floats(columns * dim, random),
-                     v = random_floats(columns * dim, random);
+          const auto q = normal_floats(rows * dim, random), k = normal_floats(columns * dim, random),
+                     v = normal_floats(columns * dim, random);
           std::vector<float> a(static_cast<size_t>(rows * stride), 7.0f), b = a;
           attention_scores(q.data(), rows, dim, k.data(), columns, a.data(), stride);
           attention_scores_plain(q.data(), rows, dim, k.data(), columns, b.data(), stride);

@@ -14,17 +14,12 @@
 #include "kernels/patches.h"
 #include "kernels/pool.h"
 #include "kernels/winograd.h"
+#include "support/random.h"
 
 using namespace anemone;
+using anemone::test::normal_floats;
 
 namespace {
-
-std::vector<float> normal_floats(int64_t count, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  std::vector<float> out(static_cast<size_t>(count));
-  for (float& v : out) v = normal(random);
-  return out;
-}
 
 int64_t pick_size(std::mt19937& random, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
