@@ -1,10 +1,12 @@
 // Decoding many texts at once: sessions side by side, one pass over the weights a step, beside one session alone.
 //     bench_batch BUNDLE [threads] [steps] [fill] [arithmetic]
 // Prints tokens per second of all sessions together and how many times one session that is. `fill`: positions that each
-// session has behind it before the clock starts.
+// session has behind it before the clock starts. "worked" is the time of all threads together: with one thread it is
+// what a step costs, whatever else runs on the machine.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -24,9 +26,13 @@ struct Text {
   std::vector<int32_t> next;
 };
 
-// Seconds for a step of all texts: the best of three runs of `steps`.
-double step_s(const std::shared_ptr<const Bundle>& bundle, int64_t count, int64_t steps, int64_t fill) {
-  double best_s = 1e9;
+struct Took {
+  double s = 1e9, worked_s = 1e9;
+};
+
+// For a step of all texts: the best of three runs of `steps`.
+Took step_of(const std::shared_ptr<const Bundle>& bundle, int64_t count, int64_t steps, int64_t fill) {
+  Took best;
   for (int round = 0; round < 3; ++round) {
     std::vector<Text> texts;
     for (int64_t i = 0; i < count; ++i) {
@@ -44,11 +50,12 @@ double step_s(const std::shared_ptr<const Bundle>& bundle, int64_t count, int64_
         texts[static_cast<size_t>(i)].next = {static_cast<int32_t>(turns[static_cast<size_t>(i)].best)};
     };
     step();
-    const double start = seconds();
+    const double start = seconds(), worked = worked_seconds();
     for (int64_t i = 0; i < steps; ++i) step();
-    best_s = std::min(best_s, (seconds() - start) / static_cast<double>(steps));
+    best.s = std::min(best.s, (seconds() - start) / static_cast<double>(steps));
+    best.worked_s = std::min(best.worked_s, (worked_seconds() - worked) / static_cast<double>(steps));
   }
-  return best_s;
+  return best;
 }
 
 }  // namespace
@@ -59,11 +66,15 @@ int main(int argc, char** argv) {
   const int64_t steps = argc > 3 ? std::atoll(argv[3]) : 24, fill = argc > 4 ? std::atoll(argv[4]) : 32;
   const Arithmetic arithmetic = argc > 5 ? parse_arithmetic(argv[5]) : Arithmetic::fp32;
   const auto bundle = Bundle::open(argv[1], cpu_backend({.arithmetic = arithmetic, .threads = threads}));
-  double alone = 0;
-  fmt::print("{:>8} {:>10} {:>10} {:>10}\n", "sessions", "ms a step", "tok/s", "times one");
+  Took alone;
+  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "sessions", "ms a step", "tok/s", "times one",
+             "worked ms", "times one");
   for (const int64_t count : {1, 2, 3, 4, 6, 8, 12, 16}) {
-    const double s = step_s(bundle, count, steps, fill), rate = static_cast<double>(count) / s;
-    if (count == 1) alone = rate;
-    fmt::print("{:8} {:10.2f} {:10.1f} {:10.2f}\n", count, 1e3 * s, rate, rate / alone);
+    const Took took = step_of(bundle, count, steps, fill);
+    if (count == 1) alone = took;
+    const auto n = static_cast<double>(count);
+    fmt::print("{:8} {:10.2f} {:10.1f} {:10.2f} {:10.2f} {:10.2f}\n", count, 1e3 * took.s, n / took.s,
+               n * alone.s / took.s, 1e3 * took.worked_s, n * alone.worked_s / took.worked_s);
+    std::fflush(stdout);
   }
 }

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What a conversion costs, against the torch and coremltools route: same shape, one run of each, side by side.
 
-    convert.py [--shape qwen2.5-0.5b] [--anemone build/release/anemone] [--work FOLDER] [--no-peer] [--keep]
+    convert.py [--shape qwen2.5-0.5b] [--from gguf|onnx] [--anemone build/release/anemone] [--work FOLDER] [--no-peer]
+               [--keep]
 
-Makes a Q8_0 GGUF of that shape with random weights (make_gguf.py), converts it to an int8 bundle in one package with
-one function of one token and without the test of the residual stream, as the peer's is, and lets peer_coremltools.py make the same decoder with its tools. Wall seconds and the highest resident memory (mapped
-pages included) of the whole process, and the ratios. Needs numpy; the peer torch and coremltools as well, and about
-10 GB of memory for the 0.5 B shape.
+Makes a Q8_0 GGUF of that shape with random weights (make_gguf.py), or an int4 ONNX bundle (make_onnx.py, without a
+peer). Converts it to an int8 bundle in one package with one function of one token and without the test of the residual
+stream, as the peer's is, and lets peer_coremltools.py make the same decoder with its tools. Wall seconds and the highest
+resident memory (mapped pages included) of the whole process, and the ratios. Needs numpy, and onnx for a bundle; the
+peer torch and coremltools as well, and about 10 GB of memory for the 0.5 B shape.
 """
 import argparse
 import json
@@ -39,22 +41,25 @@ def tree_bytes(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="qwen2.5-0.5b")
+    parser.add_argument("--from", dest="form", choices=("gguf", "onnx"), default="gguf")
     parser.add_argument("--anemone", default=os.path.join(HERE, "..", "build", "release", "anemone"))
     parser.add_argument("--work", help="folder for the files; a temporary one otherwise")
     parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--keep", action="store_true", help="keep the GGUF file in the folder")
+    parser.add_argument("--keep", action="store_true", help="keep the model in the folder")
     parser.add_argument("--runs", type=int, default=3, help="of anemone; the best counts")
     o = parser.parse_args()
     work = o.work or tempfile.mkdtemp(prefix="anemone_bench_")
     os.makedirs(work, exist_ok=True)
-    source = os.path.join(work, f"{o.shape}.Q8_0.gguf")
+    source = os.path.join(work, f"{o.shape}.Q8_0.gguf" if o.form == "gguf" else f"{o.shape}.int4")
     bundle, package = os.path.join(work, "bundle"), os.path.join(work, "peer.mlpackage")
     try:
         if not os.path.exists(source):
-            subprocess.run([sys.executable, os.path.join(HERE, "make_gguf.py"), o.shape, "Q8_0", source], check=True)
+            make = ["make_gguf.py", o.shape, "Q8_0", source] if o.form == "gguf" else ["make_onnx.py", o.shape, source]
+            subprocess.run([sys.executable, os.path.join(HERE, make[0]), *make[1:]], check=True)
         weights = SHAPES[o.shape].weights
-        print(f"{o.shape}: {weights / 1e6:.0f} M weights, {os.path.getsize(source) / 1e6:.0f} MB of Q8_0; load "
-              f"{os.getloadavg()[0]:.1f}", flush=True)
+        size = os.path.getsize(source) if o.form == "gguf" else tree_bytes(source)
+        print(f"{o.shape}: {weights / 1e6:.0f} M weights, {size / 1e6:.0f} MB of "
+              f"{'Q8_0' if o.form == 'gguf' else 'int4 in ONNX'}; load {os.getloadavg()[0]:.1f}", flush=True)
         runs = []
         for _ in range(o.runs):
             shutil.rmtree(bundle, ignore_errors=True)
@@ -63,7 +68,7 @@ def main():
         seconds, memory = min(runs)[0], max(m for _, m in runs)
         print(f"anemone      {seconds:8.2f} s  {memory:8.0f} MiB  {tree_bytes(bundle) / 1e6:6.0f} MB "
               f"(all {o.runs} runs: {', '.join(f'{s:.2f}' for s, _ in runs)} s)", flush=True)
-        if o.no_peer:
+        if o.no_peer or o.form == "onnx":
             return
         log = os.path.join(work, "peer.log")
         with open(log, "w") as out:
@@ -79,8 +84,8 @@ def main():
     finally:
         for path in (bundle, package):
             shutil.rmtree(path, ignore_errors=True)
-        if not o.keep and os.path.exists(source):
-            os.remove(source)
+        if not o.keep:
+            shutil.rmtree(source) if os.path.isdir(source) else os.path.exists(source) and os.remove(source)
         if not o.work:
             shutil.rmtree(work, ignore_errors=True)
 

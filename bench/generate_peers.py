@@ -3,7 +3,7 @@
 llama.cpp on the form of the same GGUF file that is as large, made beside it at the first run; turn by turn, in
 processes that are warm, on the same number of threads. Prints tokens per second and the median of the rounds' ratios.
 
-    generate_peers.py MODEL.gguf FORM=BUNDLE … [--threads 2] [--new 32] [--rounds 7] [--prompts 64,512]
+    generate_peers.py MODEL.gguf FORM=BUNDLE … [--threads 2] [--new 32] [--rounds 7] [--prompts 64,512] [--first 44]
                       [--arith fast] [--bench build/release/bench_speed] [--folder build] [--markdown]
 
     FORM       against      made by
@@ -12,7 +12,11 @@ processes that are warm, on the same number of threads. Prints tokens per second
     lut4-g16   Q4_0         convert --palettize 4 --group 16 --tokens 1,64
     int4-b32   Q4_0         convert --quantize int4 --block 32 --tokens 1,64
 
-Other work on the machine slows both: the ratio counts, not the speeds.
+A model of a shape alone will do: make_gguf.py qwen2.5-0.5b Q8_0 qwen2.5-0.5b.Q8_0.gguf.
+
+"first" is the first prompt of a process: a new process of ours each round, its bundle open, against llama.cpp with its
+model loaded and warm. "reading" is what decoding takes of the rate at which the same threads read memory, in the same
+round. Other work on the machine slows both programs: the ratio counts, not the speeds.
 """
 import argparse
 import os
@@ -28,7 +32,7 @@ def quantized(model, kind, folder):
     import ctypes
     import llama_cpp
 
-    out = os.path.join(folder, os.path.basename(model).rsplit(".", 2)[0] + f".{kind}.gguf")
+    out = os.path.join(folder, os.path.basename(model).rsplit(".", 2)[0] + f".{kind}.peer.gguf")
     if os.path.exists(out):
         return out
     params = llama_cpp.llama_model_quantize_default_params()
@@ -76,7 +80,7 @@ class Anemone:
         self.process = subprocess.Popen([bench, bundle, str(threads), arith], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
 
-    def ask(self, what, count):
+    def ask(self, what, count=0):
         self.process.stdin.write(f"{what} {count}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -95,43 +99,79 @@ class Anemone:
         self.process.wait()
 
 
+class Form:
+    """The rounds of one form."""
+
+    def __init__(self, form, bundle, options):
+        self.form, self.bundle, self.options = form, bundle, options
+        self.kind = PEERS[form]
+        self.peer = Llama(quantized(options.model, self.kind, options.folder), 2048, options.threads)
+        self.ours = self.fresh()
+        self.results, self.reading = {}, []
+        self.weights = self.ours.ask("weights")
+
+    def fresh(self):
+        return Anemone(self.options.bench, self.bundle, self.options.threads, self.options.arith)
+
+    def first(self, count):
+        ours = self.fresh()
+        ours.ask("weights")  # it is open
+        speed = ours.prefill(count)
+        ours.end()
+        return speed
+
+    def run(self):
+        o = self.options
+        cases = [("prefill", int(n)) for n in o.prompts.split(",") if n]
+        cases += [("first", o.first)] if o.first else []
+        cases += [("decode", o.new)] if o.new else []
+        for n in range(o.rounds + 1):
+            for what, count in cases:
+                if what == "first":
+                    pair = self.first(count), self.peer.prefill(count)
+                else:
+                    pair = getattr(self.ours, what)(count), getattr(self.peer, what)(count)
+                if n:  # the first round makes plans and touches pages
+                    self.results.setdefault((what, count), []).append(pair)
+                    if what == "decode":
+                        self.reading.append(pair[0] * self.weights / self.ours.ask("read"))
+        self.ours.end()
+        return self
+
+    def show(self):
+        for (what, count), pairs in self.results.items():
+            a, b = (statistics.median(p[i] for p in pairs) for i in (0, 1))
+            ratio = statistics.median(x / y for x, y in pairs)
+            name = {"prefill": f"prefill of {count}", "first": f"first, {count} tokens", "decode": "decode"}[what]
+            print(f"| {self.form} | {self.kind} | {name} | {a:.1f} | {b:.1f} | {ratio:.2f} |"
+                  if self.options.markdown else
+                  f"{self.form:9} {self.kind:5} {name:16} {a:8.1f} {b:8.1f} tok/s  ratio {ratio:.2f}", flush=True)
+        if self.reading:
+            share = 100 * statistics.median(self.reading)
+            print(f"| {self.form} | reading | decode | {share:.0f}% | | |" if self.options.markdown else
+                  f"{self.form:9} decode takes {share:.0f}% of reading ({self.weights:.3f} GB a token)", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("bundles", nargs="+", metavar="FORM=BUNDLE")
     parser.add_argument("--bench", default="build/release/bench_speed")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--new", type=int, default=32, help="tokens decoded in a round")
+    parser.add_argument("--new", type=int, default=32, help="tokens decoded in a round; 0: none")
     parser.add_argument("--prompts", default="64,512", help="lengths of prompts")
+    parser.add_argument("--first", type=int, default=0, help="length of the first prompt of a process; 0: none")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--arith", default="fast")
     parser.add_argument("--folder", default="build", help="where llama.cpp's files are kept")
     parser.add_argument("--markdown", action="store_true", help="a table for the guide")
     options = parser.parse_args()
-    prompts = [int(n) for n in options.prompts.split(",") if n]
 
     if options.markdown:
         print("| form | against | what | anemone, tok/s | llama.cpp, tok/s | ratio |\n|---|---|---|---|---|---|")
     for item in options.bundles:
         form, bundle = item.split("=", 1)
-        kind = PEERS[form]
-        peer = Llama(quantized(options.model, kind, options.folder), 2048, options.threads)
-        ours = Anemone(options.bench, bundle, options.threads, options.arith)
-        cases = [("prefill", n) for n in prompts] + [("decode", options.new)]
-        results = {case: [] for case in cases}
-        for n in range(options.rounds + 1):
-            for what, count in cases:
-                pair = getattr(ours, what)(count), getattr(peer, what)(count)
-                if n:  # the first round makes plans and touches pages
-                    results[what, count].append(pair)
-        for (what, count), pairs in results.items():
-            a, b = (statistics.median(p[i] for p in pairs) for i in (0, 1))
-            ratio = statistics.median(x / y for x, y in pairs)
-            name = f"prefill of {count}" if what == "prefill" else "decode"
-            print(f"| {form} | {kind} | {name} | {a:.1f} | {b:.1f} | {ratio:.2f} |" if options.markdown else
-                  f"{form:9} {kind:5} {name:16} {a:8.1f} {b:8.1f} tok/s  ratio {ratio:.2f}", flush=True)
-        ours.end()
-        del peer
+        Form(form, bundle, options).run().show()
 
 
 if __name__ == "__main__":

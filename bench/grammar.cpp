@@ -1,18 +1,23 @@
-// What a grammar costs per token: the mask of each token's state is asked for and applied, and a token is taken. Texts
-// are the given one, and random walks: any allowed token may come, so the states are new ones far more often than in
-// what a model writes.
+// What a grammar costs per token: the time of the sampler with the grammar, less that without, and of the token that is
+// taken. The logits are noise, with the next token of the text far above it. Texts are the given one, and random walks:
+// any allowed token may come, so the states are new ones far more often than in what a model writes, and so are the
+// tokens that are refused. `masks`: the same with top-k 0, which needs the mask of every state.
 //     bench_grammar TOKENIZER [MILLISECONDS OF A TOKEN]
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
 
+#include "base/error.h"
 #include "grammar/gbnf.h"
 #include "grammar/json_schema.h"
 #include "grammar/token_masks.h"
+#include "runtime/sampler.h"
 #include "text/tokenizer.h"
 
 using namespace anemone;
@@ -82,29 +87,50 @@ struct Cost {
   }
 };
 
-// One answer: `choose` picks a token of the masked logits; below 0 ends it.
+// Some noise, the same in every run.
+std::vector<float> noise(size_t count) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 2);
+  std::vector<float> out(count);
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+// One answer: `choose` is the next token, of what the grammar allows; below 0 ends it.
 template <class Choose>
-Cost answer(const std::shared_ptr<TokenMasks>& masks, size_t vocabulary, const Choose& choose) {
+Cost answer(const std::shared_ptr<TokenMasks>& masks, const std::shared_ptr<TokenMasks>& judge, int64_t top_k,
+            const Choose& choose) {
   Cost out;
-  GrammarMatcher matcher(masks);
-  std::vector<float> logits(vocabulary);
+  GrammarMatcher matcher(masks), allowed(judge);
+  const SamplerOptions options{.temperature = 0.8, .top_k = top_k, .top_p = 0.95, .min_p = 0.05};
+  Sampler with(options), without(options);
+  std::vector<float> logits = noise(masks->vocabulary()->size());
+  std::vector<int32_t> text;
   for (;;) {
-    std::fill(logits.begin(), logits.end(), 1.0f);
-    auto start = std::chrono::steady_clock::now();
-    matcher.mask(logits);
-    double ms = milliseconds(start);
-    const int32_t id = choose(logits);
+    const int32_t id = choose(allowed);
     if (id < 0) return out;
+    std::rotate(logits.begin(), logits.begin() + 977,
+                logits.end());  // other tokens are the best of the noise
+    const float usual = std::exchange(logits[static_cast<size_t>(id)], 40.0f);
+    auto start = std::chrono::steady_clock::now();
+    without.pick(logits, text, text);
+    double ms = -milliseconds(start);
     start = std::chrono::steady_clock::now();
-    matcher.take(id);
-    out.add(ms + milliseconds(start));
+    const int32_t picked = with.pick(logits, text, text, &matcher);
+    matcher.take(picked);
+    ms += milliseconds(start);
+    if (picked != id) throw errorf("another token was picked");
+    out.add(ms);
+    logits[static_cast<size_t>(id)] = usual;
+    allowed.take(id);
+    text.push_back(id);
   }
 }
 
-void print(const std::string& name, const char* when, const Cost& cost, double token_ms) {
+void print(const std::string& name, int64_t top_k, const char* when, const Cost& cost, double token_ms) {
   const double mean = cost.sum / static_cast<double>(std::max<int64_t>(cost.tokens, 1));
-  fmt::print("{:<40} {:<6} {:>5} tokens {:8.3f} ms each, at most {:7.3f}", name, when, cost.tokens, mean,
-             cost.most);
+  fmt::print("{:<48} {:<5} {:<6} {:>4} tokens {:8.3f} ms each, at most {:7.3f}", name,
+             top_k > 0 ? "" : "masks", when, cost.tokens, mean, cost.most);
   if (token_ms > 0) fmt::print("  {:5.1f}% of a token", 100 * mean / token_ms);
   fmt::print("\n");
 }
@@ -121,30 +147,35 @@ int main(int argc, char** argv) {
   fmt::print("vocabulary of {} tokens: {:.1f} ms, once per model\n", vocabulary->size(), milliseconds(start));
   const std::vector<int32_t> ids = tokenizer->encode(kText);
   for (Case& c : cases()) {
-    start = std::chrono::steady_clock::now();
-    auto masks =
-        std::make_shared<TokenMasks>(std::make_shared<const Grammar>(std::move(c.grammar)), vocabulary);
-    if (c.name == "a book")
+    const auto grammar = std::make_shared<const Grammar>(std::move(c.grammar));
+    const auto judge = std::make_shared<TokenMasks>(grammar, vocabulary);
+    for (const int64_t top_k : {40, 0}) {
+      const auto masks = std::make_shared<TokenMasks>(grammar, vocabulary);
       for (const char* when : {"first", "again"}) {
         size_t at = 0;
-        print("a book, as a model writes it", when,
-              answer(masks, vocabulary->size(),
-                     [&](const std::vector<float>&) { return at < ids.size() ? ids[at++] : -1; }),
+        if (c.name == "a book")
+          print(
+              "a book, as a model writes it", top_k, when,
+              answer(masks, judge, top_k, [&](GrammarMatcher&) { return at < ids.size() ? ids[at++] : -1; }),
               token_ms);
       }
-    for (const char* when : {"first", "again"}) {
-      std::mt19937 random(1);
-      int left = 200;
-      print(c.name + ", a walk", when,
-            answer(masks, vocabulary->size(),
-                   [&](const std::vector<float>& logits) {
-                     std::vector<int32_t> allowed;
-                     for (size_t i = 0; i < logits.size(); ++i)
-                       if (std::isfinite(logits[i]) && !vocabulary->ends(static_cast<int32_t>(i)))
-                         allowed.push_back(static_cast<int32_t>(i));
-                     return left-- == 0 || allowed.empty() ? -1 : allowed[random() % allowed.size()];
-                   }),
-            token_ms);
+      const auto walked = std::make_shared<TokenMasks>(grammar, vocabulary);
+      for (const char* when : {"first", "again"}) {
+        std::mt19937 random(1);
+        int left = 200;
+        print(c.name + ", a walk", top_k, when,
+              answer(walked, judge, top_k,
+                     [&](GrammarMatcher& matcher) {
+                       std::vector<float> logits(vocabulary->size(), 0);
+                       matcher.mask(logits);
+                       std::vector<int32_t> allowed;
+                       for (size_t i = 0; i < logits.size(); ++i)
+                         if (std::isfinite(logits[i]) && !vocabulary->ends(static_cast<int32_t>(i)))
+                           allowed.push_back(static_cast<int32_t>(i));
+                       return left-- == 0 || allowed.empty() ? -1 : allowed[random() % allowed.size()];
+                     }),
+              token_ms);
+      }
     }
   }
 }

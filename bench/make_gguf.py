@@ -3,7 +3,7 @@
 
     make_gguf.py SHAPE TYPE OUT.gguf        SHAPE as in shapes.py; TYPE: F16, Q8_0, Q4_0
 
-Needs numpy alone. There is no tokenizer in it. Weights have a standard deviation near 0.02, so that activations stay
+Needs numpy alone. There is no tokenizer in it, and it says so. Weights have a standard deviation near 0.02, so that activations stay
 finite.
 """
 import argparse
@@ -38,7 +38,7 @@ def metadata(s):
               f"{a}.feed_forward_length": s.ffn, f"{a}.attention.head_count": s.heads,
               f"{a}.attention.head_count_kv": s.kv_heads, f"{a}.attention.layer_norm_rms_epsilon": s.eps,
               f"{a}.rope.dimension_count": s.rotary or s.head_dim, f"{a}.rope.freq_base": s.rope_base,
-              f"{a}.vocab_size": s.vocab}
+              f"{a}.vocab_size": s.vocab, "tokenizer.ggml.model": "none"}
     if s.original_context:
         values[f"{a}.rope.scaling.original_context_length"] = s.original_context
         values[f"{a}.rope.scaling.attn_factor"] = 1.190238

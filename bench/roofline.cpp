@@ -20,6 +20,7 @@
 #include "kernels/fast.h"
 #include "kernels/gemm.h"
 #include "kernels/matvec.h"
+#include "reading.h"
 #include "timing.h"
 
 #if HWY_ARCH_X86
@@ -113,23 +114,6 @@ double multiply_adds(ThreadPool& pool, Burn burn, double limit_s) {
   return 1e-9 * static_cast<double>(count * parts) / took;
 }
 
-double read_rate(ThreadPool& pool, const Buffer& memory, double limit_s) {
-  std::vector<uint64_t> sums(64);
-  const auto words = static_cast<int64_t>(memory.size() / 8 / 64);
-  const double took = median(limit_s, [&] {
-    pool.parallel_for(64, 1, [&](int64_t begin, int64_t end) {
-      const auto* from = reinterpret_cast<const uint64_t*>(memory.data());
-      for (int64_t p = begin; p < end; ++p) {
-        uint64_t s[8] = {};
-        for (int64_t i = 0; i < words; i += 8)
-          for (int64_t j = 0; j < 8; ++j) s[j] += from[p * words + i + j];
-        for (const uint64_t v : s) sums[static_cast<size_t>(p)] += v;
-      }
-    });
-  });
-  return 1e-9 * static_cast<double>(memory.size()) / took;
-}
-
 // A form of weight, as `fast` or as fp32 arithmetic takes it.
 struct Form {
   const char* name;
@@ -201,12 +185,17 @@ class Bench {
       if (form.block > 0) all[static_cast<size_t>(r)].block_scale = scales.data() + r * o_.k / form.block;
     }
     if (tokens <= kFastColumns) {
-      const Buffer room(static_cast<uint64_t>(fast_columns_bytes(o_.k, tokens)));
-      const FastColumns x = fast_columns(x_.data(), o_.k, tokens, room.data());
+      const Buffer room(static_cast<uint64_t>(tokens * fast_column_bytes(o_.k)));
+      FastColumn x[kFastColumns];
+      for (int64_t t = 0; t < tokens; ++t)
+        x[t] = fast_column(x_.data() + t * o_.k, o_.k, true, room.data() + t * fast_column_bytes(o_.k));
       return median(o_.seconds, [&] {
         pool_.parallel_for(rows / 64, 1, [&](int64_t begin, int64_t end) {
-          for (int64_t u = begin; u < end; ++u)
-            fast_matvec(form.kind, form.block, all.data() + 64 * u, 64, x, out_.data() + 64 * u, rows);
+          for (int64_t u = begin; u < end; ++u) {
+            float* out[kFastColumns];
+            for (int64_t t = 0; t < tokens; ++t) out[t] = out_.data() + 64 * u + t * rows;
+            fast_matvec(form.kind, form.block, all.data() + 64 * u, 64, o_.k, x, tokens, out);
+          }
         });
       });
     }
@@ -215,9 +204,9 @@ class Bench {
     return median(o_.seconds, [&] {
       fast_pack(x_.data(), tokens, o_.k, tokens, 0, (tokens + lanes - 1) / lanes, room.data());
       pool_.parallel_for(rows / 24, 1, [&](int64_t begin, int64_t end) {
-        const Buffer tile(static_cast<uint64_t>(fast_room_bytes(24, o_.k)));
+        const Buffer tile(static_cast<uint64_t>(fast_room_bytes(false, 24, o_.k)));
         for (int64_t u = begin; u < end; ++u)
-          fast_gemm(form.kind, form.block, all.data() + 24 * u, 24, {o_.k, tokens, room.data()},
+          fast_gemm(form.kind, form.block, false, all.data() + 24 * u, 24, {o_.k, tokens, room.data()},
                     out_.data() + 24 * u * tokens, tokens, tile.data());
       });
     });

@@ -89,6 +89,9 @@ class Call {
     static_cast<void>(owner), static_cast<void>(input);
     lend(name, view);
   }
+  // Does beforehand what the first run would do before it computes: plans, memory. For idle moments; a run does not
+  // need it.
+  virtual void get_ready() {}
   // Error, as predict() gives it, when an input without default was neither asked for nor lent.
   virtual void run(State* state = nullptr) = 0;
 

@@ -60,7 +60,7 @@ void EmbeddingReader::open_parts(const BundleInfo& info) {
       if (p.first_row != next || p.rows < 1 || p.rows > vocab_ - next)
         throw errorf("found rows {} to {}, but row {} is next", p.first_row, p.first_row + p.rows - 1, next);
       next += p.rows;
-      const BlobFile file(find_inside(path_, p.file));
+      const BlobFile file(find_inside(path_, p.file), BlobUse::look);
       const Type rows = Type::tensor(int8_parts_ ? DType::int8 : DType::fp16, {p.rows, hidden_});
       Part part{file.blob(p.file, p.offset - kBlobAlignment, rows), {}, p.first_row, p.rows};
       if (int8_parts_)

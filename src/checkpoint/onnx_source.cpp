@@ -66,9 +66,9 @@ uint64_t OnnxCodesSource::stored_bytes() const {
 float OnnxCodesSource::zero(int64_t scale_index, int64_t row, int64_t block) const {
   if (!c_.zeros) return c_.default_zero;
   if (!c_.packed_zeros) return one_float(*c_.zeros, scale_index);
-  const int64_t bit = block * c_.bits;
-  const auto byte =
-      std::to_integer<unsigned>(c_.zeros->bytes()[static_cast<size_t>(row * c_.zero_row_bytes + bit / 8)]);
+  const int64_t bit = (row % c_.zero_rows * c_.blocks + block) * c_.bits;
+  const int64_t at = row / c_.zero_rows * c_.zero_row_bytes + bit / 8;
+  const auto byte = std::to_integer<unsigned>(c_.zeros->bytes()[static_cast<size_t>(at)]);
   return static_cast<float>((byte >> (bit % 8)) & ((1U << c_.bits) - 1));
 }
 
@@ -137,6 +137,13 @@ void OnnxCodesSource::release(int64_t begin, int64_t end) const noexcept {
     return codes * c_.bits / std::max(1, onnx_type_info(c_.codes.type()).bits);
   };
   c_.codes.release(scaled(first * stored), scaled(last * stored));
+  if (c_.inner != 1 || c_.one_scale || c_.scale_by_column) return;
+  // Few bytes a row: the page that the rows before share is given back as well, or none would ever be.
+  constexpr int64_t kPage = 4096;
+  c_.scales.release(std::max<int64_t>(0, first * c_.blocks - kPage), last * c_.blocks);
+  if (!c_.packed_zeros) return;
+  const int64_t group = c_.zero_row_bytes, begin_at = first / c_.zero_rows * group;
+  c_.zeros->release(std::max<int64_t>(0, begin_at - kPage), last / c_.zero_rows * group);
 }
 
 }  // namespace anemone

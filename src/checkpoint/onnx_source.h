@@ -52,8 +52,9 @@ struct OnnxCodes {
   bool scale_by_column = false;  // scales are [count] alone, one for each index of the middle; block is 1
   // Zero points: none (default_zero for all), packed codes of `bits`, or numbers of another type.
   std::optional<OnnxTensor> zeros;
+  // Packed ones: those of `zero_rows` rows lie one behind the other in `zero_row_bytes`; the next begin a byte.
   bool packed_zeros = false;
-  int64_t zero_row_bytes = 0;  // of packed ones: each row begins a byte
+  int64_t zero_row_bytes = 0, zero_rows = 1;
   float default_zero = 0;
   bool products =
       false;  // code * scale - zero * scale, each rounded: zero points of MatMulNBits that are no codes

@@ -318,33 +318,66 @@ void OnnxWeights::add_matmul_integer(const OnnxNode& node) {
   own_[product] = {add(std::string(b->name()), b->dims(), std::move(c)), true};
 }
 
-// Weights [experts, out, bytes of in], scales [experts, out, blocks] or [experts, out]; 2^(bits-1) stands for zero.
+// Weights [experts, out, bytes of in], scales [experts, out, blocks] or [experts, out]; without zero points 2^(bits-1)
+// stands for zero. Checked against the CPU kernel of onnxruntime 1.31.
 void OnnxWeights::add_experts(const OnnxNode& node) {
   const int64_t bits = node.integer("expert_weight_bits", 4), block = node.integer("block_size", 0);
-  if (bits != 4 && bits != 8)
+  if (node.text("quant_type", "int") != "int")
+    throw refused(model_, node, "QMoE has weights of a kind that was not checked against onnxruntime")
+        .found(fmt::format("quant_type '{}'", printable(node.text("quant_type", "int"))))
+        .expected("quant_type 'int': codes of 2, 4 or 8 bits")
+        .hint("only GPUs compute this kind; use a bundle for the CPU");
+  for (const char* own : {"fc1_expert_weight_bits", "fc2_expert_weight_bits", "fc3_expert_weight_bits"})
+    if (const int64_t width = node.integer(own, bits); width != bits)
+      throw refused(model_, node,
+                    "QMoE has codes of several widths, which onnxruntime's CPU kernel does not take")
+          .found(fmt::format("{} {}, expert_weight_bits {}", own, width, bits));
+  if (bits != 2 && bits != 4 && bits != 8)
     throw refused(model_, node, "QMoE has codes of a width that is not supported")
-        .found(fmt::format("{} bits", bits));
-  for (const size_t input : {2, 5}) {
-    const OnnxTensor& w = needed(node, input, "weights of QMoE");
-    if (w.type() != OnnxType::uint8 || w.rank() != 3)
-      throw refused(model_, node, "the weights of QMoE have another form")
-          .found(described(w))
-          .expected("UINT8 [experts, out, bytes]");
-    OnnxCodes c{.codes = w, .scales = needed(node, input + 1, "scales of QMoE")};
-    c.bits = static_cast<int>(bits);
-    c.outer = w.dims()[0] * w.dims()[1];
-    c.count = c.stored_count = w.dims()[2] * 8 / bits;
-    c.block = block > 0 ? block : c.count;
-    c.blocks = blocks_of(c.count, c.block);
-    c.default_zero = static_cast<float>(1 << (bits - 1));
-    if (!is_float(c.scales.type()) || c.scales.elements() != c.outer * c.blocks)
-      throw refused(model_, node, "the scales do not fit the codes")
-          .found(fmt::format("{} for {}", described(c.scales), described(w)))
-          .expected(fmt::format("{} scales", c.outer * c.blocks));
-    std::vector<int64_t> shape = {w.dims()[0], w.dims()[1], c.count};
-    const std::string tensor = add(std::string(w.name()), std::move(shape), std::move(c));
-    by_value_.emplace(std::string(w.name()), tensor);
+        .found(fmt::format("{} bits", bits))
+        .expected("2, 4 or 8");
+  if (node.integer("weights_prepacked", -1) == 1)
+    throw refused(model_, node, "the weights of QMoE are packed for one kind of GPU")
+        .found("weights_prepacked 1")
+        .hint("use a bundle for the CPU");
+  if (block < 0 || block > (int64_t{1} << 31))
+    throw refused(model_, node, "block_size of QMoE is out of range").found(std::to_string(block));
+  add_expert_stack(node, 2, 11, {bits, block});
+  add_expert_stack(node, 5, 12, {bits, block});
+}
+
+void OnnxWeights::add_expert_stack(const OnnxNode& node, size_t input, size_t zeros, ExpertCodes form) {
+  const OnnxTensor& w = needed(node, input, "weights of QMoE");
+  if (w.type() != OnnxType::uint8 || w.rank() != 3 || w.elements() == 0)
+    throw refused(model_, node, "the weights of QMoE have another form")
+        .found(described(w))
+        .expected("UINT8 [experts, out, bytes]");
+  OnnxCodes c{.codes = w, .scales = needed(node, input + 1, "scales of QMoE")};
+  c.bits = static_cast<int>(form.bits);
+  c.outer = w.dims()[0] * w.dims()[1];
+  c.count = c.stored_count = w.dims()[2] * 8 / form.bits;
+  c.block = form.block > 0 ? form.block : c.count;
+  c.blocks = blocks_of(c.count, c.block);
+  c.default_zero = static_cast<float>(1 << (form.bits - 1));
+  if (!is_float(c.scales.type()) || c.scales.elements() != c.outer * c.blocks)
+    throw refused(model_, node, "the scales do not fit the codes")
+        .found(fmt::format("{} for {}", described(c.scales), described(w)))
+        .expected(fmt::format("{} scales", c.outer * c.blocks));
+  if (!node.input(zeros).empty()) {
+    // With blocks each row of an expert begins a byte; without, all rows of an expert lie together.
+    c.zeros = needed(node, zeros, "zero points of QMoE");
+    c.packed_zeros = true;
+    c.zero_rows = form.block > 0 ? 1 : w.dims()[1];
+    c.zero_row_bytes = (c.zero_rows * c.blocks * form.bits + 7) / 8;
+    const int64_t bytes = c.outer / c.zero_rows * c.zero_row_bytes;
+    if (c.zeros->type() != OnnxType::uint8 || static_cast<int64_t>(c.zeros->bytes().size()) != bytes)
+      throw refused(model_, node, "the zero points do not fit the scales")
+          .found(described(*c.zeros))
+          .expected(fmt::format("{} bytes", bytes));
   }
+  std::vector<int64_t> shape = {w.dims()[0], w.dims()[1], c.count};
+  const std::string tensor = add(std::string(w.name()), std::move(shape), std::move(c));
+  by_value_.emplace(std::string(w.name()), tensor);
 }
 
 const OnnxMatrix* OnnxWeights::own(const OnnxNode& node) const {

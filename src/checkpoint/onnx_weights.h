@@ -55,6 +55,10 @@ class OnnxWeights {
   void add_gather_blocks(const OnnxNode& node);
   void add_matmul_integer(const OnnxNode& node);
   void add_experts(const OnnxNode& node);
+  struct ExpertCodes {
+    int64_t bits, block;  // 0: one scale a row
+  };
+  void add_expert_stack(const OnnxNode& node, size_t input, size_t zeros, ExpertCodes form);
   // The initializer behind a value, also through Reshape, Identity and Constant nodes; empty where there is none.
   const OnnxTensor* stored(std::string_view value) const;
   const OnnxTensor& needed(const OnnxNode& node, size_t input, const char* what) const;

@@ -141,7 +141,7 @@ int run_check(const Args& args, const Common& common) {
   if (!device) return report.failed(args.strict) ? 1 : 0;
   const DeviceAgreement seen = agreement(report, *device);
   if (!common.json && !common.quiet) fmt::print("\n{}", agreement_text(report, *device, common.verbose));
-  return seen.convs_on_ane < seen.convs ? 1 : 0;
+  return seen.all_on_ane() ? 0 : 1;
 }
 
 constexpr std::string_view kExamples =

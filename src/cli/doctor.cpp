@@ -91,6 +91,9 @@ int look(const Args& args, const Common& common) {
 int look_at_cache(const Args& args, const Common& common) {
   const std::string build = core_ml_device().build;
   const CompiledCache cache(CompiledCache::default_folder(), build);
+  if (std::error_code none;
+      std::filesystem::exists(cache.folder(), none) && !std::filesystem::is_directory(cache.folder(), none))
+    throw errorf("the cache of compiled packages is no folder").at(cache.folder().string());
   const uint64_t freed = args.clean ? cache.clean(args.everything) : 0;
   const std::vector<CompiledEntry> entries = cache.entries();
   uint64_t bytes = 0;
@@ -155,6 +158,8 @@ extern const Command kDoctor{
       return [args](const Common& common) {
         if ((args->clean && !args->cache) || (args->everything && !args->clean))
           throw errorf("--clean goes with --cache, and --all with --clean");
+        if (args->cache && (!args->text.empty() || !args->file.empty() || !args->bundle.empty()))
+          throw errorf("--cache goes without a message and without --bundle");
         if (args->cache) return look_at_cache(*args, common);
         const std::string text = message_of(*args, common);
         const bool asked = !args->text.empty() || !args->file.empty();

@@ -45,6 +45,13 @@ uint64_t peak_memory() {
 #endif
 }
 
+// Of the process so far: each is a page that was mapped when it was first used.
+int64_t page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
 const char* arithmetic_of(const Session& session) {
   return arithmetic_name(session.bundle()->backend().arithmetic());
 }
@@ -122,15 +129,19 @@ GenerateOptions GenerationFlags::options() const {
   return out;
 }
 
-OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common) {
+OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common,
+                     int64_t tokens) {
   OpenModel out;
-  // Beside the packages. What is wrong with the bundle is said first.
-  std::future<std::shared_ptr<const Tokenizer>> tokenizer = std::async(std::launch::async, [&path] {
-    const std::string file = BundleInfo::read(path).tokenizer;
-    return file.empty() ? nullptr : Tokenizer::load(std::filesystem::path(path) / file);
-  });
   out.bundle = Bundle::open(path, flags.backend.open(common));
-  expect_kind(out.bundle->info(), path, {BundleKind::generate});
+  const BundleInfo& info = out.bundle->info();
+  expect_kind(info, path, {BundleKind::generate});
+  std::future<std::shared_ptr<const Tokenizer>> tokenizer = std::async(std::launch::async, [&] {
+    auto loaded =
+        info.tokenizer.empty() ? nullptr : Tokenizer::load(std::filesystem::path(path) / info.tokenizer);
+    out.bundle->fetch_weights();
+    return loaded;
+  });
+  Session(out.bundle).get_ready(tokens);
   out.tokenizer = tokenizer.get();
   if (!out.tokenizer) out.tokenizer = load_tokenizer(*out.bundle);  // says what is missing
   keep_until_exit(out.bundle);
@@ -206,6 +217,9 @@ std::string figures_table(const Generation& g, const Session& session, const std
   out += fmt::format("memory       weights {} (mapped), cache {}{}; peak of the process {}\n",
                      size_text(m.weights), size_text(m.cache), m.arena ? ", arena " + size_text(m.arena) : "",
                      size_text(peak_memory()));
+  if (const uint64_t fetched = session.bundle()->fetched_bytes())
+    out += fmt::format("pages        {} of weights mapped before their use; {} faults\n", size_text(fetched),
+                       page_faults());
   out += fmt::format("backend      {}, {} arithmetic\n", session.bundle()->backend().name(),
                      arithmetic_of(session));
   for (const Variant& v : session.bundle()->info().variants)

@@ -37,7 +37,9 @@ struct OpenModel {
   std::string chat_template;  // the file's of --template; empty: the tokenizer's own
 };
 
-OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common);
+// `tokens`: about how long the first prompt is; what it needs is made ready while the tokenizer is read.
+OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common,
+                     int64_t tokens = 64);
 
 // Shows how far the prompt is, on a terminal, when it takes long. What it shows last is cleared where the prompt is
 // read to its end; clear_progress() does so where it was not.

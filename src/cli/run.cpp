@@ -55,6 +55,13 @@ std::vector<std::string> prompts_of(const Args& args, const Common& common) {
   return out;
 }
 
+// About how many tokens the first prompt has, before there is a tokenizer. A chat template alone has some tens.
+int64_t expected_tokens(const Args& args) {
+  constexpr int64_t kLong = 64;
+  if (!args.raw || !args.files.empty() || args.prompt.empty() || args.prompt == "-") return kLong;
+  return std::max<int64_t>(1, static_cast<int64_t>(args.prompt.size()) / 4);
+}
+
 std::vector<int32_t> ids_of(const Args& args, const std::string& prompt, const PromptFormat& format) {
   if (args.raw || !format.has_turns()) return format.plain(prompt);
   std::vector<Message> messages;
@@ -110,7 +117,7 @@ void warm_up(const Args& args, const OpenModel& model, const std::vector<int32_t
 
 int run_text(Args& args, const Common& common) {
   args.profile.start(args.flags.backend);
-  const OpenModel model = open_model(args.bundle, args.flags, common);
+  const OpenModel model = open_model(args.bundle, args.flags, common, expected_tokens(args));
   const PromptFormat format(model.tokenizer, model.chat_template);
   if (!args.system.empty() && (args.raw || !format.has_turns()))
     throw errorf("--system needs a chat template")

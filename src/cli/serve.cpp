@@ -22,9 +22,9 @@ struct Args {
   std::vector<std::string> bundles, aliases;
   std::string host = "127.0.0.1", key_file, cors, template_file, cache_dir;
   int64_t port = 8080, parallel = 4, queue = 64, cache_mib = 1024, cache_disk_mib = 4096,
-          max_connections = 1024, max_per_client = 0, max_body_mib = 16, max_new = -1, idle_minutes = 0,
-          timeout = 600, stop_seconds = 10, seed = kNotSaid, top_k = 40;
-  double temperature = 0.8, top_p = 0.95, min_p = 0.05;
+          max_connections = 1024, max_per_client = 0, max_body_mib = 16, max_new = -1, timeout = 600,
+          stop_seconds = 10, seed = kNotSaid, top_k = 40;
+  double temperature = 0.8, top_p = 0.95, min_p = 0.05, idle_minutes = 0;
   bool log_json = false, log_prompts = false, no_page = false;
   BackendFlags backend;
 };
@@ -62,6 +62,19 @@ std::vector<serve::ModelShelf::Entry> models_of(const Args& args) {
   return out;
 }
 
+// Texts that are seen whole may be under way together. Where text is generated, one call waits for the other anyhow,
+// and Core ML answers synchronous ones sooner.
+std::function<std::shared_ptr<const Backend>(BundleKind)> backends_of(const BackendFlags& flags,
+                                                                      const Common& common) {
+  const auto one = flags.open(common);
+  if (!flags.core_ml()) return [one](BundleKind) { return one; };
+  BackendFlags for_many = flags;
+  for_many.in_flight = BackendFlags::kInFlight;
+  return [one, many = for_many.open(common)](BundleKind kind) {
+    return kind == BundleKind::generate ? one : many;
+  };
+}
+
 serve::AppOptions options_of(const Args& args, const Common& common) {
   serve::AppOptions o;
   o.http.host = args.host;
@@ -81,9 +94,12 @@ serve::AppOptions options_of(const Args& args, const Common& common) {
                 .most_bytes = static_cast<uint64_t>(within("--cache-disk", args.cache_disk_mib, 1, 1 << 24))
                               << 20,
                 .say = [common](const std::string& line) { note(common, line); }}};
-  o.shelf.backend = [backend = args.backend.open(common)] { return backend; };
-  o.shelf.idle_seconds =
-      60.0 * static_cast<double>(within("--idle-minutes", args.idle_minutes, 0, 1'000'000));
+  o.shelf.backend_for = backends_of(args.backend, common);
+  if (!(args.idle_minutes >= 0 && args.idle_minutes <= 1e6))
+    throw errorf("--idle-minutes is out of range")
+        .found(fmt::format("{}", args.idle_minutes))
+        .expected("0 to 1000000");
+  o.shelf.idle_seconds = 60 * args.idle_minutes;
   if (!args.template_file.empty()) o.shelf.chat_template = read_text(args.template_file);
   o.defaults = {.temperature = args.temperature,
                 .top_p = args.top_p,
@@ -149,7 +165,7 @@ void declare_limits(Options& o, Args& args) {
   o.text("--cache-dir", "FOLDER", args.cache_dir,
          "also save such texts as files there: they survive a restart (none)");
   o.integer("--cache-disk", "MIB", args.cache_disk_mib, "most MiB of files in --cache-dir (4096)");
-  o.integer("--idle-minutes", "N", args.idle_minutes, "drop a model that nobody used for so long; 0: never");
+  o.real("--idle-minutes", "X", args.idle_minutes, "drop a model that nobody used for so long; 0: never");
   o.integer("--stop-seconds", "N", args.stop_seconds,
             "time for answers under way when the server is stopped (10)");
 }

@@ -49,6 +49,7 @@ int run_verify_network(const NetworkVerifyArgs& args, const BackendFlags& backen
   }
   if (!common.quiet) {
     if (v.made_inputs) note(common, "inputs were made up; --inputs in.npz gives real ones");
+    if (v.calls > 1) fmt::print("{} calls, each from the states that the one before left\n", v.calls);
     fmt::print("{} values of nodes, {} of them in the package; at most {:.0e} of the range is allowed\n",
                v.nodes, v.compared, v.bar);
     for (const NetworkDifference& d : v.outputs)

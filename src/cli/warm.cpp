@@ -83,7 +83,7 @@ nlohmann::ordered_json to_json(const Trial& trial, double seconds) {
   return out;
 }
 
-void print_variants(const Trial& trial) {
+void print_variants(const Trial& trial, bool kept) {
   for (const VariantTrial& one : trial.variants) {
     if (!one.problem.empty()) {
       fmt::print("  variant {:<12} does not run: {}\n", one.name, one.problem);
@@ -94,7 +94,11 @@ void print_variants(const Trial& trial) {
                one.equal ? "results equal"
                          : fmt::format("results differ by {:.2g} of the largest logit", one.difference));
   }
-  if (!trial.best.empty()) fmt::print("  sessions use {} from now on\n", trial.best);
+  if (trial.best.empty()) return;
+  if (kept)
+    fmt::print("  sessions use {} from now on\n", trial.best);
+  else
+    fmt::print("  {} is the best one here, and will not be remembered\n", trial.best);
 }
 
 int run_warm(const Args& args, const Common& common) {
@@ -109,24 +113,28 @@ int run_warm(const Args& args, const Common& common) {
   for (const FunctionTrial& one : trial.functions) seconds += one.load_s;
   std::vector<std::string> remarks = backend->remarks();
   if (!forgotten.empty()) remarks.push_back(forgotten);
+  const bool kept = forgotten.empty();
+  const int status = kept ? 0 : 1;  // the next start will be as slow
   if (common.json) {
     nlohmann::ordered_json out = to_json(trial, seconds);
+    out["kept"] = kept;
     out["remarks"] = remarks;
     fmt::print("{}\n", json_text(out, 2));
-    return 0;
+    return status;
   }
-  if (common.quiet) return 0;
+  if (!kept) note(common, "the cache cannot be written: the next start will take as long");
+  if (common.quiet) return status;
   for (const FunctionTrial& one : trial.functions)
     if (one.problem.empty())
       fmt::print("{:<28} {:<20} {:8.1f} s  {:8.2f} ms\n", one.package, one.name, one.load_s, one.call_ms);
     else
       fmt::print("{:<28} {:<20} {}\n", one.package, one.name, one.problem);
-  fmt::print("{} warm in {:.1f} s; compiled packages are in {}\n",
-             counted(static_cast<int64_t>(trial.functions.size()), "function"), seconds,
+  fmt::print("{} {} in {:.1f} s; {} {}\n", counted(static_cast<int64_t>(trial.functions.size()), "function"),
+             kept ? "warm" : "tried", seconds, kept ? "compiled packages are in" : "nothing is kept in",
              CompiledCache::default_folder().string());
-  print_variants(trial);
+  print_variants(trial, kept);
   for (const std::string& remark : remarks) fmt::print("  {}\n", remark);
-  return 0;
+  return status;
 }
 
 constexpr std::string_view kExamples =

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "base/staged.h"
 #include "bundle/files.h"
 
 namespace anemone {
@@ -52,20 +53,55 @@ std::string read_all(const fs::path& path) {
   return out.str();
 }
 
+// Names that this file gives: 16 hex digits and an ending, or such a name while it is being written.
+bool is_ours(const fs::path& path) {
+  std::string name = path.filename().string();
+  if (name.starts_with('.')) name.erase(0, 1);
+  return name.size() > 17 && name.find_first_not_of("0123456789abcdef") == 16 && name[16] == '.' &&
+         (name.find(".mlmodelc") == 16 || name.find(".json") == 16 || name.find(".findings.json") == 16);
+}
+
+bool is_our_key(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.size() >= 16 && name.find_first_not_of("0123456789abcdef") >= 16;
+}
+
 // By rename; where the two are on different disks, by a copy beside the target and a rename.
 void move_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (!error) return;
-  if (fs::exists(to)) return;  // somebody was faster
-  if (error != std::errc::cross_device_link)
-    throw errorf("the compiled package cannot be put into the cache: {}", error.message()).at(to.string());
-  const fs::path beside = to.string() + ".part";
-  fs::remove_all(beside);
-  fs::copy(from, beside, fs::copy_options::recursive);
-  fs::rename(beside, to, error);
-  if (error && !fs::exists(to))
-    throw errorf("the compiled package cannot be put into the cache: {}", error.message()).at(to.string());
+  const auto failed = [&](const std::string& why) {
+    return errorf("the compiled package cannot be put into the cache: {}", why).at(to.string());
+  };
+  if (!fs::exists(to)) {
+    if (error != std::errc::cross_device_link) throw failed(error.message());
+    try {
+      StagedOutput staged(to, true);
+      fs::copy(from, staged.path(), fs::copy_options::recursive);
+      staged.commit();
+    } catch (const fs::filesystem_error& e) {
+      throw failed(e.code().message());
+    }
+  }
+  fs::remove_all(from, error);  // or somebody was faster
+}
+
+// The files of ours in a folder, and the folder when nothing else is in it. The bytes that it gave back.
+uint64_t remove_ours(const fs::path& folder, bool (*ours)(const fs::path&)) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  std::vector<fs::path> gone;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (ours(it->path())) gone.push_back(it->path());
+  for (const fs::path& path : gone) {
+    const uint64_t held = bytes_in(path);
+    fs::remove_all(path, error);
+    if (error) throw errorf("cannot be removed: {}", error.message()).at(path.string());
+    bytes += held;
+  }
+  if (!gone.empty()) fs::remove(folder, error);  // fails where somebody else's files are
+  return bytes;
 }
 
 }  // namespace
@@ -73,12 +109,15 @@ void move_folder(const fs::path& from, const fs::path& to) {
 bool write_beside(const fs::path& path, const std::string& text) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
+  if (error) return false;
   const fs::path beside = path.string() + fmt::format(".{}.{}", ::getpid(), static_cast<const void*>(&error));
   {
     std::ofstream out(beside, std::ios::binary);
-    if (!out || !(out << text)) return false;
+    out << text;
+    out.close();
+    if (!out) error = std::make_error_code(std::errc::io_error);
   }
-  fs::rename(beside, path, error);
+  if (!error) fs::rename(beside, path, error);
   if (!error) return true;
   fs::remove(beside, error);
   return false;
@@ -139,8 +178,9 @@ std::vector<CompiledEntry> CompiledCache::entries() const {
   std::error_code error;
   for (fs::directory_iterator build(folder_, error), end; !error && build != end; build.increment(error)) {
     if (build->path().filename() == "keys" || !build->is_directory()) continue;
-    for (const auto& one : fs::directory_iterator(build->path())) {
-      if (one.path().extension() != ".mlmodelc") continue;
+    std::error_code unreadable;
+    for (const auto& one : fs::directory_iterator(build->path(), unreadable)) {
+      if (one.path().extension() != ".mlmodelc" || !is_ours(one.path())) continue;
       CompiledEntry entry{one.path(), build->path().filename().string(), "", bytes_in(one.path())};
       fs::path note = one.path();
       const auto json = nlohmann::json::parse(read_all(note.replace_extension(".json")), nullptr, false);
@@ -153,19 +193,16 @@ std::vector<CompiledEntry> CompiledCache::entries() const {
   return out;
 }
 
+// The folder may be one that other things are in, too: they stay.
 uint64_t CompiledCache::clean(bool all) const {
   uint64_t bytes = 0;
   std::error_code error;
-  std::vector<fs::path> gone;
+  std::vector<fs::path> builds;
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error))
-    if (all || (it->path().filename() != build_ && it->path().filename() != "keys"))
-      gone.push_back(it->path());
-  for (const fs::path& path : gone) {
-    const uint64_t held = bytes_in(path);
-    fs::remove_all(path, error);
-    if (error) throw errorf("cannot be removed: {}", error.message()).at(path.string());
-    bytes += held;
-  }
+    if (it->path().filename() != "keys" && it->is_directory() && (all || it->path().filename() != build_))
+      builds.push_back(it->path());
+  for (const fs::path& build : builds) bytes += remove_ours(build, is_ours);
+  if (all) bytes += remove_ours(folder_ / "keys", is_our_key);
   return bytes;
 }
 

@@ -40,14 +40,15 @@ class CompiledCache {
   // Of what the package's files hold; 16 hex digits. Their hashes are remembered as long as sizes and times stay.
   std::string key(const std::filesystem::path& package) const;
   std::optional<std::filesystem::path> find(const std::string& key) const;
-  // Moves a compiled package in; somebody else may have been faster, which is fine. Error when the folder cannot be
-  // written; `compiled` is then still where it was.
+  // Moves a compiled package in; somebody else may have been faster, then it is removed. Error when the folder cannot
+  // be written; `compiled` is then still where it was.
   std::filesystem::path put(const std::filesystem::path& compiled, const std::string& key,
                             const std::string& package) const;
 
   // Everything that is there, of all builds.
   std::vector<CompiledEntry> entries() const;
-  // Removes what other builds of the system made; with `all`, everything. The bytes that it gave back.
+  // Removes what other builds of the system made; with `all`, everything of this cache. Other files that are in the
+  // folder stay. The bytes that it gave back.
   uint64_t clean(bool all) const;
 
  private:

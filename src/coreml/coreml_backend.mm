@@ -51,6 +51,7 @@ class CoreMlBackend : public Backend {
   double close_call() const override { return 0x1p-5; }
   Timeline* timeline() const override { return options_.timeline.get(); }
   bool can_tap() const override { return false; }
+  int calls_at_once() const override { return tally_->places.count(); }
   std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                   const std::vector<std::string>& taps) const override {
     if (!taps.empty())

@@ -11,6 +11,7 @@
 #include "coreml/coreml_state.h"
 #include "coreml/inputs.h"
 #include "coreml/waiting.h"
+#include "predict/prediction_error.h"
 #include "predict/predictor.h"
 #include "predict/timeline.h"
 
@@ -286,7 +287,7 @@ void CoreMlCall::predict(MLState* state) {
     else if (const std::string fault = take(result, proposed); !fault.empty())
       failed = Error(fault);
   }
-  if (failed) throw Error(failed->at(model_->place()));
+  if (failed) throw PredictionError(failed->at(model_->place()));
   ran_ = true;
 }
 

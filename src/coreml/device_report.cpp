@@ -144,7 +144,11 @@ DeviceReport DeviceReport::parse(const std::string& text, const std::string& nam
   out.device.system = field<std::string>(j, "system", name);
   out.device.build = field<std::string>(j, "build", name);
   out.device.chip = field<std::string>(j, "chip", name);
-  out.units = parse_compute_units(field<std::string>(j, "compute_units", name));
+  try {
+    out.units = parse_compute_units(field<std::string>(j, "compute_units", name));
+  } catch (Error& e) {
+    throw Error(e.at(name));
+  }
   for (const Json& one : field<Json>(j, "functions", name)) {
     DeviceFunction f;
     f.package = field<std::string>(one, "package", name);
@@ -188,6 +192,9 @@ std::string agreement_text(const CheckReport& checked, const DeviceReport& devic
         out += fmt::format("  {} {}: not in the report\n", package.name, f.name);
     }
   const DeviceAgreement sum = agreement(checked, device);
+  if (sum.missing > 0)
+    out += fmt::format("not in the report, which is of '{}': {}\n", device.model,
+                       counted(sum.missing, "function"));
   out += fmt::format("agreement: {} of {} ({:.1f}%)\n", sum.agreed, sum.known, 100 * sum.share());
   return out + fmt::format("conv on ANE: {}/{}\n", sum.convs_on_ane, sum.convs);
 }

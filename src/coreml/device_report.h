@@ -58,7 +58,9 @@ struct DeviceAgreement {
   int convs = 0, convs_on_ane = 0;
   int missing = 0;  // functions of the bundle that the report does not have
 
-  double share() const { return known ? static_cast<double>(agreed) / known : 1; }
+  double share() const { return known ? static_cast<double>(agreed) / known : 0; }
+  // Every convolution of every function is known to be on the engine.
+  bool all_on_ane() const { return missing == 0 && convs_on_ane == convs; }
 };
 DeviceAgreement agreement(const CheckReport& checked, const DeviceReport& device);
 // For people: a line for each function, those operations that are elsewhere than predicted, the sums.

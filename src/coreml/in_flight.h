@@ -10,7 +10,9 @@ namespace anemone {
 
 class InFlight {
  public:
-  explicit InFlight(int places) : free_(places) {}
+  explicit InFlight(int places) : count_(places), free_(places) {}
+
+  int count() const { return count_; }
 
   class Turn {
    public:
@@ -34,6 +36,7 @@ class InFlight {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  const int count_;
   int free_;
 };
 

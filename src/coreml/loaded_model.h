@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "anemone/predictor.h"
+#include "base/staged.h"
 #include "coreml/apple.h"
 #include "coreml/coreml_backend.h"
 #include "coreml/in_flight.h"
@@ -74,6 +75,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
  private:
   LoadedModel();
   std::filesystem::path compile(const Package& package);
+  const std::filesystem::path& temporary_folder();
   std::filesystem::path run_compiler(const std::filesystem::path& source);
   void load(const Package& package);
   void check_description() const;
@@ -87,7 +89,7 @@ class LoadedModel : public std::enable_shared_from_this<LoadedModel> {
   std::string package_, place_;
   std::vector<std::string> classes_;
   std::filesystem::path compiled_;
-  std::filesystem::path temporary_;  // a folder that ends with this; empty: none
+  std::unique_ptr<StagedOutput> temporary_;  // a folder that ends with this, and with the process; null: none
   MLModel* model_ = nil;
   std::mutex mutex_;
   std::vector<std::atomic<Backing>> backings_;  // by output

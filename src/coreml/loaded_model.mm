@@ -1,7 +1,5 @@
 #include "coreml/loaded_model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -39,10 +37,12 @@ class Clock {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-fs::path make_temporary_folder() {
-  std::string pattern = (fs::temp_directory_path() / "anemone_coreml_XXXXXX").string();
-  if (!::mkdtemp(pattern.data())) throw errorf("no temporary folder can be made").at(pattern);
-  return pattern;
+// The folder that was made for a compiled package, where it is empty now: not the one of all temporary files.
+void remove_folder_of(const fs::path& compiled) {
+  std::error_code ignored;
+  const fs::path folder =
+      compiled.has_filename() ? compiled.parent_path() : compiled.parent_path().parent_path();
+  if (!fs::equivalent(folder, fs::temp_directory_path(ignored), ignored)) fs::remove(folder, ignored);
 }
 
 // An input, output or state as Core ML describes it.
@@ -139,10 +139,18 @@ LoadedModel::LoadedModel()
         return ++next;
       }()) {}
 
-LoadedModel::~LoadedModel() {
-  model_ = nil;
-  std::error_code ignored;
-  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+LoadedModel::~LoadedModel() { model_ = nil; }  // before the files that it reads
+
+// It is gone after Ctrl-C, too: a package can have gigabytes.
+const fs::path& LoadedModel::temporary_folder() {
+  if (!temporary_) {
+    std::error_code problem;
+    const fs::path all = fs::temp_directory_path(problem);
+    if (problem) throw errorf("there is no folder for temporary files").hint("set TMPDIR to one");
+    temporary_ = std::make_unique<StagedOutput>(all / "anemone_coreml", true);
+    temporary_->make_folder();
+  }
+  return temporary_->path();
 }
 
 void LoadedModel::report(LoadStep::Phase phase, double seconds) const {
@@ -161,25 +169,23 @@ fs::path LoadedModel::compile(const Package& package) {
     key = cache.key(source);
     if (const auto found = cache.find(key)) return *found;
   } else {
-    temporary_ = make_temporary_folder();
-    source = temporary_ / "changed.mlpackage";
+    source = temporary_folder() / "changed.mlpackage";
     write_package(package, source);
   }
   const fs::path compiled = run_compiler(source);
   if (package.as_stored) {
     try {
       const fs::path kept = cache.put(compiled, key, package_);
-      std::error_code ignored;
-      fs::remove(compiled.parent_path(), ignored);  // an empty folder that was made for it
+      remove_folder_of(compiled);
       return kept;
     } catch (const Error& e) {
       tally_->remark(fmt::format("compiled anew each time: {}", e.what()));
     }
   }
-  if (temporary_.empty()) temporary_ = make_temporary_folder();
-  const fs::path kept = temporary_ / "compiled.mlmodelc";
+  const fs::path kept = temporary_folder() / "compiled.mlmodelc";
   fs::copy(compiled, kept, fs::copy_options::recursive);
   fs::remove_all(compiled);
+  remove_folder_of(compiled);
   return kept;
 }
 
@@ -218,7 +224,8 @@ void LoadedModel::load(const Package& package) {
     MLModelConfiguration* configuration = [MLModelConfiguration new];
     configuration.computeUnits = units_of(options_.units);
     configuration.modelDisplayName = ns_string(package_ + " " + signature_.function);
-    if (package.program.functions.size() > 1) configuration.functionName = ns_string(signature_.function);
+    if (package.program.functions.size() > 1 || package.partial)
+      configuration.functionName = ns_string(signature_.function);
     MLOptimizationHints* hints = [MLOptimizationHints new];
     hints.reshapeFrequency = MLReshapeFrequencyHintInfrequent;
     hints.specializationStrategy = MLSpecializationStrategyFastPrediction;

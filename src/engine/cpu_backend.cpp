@@ -7,6 +7,7 @@
 #include "engine/cpu_call.h"
 #include "engine/cpu_function.h"
 #include "engine/cpu_state.h"
+#include "engine/kernel_choice.h"
 #include "engine/together.h"
 
 namespace anemone {
@@ -18,7 +19,7 @@ class CpuPredictor : public Predictor {
 
   const Signature& signature() const override { return function_->signature(); }
   std::unique_ptr<State> make_state() const override {
-    return std::make_unique<CpuState>(function_->info().function(), function_->half());
+    return std::make_unique<CpuState>(function_->info().function(), function_->arithmetic());
   }
   std::unique_ptr<Call> make_call(const InputShapes& shapes) const override {
     return std::make_unique<CpuCall>(function_, shapes);
@@ -52,6 +53,9 @@ class CpuBackend : public Backend {
     }
     throw Error("this arithmetic has no bar for close choices");
   }
+  bool maps_weights() const override { return true; }
+  // One of them has the pool, the others have a core each.
+  int calls_at_once() const override { return pool_->threads(); }
   bool can_tap() const override { return true; }
   std::unique_ptr<Predictor> open(std::shared_ptr<const Package> package, const std::string& function,
                                   const std::vector<std::string>& taps) const override {
@@ -60,18 +64,27 @@ class CpuBackend : public Backend {
   }
   void run_together(std::span<const CallTurn> turns) const override {
     if (turns.size() == 1) return turns[0].call->run(turns[0].state);
-    const TimedSlice slice(turns.empty() ? nullptr : timeline(), Timeline::Level::call, "calls",
-                           fmt::format("{} together", turns.size()));
-    std::vector<CpuCall*> calls;
-    for (const CallTurn& turn : turns) calls.push_back(dynamic_cast<CpuCall*>(turn.call));
-    if (std::ranges::count(calls, nullptr)) return Backend::run_together(turns);
-    std::vector<Executor*> executors;
-    for (size_t i = 0; i < turns.size(); ++i) executors.push_back(&calls[i]->prepare(turns[i].state));
-    if (!executors.empty()) execute_together(executors, *pool_);
-    for (CpuCall* call : calls) call->settle();
+    run_all(turns, "together", execute_together);
+  }
+  int64_t most_in_turn() const override { return kSameOrderColumns; }
+  void run_in_turn(std::span<const CallTurn> turns) const override {
+    run_all(turns, "in turn", execute_in_turn);
   }
 
  private:
+  void run_all(std::span<const CallTurn> turns, const char* how,
+               void (*execute)(std::span<Executor* const>, ThreadPool&)) const {
+    const TimedSlice slice(turns.empty() ? nullptr : timeline(), Timeline::Level::call, "calls",
+                           fmt::format("{} {}", turns.size(), how));
+    std::vector<CpuCall*> calls;
+    for (const CallTurn& turn : turns) calls.push_back(dynamic_cast<CpuCall*>(turn.call));
+    if (std::ranges::count(calls, nullptr)) return Backend::run_in_turn(turns);
+    std::vector<Executor*> executors;
+    for (size_t i = 0; i < turns.size(); ++i) executors.push_back(&calls[i]->prepare(turns[i].state));
+    if (!executors.empty()) execute(executors, *pool_);
+    for (CpuCall* call : calls) call->settle();
+  }
+
   PredictOptions options_;
   std::shared_ptr<ThreadPool> pool_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <functional>
 
 #include "base/error.h"
@@ -172,8 +173,22 @@ void CpuCall::bind_states(State* state) {
           .found(entry.type.text())
           .expected(input->type.content().text());
     work_->executor.set_input(function_->info().id(input.get()), &entry.type, entry.memory.data(),
-                              &entry.bounds);
+                              &entry.bounds, entry.halves);
   }
+}
+
+void CpuCall::get_ready() {
+  Executor& executor = work().executor;
+  std::deque<Type> states;  // as make_state() gives them
+  for (size_t i = 0; i < slots_.size(); ++i)
+    executor.set_input(function_->inputs()[i].id, &slots_[i].type, nullptr);
+  for (const auto& input : function_->info().function().inputs) {
+    if (input->type.kind != Type::Kind::state) continue;
+    const Type& content = states.emplace_back(input->type.content());
+    executor.set_input(function_->info().id(input.get()), &content, nullptr, nullptr,
+                       CpuState::keeps_halves(content, function_->arithmetic()));
+  }
+  executor.get_ready();
 }
 
 void CpuCall::run(State* state) {

@@ -22,6 +22,7 @@ class CpuCall : public Call {
 
   TensorView input(const std::string& name) override;
   void lend(const std::string& name, const TensorView& view) override;
+  void get_ready() override;
   void run(State* state) override;
   // run() in two parts, for calls that run together: the executor is ready to go; what it gave is looked at.
   Executor& prepare(State* state);

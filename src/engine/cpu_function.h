@@ -52,6 +52,7 @@ class CpuFunction {
 
   const Signature& signature() const { return signature_; }
   const FunctionInfo& info() const { return info_; }
+  Arithmetic arithmetic() const { return arithmetic_; }
   bool half() const { return arithmetic_ == Arithmetic::fp16; }
   ThreadPool& pool() const { return *pool_; }
   Timeline* timeline() const { return timeline_.get(); }

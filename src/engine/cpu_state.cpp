@@ -7,12 +7,14 @@
 
 namespace anemone {
 
-CpuState::CpuState(const Function& function, bool half) : half_(half) {
+CpuState::CpuState(const Function& function, Arithmetic arithmetic) {
   for (const auto& input : function.inputs) {
     if (input->type.kind != Type::Kind::state) continue;
     try {
-      Entry entry{input->type.content(), Buffer::zeros(static_cast<uint64_t>(input->type.size()) * 4),
-                  StateBounds(input->type.content())};
+      const Type content = input->type.content();
+      const bool halves = keeps_halves(content, arithmetic);
+      Entry entry{content, halves, Buffer::zeros(static_cast<uint64_t>(content.size()) * (halves ? 2 : 4)),
+                  StateBounds(content)};
       entries_.emplace(input->name, std::move(entry));
     } catch (Error& e) {
       e.within(fmt::format("state '{}'", input->name));
@@ -29,7 +31,10 @@ std::vector<std::string> CpuState::names() const {
 
 Array CpuState::get(const std::string& name) const {
   const Entry& entry = find(name);
-  return view_elements(entry.type, entry.memory.data()).copy();
+  if (!entry.halves) return view_elements(entry.type, entry.memory.data()).copy();
+  std::vector<float> values(static_cast<size_t>(entry.type.size()));
+  halves_to_floats(entry.memory.data(), entry.type.size(), values.data());
+  return view_elements(entry.type, values.data()).copy();
 }
 
 void CpuState::set(const std::string& name, const Array& value) {
@@ -39,20 +44,20 @@ void CpuState::set(const std::string& name, const Array& value) {
   // Converted beside the state: one that is refused leaves it as it was.
   std::vector<uint32_t> elements(static_cast<size_t>(entry.type.size()));
   take_elements("state", info, TensorView::of(value), elements.data());
-  if (!elements.empty()) std::memcpy(entry.memory.data(), elements.data(), elements.size() * 4);
-  if (!entry.type.is_float()) {
-    entry.bounds.forget();
-    return;
+  auto* values = reinterpret_cast<float*>(elements.data());
+  if (entry.halves) {
+    round_halves(values, entry.type.size());
+    floats_to_halves(values, entry.type.size(), reinterpret_cast<uint16_t*>(entry.memory.data()));
+  } else if (!elements.empty()) {
+    std::memcpy(entry.memory.data(), elements.data(), elements.size() * 4);
   }
-  auto* values = reinterpret_cast<float*>(entry.memory.data());
-  if (half_ && entry.type.dtype == DType::fp16) round_halves(values, entry.type.size());
-  entry.bounds.reset(values);
+  entry.type.is_float() ? entry.bounds.reset(values) : entry.bounds.forget();
 }
 
 std::unique_ptr<State> CpuState::clone() const {
-  std::unique_ptr<CpuState> out(new CpuState(half_));
+  std::unique_ptr<CpuState> out(new CpuState);
   for (const auto& [name, entry] : entries_) {
-    Entry copy{entry.type, Buffer(entry.memory.size()), entry.bounds};
+    Entry copy{entry.type, entry.halves, Buffer(entry.memory.size()), entry.bounds};
     if (copy.memory.size()) std::memcpy(copy.memory.data(), entry.memory.data(), copy.memory.size());
     out->entries_.emplace(name, std::move(copy));
   }

@@ -1,5 +1,5 @@
 // CpuState: the states of a function, in the engine's elements.
-//     CpuState state(function, half);
+//     CpuState state(function, Arithmetic::fast);
 //     const CpuState::Entry& keys = state.find("k_cache_0");
 #pragma once
 
@@ -18,13 +18,17 @@ namespace anemone {
 class CpuState : public State {
  public:
   struct Entry {
-    Type type;  // the state's content
+    Type type;            // the state's content
+    bool halves = false;  // elements of 2 bytes, fp16; else of 4
     Buffer memory;
     mutable StateBounds bounds;
   };
 
-  // `half`: fp16 arithmetic, in which states of that type hold halves.
-  CpuState(const Function& function, bool half);
+  // States of type fp16 are kept as fp16, as on the device; in fp32 arithmetic, which rounds nothing, as fp32.
+  CpuState(const Function& function, Arithmetic arithmetic);
+  static bool keeps_halves(const Type& content, Arithmetic arithmetic) {
+    return content.dtype == DType::fp16 && arithmetic != Arithmetic::fp32;
+  }
 
   std::vector<std::string> names() const override;
   Array get(const std::string& name) const override;
@@ -36,10 +40,9 @@ class CpuState : public State {
   const Entry& find(const std::string& name) const;
 
  private:
-  explicit CpuState(bool half) : half_(half) {}
+  CpuState() = default;
 
   std::map<std::string, Entry> entries_;
-  bool half_;
 };
 
 }  // namespace anemone

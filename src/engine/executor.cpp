@@ -91,8 +91,8 @@ Executor::Executor(const FunctionInfo& info, PlanCache& cache, ThreadPool& pool,
       half_(arithmetic == Arithmetic::fp16),
       cells_(static_cast<size_t>(info.values())) {}
 
-void Executor::set_input(int id, const Type* type, void* data, StateBounds* bounds) {
-  cells_[static_cast<size_t>(id)] = {type, data, false, bounds, nullptr, nullptr};
+void Executor::set_input(int id, const Type* type, void* data, StateBounds* bounds, bool halves) {
+  cells_[static_cast<size_t>(id)] = {type, data, false, bounds, nullptr, nullptr, halves};
 }
 
 uint64_t Executor::arena_bytes() const {
@@ -108,6 +108,18 @@ uint64_t Executor::arena_bytes() const {
 void Executor::execute() {
   reset();
   execute(info_.function().body);
+}
+
+void Executor::get_ready() {
+  reset();
+  enter(info_.function().body, 0);
+  for (const auto& input : info_.function().inputs) set_input(info_.id(input.get()), nullptr, nullptr);
+}
+
+const Plan* Executor::whole_plan() {
+  reset();
+  const Plan& plan = enter(info_.function().body, 0);
+  return plan.next < info_.function().body.ops.size() ? nullptr : &plan;
 }
 
 void Executor::reset() {
@@ -160,7 +172,7 @@ void Executor::pass(bool done) {
   run_to_shareable();
 }
 
-// The waiting step has its operands when this returns.
+// The waiting step has its operands when this returns, and is prepared.
 void Executor::run_to_shareable() {
   const auto shareable = [](const Step& step) {
     const auto* fused = std::get_if<RunFused>(&step.work);
@@ -168,6 +180,7 @@ void Executor::run_to_shareable() {
   };
   while (cursor_.step < waiting_steps_ && !shareable(cursor_.plan->steps[cursor_.step])) run_next(cursor_);
   take_aliases(cursor_);
+  if (const Step* step = waiting()) std::get<RunFused>(step->work).kernel->prepare(waiting_call());
 }
 
 // Shapes without end do not fill the memory.
@@ -245,7 +258,7 @@ void Executor::take_aliases(Cursor& at) {
     Cell& cell = cells_[static_cast<size_t>(alias.id)];
     cell = cells_[static_cast<size_t>(alias.of)];
     cell.type = &alias.type;
-    if (cell.data) cell.data = static_cast<uint32_t*>(cell.data) + alias.offset;
+    if (cell.data) cell.data = static_cast<std::byte*>(cell.data) + alias.offset * (cell.halves ? 2 : 4);
   }
 }
 
@@ -290,13 +303,27 @@ void Executor::run(const Step& step, const LoadWeight& work) {
                      [&](int64_t begin, int64_t end) { work.weight->read(begin, end, out + begin); });
 }
 
-void Executor::run(const Step& step, const ReadState&) {
-  std::memcpy(result(step), at(step.in[0]), static_cast<size_t>(step.types[0].size()) * 4);
+void Executor::run(const Step& step, const ReadState& work) {
+  const Cell& state = cells_[static_cast<size_t>(step.in[0].id)];
+  const auto* from = static_cast<const std::byte*>(state.data) + work.offset * (state.halves ? 2 : 4);
+  const int64_t count = step.types[0].size();
+  if (!state.halves) {
+    std::memcpy(result(step), from, static_cast<size_t>(count) * 4);
+    return;
+  }
+  auto* out = static_cast<float*>(result(step));
+  pool_.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    halves_to_floats(from + 2 * begin, end - begin, out + begin);
+  });
 }
 
 void Executor::run(const Step& step, const WriteState&) {
   const Cell& state = cells_[static_cast<size_t>(step.in[1].id)];
-  std::memmove(state.data, at(step.in[0]), static_cast<size_t>(step.types[0].size()) * 4);
+  const int64_t count = step.types[0].size();
+  if (state.halves)
+    floats_to_halves(static_cast<const float*>(at(step.in[0])), count, static_cast<uint16_t*>(state.data));
+  else
+    std::memmove(state.data, at(step.in[0]), static_cast<size_t>(count) * 4);
   if (state.bounds) state.bounds->forget();
 }
 
@@ -304,8 +331,55 @@ void Executor::run(const Step& step, const RunFused& work) {
   if (!work.kernel->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_))) run_apart(*work.plain);
 }
 
+class Executor::Widened {
+ public:
+  Widened(Cells& cells, const Plan& plan) : cells_(cells) {
+    for (const Step& step : plan.steps) {
+      for (const Source& source : step.in) add(source.id, false);
+      for (const int id : step.out) add(id, true);
+    }
+  }
+  ~Widened() {
+    for (One& one : all_) {
+      if (one.written)
+        floats_to_halves(reinterpret_cast<const float*>(one.memory.data()), one.cell.type->size(),
+                         static_cast<uint16_t*>(one.cell.data));
+      cells_[static_cast<size_t>(one.id)] = one.cell;
+    }
+  }
+  Widened(const Widened&) = delete;
+  Widened& operator=(const Widened&) = delete;
+
+ private:
+  struct One {
+    int id;
+    bool written;
+    Cell cell;  // as it was
+    Buffer memory;
+  };
+
+  void add(int id, bool written) {
+    if (id < 0) return;
+    Cell& cell = cells_[static_cast<size_t>(id)];
+    for (One& one : all_)
+      if (one.id == id) one.written |= written;
+    if (!cell.halves) return;
+    const int64_t count = cell.type->size();
+    Buffer memory(static_cast<uint64_t>(count) * 4);
+    halves_to_floats(static_cast<const std::byte*>(cell.data), count,
+                     reinterpret_cast<float*>(memory.data()));
+    all_.push_back({id, written, cell, std::move(memory)});
+    cell.data = all_.back().memory.data();
+    cell.halves = false;
+  }
+
+  Cells& cells_;
+  std::vector<One> all_;
+};
+
 // The operations of a fused step, one by one, with memory for what the fused step does not make.
 void Executor::run_apart(const Plan& plan) {
+  const Widened widened(cells_, plan);
   std::deque<Buffer> memory;
   std::vector<int> made;
   for (const Step& step : plan.steps)

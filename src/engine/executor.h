@@ -45,10 +45,16 @@ class Executor {
            const std::vector<std::string>& taps, Timeline* timeline = nullptr);
 
   // Lends the memory of an input or state; it must stay until execute() is done.
-  void set_input(int id, const Type* type, void* data, StateBounds* bounds = nullptr);
+  // `halves`: a state whose elements are kept as fp16.
+  void set_input(int id, const Type* type, void* data, StateBounds* bounds = nullptr, bool halves = false);
   void execute();
-  // The same in pieces: runs up to the first step whose kernel is shareable(), or to the end. A function that cannot be
-  // planned as a whole runs to the end at once.
+  // Makes the plan, or the first of them, and its memory, for inputs of which only the types are known.
+  void get_ready();
+  // The plan of the whole function for the inputs at hand; null where it cannot be planned before it runs.
+  const Plan* whole_plan();
+  const FunctionInfo& info() const { return info_; }
+  // execute() in pieces: runs up to the first step whose kernel is shareable(), or to the end. A function that cannot
+  // be planned as a whole runs to the end at once.
   void start();
   // The step that start() or pass() stopped before; empty at the end.
   const Step* waiting() const {
@@ -90,6 +96,8 @@ class Executor {
   void run(const Step& step, const WriteState& work);
   void run(const Step& step, const RunFused& work);
   void run_apart(const Plan& plan);
+  // States in 4-byte elements for operations that run one by one; written back when it goes.
+  class Widened;
   const void* at(const Source& source) const;
   void* result(const Step& step, size_t i = 0) const { return cells_[static_cast<size_t>(step.out[i])].data; }
 

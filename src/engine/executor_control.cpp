@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "engine/executor.h"
+#include "kernels/convert.h"
 
 namespace anemone {
 namespace {
@@ -33,7 +34,9 @@ void keep(Cell& cell) {
   if (cell.list || !cell.type) return;
   Cell kept = new_cell(*cell.type);
   if (const int64_t count = cell.type->size(); count > 0)
-    std::memcpy(kept.data, cell.data, static_cast<size_t>(count) * 4);
+    cell.halves
+        ? halves_to_floats(static_cast<const std::byte*>(cell.data), count, static_cast<float*>(kept.data))
+        : void(std::memcpy(kept.data, cell.data, static_cast<size_t>(count) * 4));
   kept.bounds = cell.bounds;
   cell = std::move(kept);
 }

@@ -45,7 +45,7 @@ bool FastWeight::make_tables(int64_t rows) {
   if (!layout_.lut) {  // too many to be kept: only the first ones are looked at
     std::vector<float> values(static_cast<size_t>(entries));
     layout_.tables->read(0, entries, values.data());
-    many_ = fast_coarse_fits(values.data(), bits);
+    fine_ = !fast_coarse_fits(values.data(), bits);
     return true;
   }
   const int64_t count = (rows / shared + layout_.rows_per_lut - 1) / layout_.rows_per_lut * shared;
@@ -57,24 +57,33 @@ bool FastWeight::make_tables(int64_t rows) {
     if (!scales_.back().finite) return false;
     fitting += fast_coarse_fits(values, bits);
   }
-  many_ = fitting * 20 >= count * 19;  // the odd table that is too wide costs little
+  fine_ = fitting * 20 < count * 19;  // the odd table that is too wide costs little
   return true;
 }
 
 void FastWeight::prepare(int64_t first, int64_t count, Room& room) const {
   const int64_t bytes = k_ * fast_bits(kind_) / 8;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = first + i;
-    room.rows[i].data = layout_.data + row / layout_.rows_per_index * bytes;
-  }
+  if (layout_.rows_per_index == 1)  // nearly always; a division costs as much as some elements
+    for (int64_t i = 0; i < count; ++i) room.rows[i].data = layout_.data + (first + i) * bytes;
+  else
+    for (int64_t i = 0; i < count; ++i)
+      room.rows[i].data = layout_.data + (first + i) / layout_.rows_per_index * bytes;
   is_table() ? prepare_tables(first, count, room) : prepare_numbers(first, count, room);
 }
 
 void FastWeight::prepare_tables(int64_t first, int64_t count, Room& room) const {
   if (!layout_.lut) return read_tables(first, count, room);
   const int64_t bytes = fast_table_bytes(fast_bits(kind_)), shared = layout_.rows_per_index;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = first + i, table = row / shared / layout_.rows_per_lut * shared + row % shared;
+  const int64_t per = layout_.rows_per_lut;
+  int64_t table = first / shared / per * shared + first % shared;
+  for (int64_t i = 0, left = per - first % per; i < count; ++i) {
+    const int64_t row = first + i;
+    if (shared > 1) {
+      table = row / shared / per * shared + row % shared;
+    } else if (left-- == 0) {
+      ++table;
+      left = per - 1;
+    }
     const FastScales& scales = scales_[static_cast<size_t>(table)];
     const float scale = layout_.scale ? layout_.scale[row / layout_.rows_per_scale] : 1.0f;
     FastRow& out = room.rows[i];
@@ -112,7 +121,8 @@ void FastWeight::prepare_numbers(int64_t first, int64_t count, Room& room) const
   const int64_t blocks = block() > 0 ? k_ / block() : 1;
   const float middle = kind_ == FastKind::number4 && layout_.dtype == DType::int4 ? 8.0f : 0.0f;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = (first + i) / layout_.rows_per_scale * blocks;
+    const int64_t row = first + i;
+    const int64_t at = (layout_.rows_per_scale == 1 ? row : row / layout_.rows_per_scale) * blocks;
     FastRow& out = room.rows[i];
     out.table = tables_.data();
     out.offset = middle;

@@ -27,7 +27,7 @@ class FastWeight {
 
   FastKind kind() const { return kind_; }
   int64_t block() const { return layout_.columns_per_scale; }
-  bool many() const { return many_; }  // fast_gemm is exact enough for it
+  bool fine() const { return fine_; }  // for fast_gemm: the coarse side of its tables would cost too much
   void prepare(int64_t first, int64_t count, Room& room) const;
 
  private:
@@ -42,7 +42,7 @@ class FastWeight {
   StoredTensor::Layout layout_;
   int64_t k_;
   FastKind kind_;
-  bool many_ = true;
+  bool fine_ = false;
   std::vector<std::byte> tables_;
   std::vector<FastScales> scales_;  // of the tables
 };

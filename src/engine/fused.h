@@ -57,12 +57,16 @@ class FusedKernel {
 
   // Memory that the kernel keeps beside the stored weights.
   virtual uint64_t held_bytes() const { return 0; }
+  // Takes input i where it is a state, or a view of one, that is kept as fp16 (Cell::halves).
+  virtual bool takes_halves(size_t) const { return false; }
 
   // Calls of this kernel gain by running together with others, because they read the same weights.
   virtual bool shareable() const { return false; }
   // With those of that kernel, too: it may be another function's.
   virtual bool shares(const FusedKernel& other) const { return this == &other; }
-  // Calls of kernels that share with this one, each with the results that run() gives it, bit by bit.
+  // What a call of its own can do before run_together(), on a thread of its own.
+  virtual void prepare(const FusedCall&) const {}
+  // Prepared calls of kernels that share with this one, each with the results that run() gives it, bit by bit.
   virtual void run_together(std::span<FusedTurn> turns) const {
     for (FusedTurn& turn : turns) turn.done = turn.kernel->run(turn.call);
   }

@@ -1,6 +1,7 @@
 // Attention as one step. Which columns matter is decided before anything is computed: a column that the mask
 // takes away in every row adds exactly nothing when e^(its score - the row's largest) is zero in fp32, and
-// how large a score can be follows from the query and from what is known about the keys (StateBounds).
+// how large a score can be follows from the query and from what is known about the keys (StateBounds). Keys and values
+// that are kept as fp16 are read as they are.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -21,7 +22,7 @@ constexpr float kVanishes = -150;  // e^x is zero in fp32 below -103.98; half ro
 constexpr float kMostHalf = 65504;     // larger sums would leave the range of fp16
 constexpr int64_t kFewRows = 8;        // of one head: up to here keys are read row by row
 constexpr int64_t kRowBlock = 96;      // beyond: rows of one matrix product
-constexpr int64_t kColumnBlock = 128;  // columns whose scores a thread takes at a time, for few rows
+constexpr int64_t kColumnBlock = 128;  // columns that a thread takes at a time, for few rows
 constexpr int64_t kValueBlock = 512;   // columns whose values are summed up before they are added to others
 
 // What a mask [rows, columns] leaves: see the members of Extent.
@@ -94,11 +95,33 @@ struct AttentionShape {
   int64_t mask_rows = 0;
   float scale = 1;
   bool halves = false;     // the values are declared fp16
+  bool rounded = false;    // fp16 arithmetic: they are rounded on the way
   int64_t first_part = 0;  // of the state that holds the keys
 };
 
-// In: q, keys, values, mask, extent of the mask. Out: what is attended, and for few rows the scores and the
-// sums of blocks.
+// Where the keys or values of a head are: floats or halves.
+struct HeadRows {
+  HeadRows(const Cell& cell, int64_t offset)
+      : halves(cell.halves), data(static_cast<const std::byte*>(cell.data)) {
+    data += offset * (halves ? 2 : 4);
+  }
+  template <class F>
+  void read(F f) const {
+    halves ? f(reinterpret_cast<const uint16_t*>(data)) : f(reinterpret_cast<const float*>(data));
+  }
+  // As floats: where they are, or in `room`.
+  const float* floats(int64_t count, std::vector<float>& room) const {
+    if (!halves) return reinterpret_cast<const float*>(data);
+    room.resize(static_cast<size_t>(count));
+    halves_to_floats(data, count, room.data());
+    return room.data();
+  }
+  bool halves;
+  const std::byte* data;
+};
+
+// In: q, keys, values, mask, extent of the mask. Out: what is attended, and for few rows two rooms: in fp16 arithmetic
+// the scores and the sums of blocks of columns, else the sums of parts of a softmax and what is known of each.
 class Attention : public FusedKernel {
  public:
   explicit Attention(const AttentionShape& shape) : s_(shape) {}
@@ -110,9 +133,13 @@ class Attention : public FusedKernel {
     if (can_skip(c, extent)) range = {static_cast<int64_t>(extent.first), static_cast<int64_t>(extent.last)};
     const bool half = c.half() && s_.halves;
     Watch watch{half && c.watch(), extent.finite != 0};
-    s_.rows <= kFewRows ? few_rows(c, range, half, watch) : many_rows(c, range, half, watch);
+    if (s_.rows > kFewRows)
+      many_rows(c, range, half, watch);
+    else
+      s_.rounded ? few_rows(c, range, half, watch) : one_pass(c, range);
     return watch.fine.load();
   }
+  bool takes_halves(size_t input) const override { return input == 1 || input == 2; }
 
  private:
   struct Range {
@@ -168,6 +195,49 @@ class Attention : public FusedKernel {
     if (half) round_halves(x, n);
   }
 
+  HeadRows keys(const FusedCall& c, int64_t head, int64_t column) const {
+    return {c.cell(1), (head * s_.columns + column) * s_.dim};
+  }
+  HeadRows values(const FusedCall& c, int64_t head, int64_t column) const {
+    return {c.cell(2), (head * s_.columns + column) * s_.value_dim};
+  }
+
+  // Keys and values once, part by part: each part has a softmax of its own, and the last loop joins them. How columns
+  // are parted does not depend on the number of threads.
+  void one_pass(const FusedCall& c, const Range& range) const {
+    const int64_t n = range.count(), parts = (n + kColumnBlock - 1) / kColumnBlock;
+    const int64_t size = s_.rows * s_.value_dim;
+    float* sums = c.out(1);
+    auto* stats = static_cast<SoftmaxPart*>(static_cast<void*>(c.out(2)));
+    c.pool().parallel_for(s_.heads * parts, std::max<int64_t>(1, 64 / n), [&](int64_t begin, int64_t end) {
+      float scores[kFewRows * kColumnBlock];
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t h = unit / parts, at = range.first + unit % parts * kColumnBlock;
+        const int64_t columns = std::min(kColumnBlock, range.last - at);
+        keys(c, h, at).read([&](const auto* k) {
+          attention_scores(c.floats(0) + h * s_.rows * s_.dim, s_.rows, s_.dim, k, columns, scores, columns);
+        });
+        for (int64_t r = 0; r < s_.rows; ++r) {
+          float* x = scores + r * columns;
+          scale_and_add(x, s_.scale, mask_row(c, h * s_.rows + r) + at, columns, false);
+          stats[unit * s_.rows + r] = softmax_part(x, columns);
+        }
+        values(c, h, at).read([&](const auto* v) {
+          attention_values(scores, columns, s_.rows, v, columns, s_.value_dim, 0, s_.value_dim,
+                           sums + unit * size);
+        });
+      }
+    });
+    const int64_t grain = std::max<int64_t>(1, 256 / parts);
+    c.pool().parallel_for(s_.heads * s_.rows, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t h = row / s_.rows, r = row % s_.rows;
+        join_parts(stats + h * parts * s_.rows + r, sums + h * parts * size + r * s_.value_dim, parts,
+                   s_.rows, size, s_.value_dim, c.out() + row * s_.value_dim);
+      }
+    });
+  }
+
   // Keys by blocks of columns, then softmax by rows, then values by blocks of columns.
   void few_rows(const FusedCall& c, const Range& range, bool half, Watch& watch) const {
     const int64_t n = range.count(), blocks = (n + kColumnBlock - 1) / kColumnBlock;
@@ -176,9 +246,10 @@ class Attention : public FusedKernel {
     c.pool().parallel_for(s_.heads * blocks, 2, [&](int64_t begin, int64_t end) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t h = unit / blocks, at = unit % blocks * kColumnBlock;
-        const float* keys = c.floats(1) + (h * s_.columns + range.first + at) * s_.dim;
-        attention_scores(c.floats(0) + h * s_.rows * s_.dim, s_.rows, s_.dim, keys,
-                         std::min(kColumnBlock, n - at), scores + h * s_.rows * n + at, n);
+        keys(c, h, range.first + at).read([&](const auto* k) {
+          attention_scores(c.floats(0) + h * s_.rows * s_.dim, s_.rows, s_.dim, k,
+                           std::min(kColumnBlock, n - at), scores + h * s_.rows * n + at, n);
+        });
       }
     });
     c.pool().parallel_for(s_.heads * s_.rows, row_work, [&](int64_t begin, int64_t end) {
@@ -191,9 +262,10 @@ class Attention : public FusedKernel {
     c.pool().parallel_for(s_.heads * parts, std::max<int64_t>(1, 256 / n), [&](int64_t begin, int64_t end) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t h = unit / parts, from = unit % parts * kValueBlock;
-        const float* values = c.floats(2) + (h * s_.columns + range.first + from) * s_.value_dim;
-        attention_values(scores + h * s_.rows * n + from, n, s_.rows, values, std::min(kValueBlock, n - from),
-                         s_.value_dim, 0, s_.value_dim, sums + unit * size);
+        values(c, h, range.first + from).read([&](const auto* v) {
+          attention_values(scores + h * s_.rows * n + from, n, s_.rows, v, std::min(kValueBlock, n - from),
+                           s_.value_dim, 0, s_.value_dim, sums + unit * size);
+        });
       }
     });
     for (int64_t h = 0; h < s_.heads && parts > 1; ++h) {
@@ -209,18 +281,24 @@ class Attention : public FusedKernel {
     const int64_t n = range.count(), blocks = (s_.rows + kRowBlock - 1) / kRowBlock;
     c.pool().parallel_for(s_.heads * blocks, 1, [&](int64_t begin, int64_t end) {
       GemmScratch scratch;
+      std::vector<float> wide_keys, wide_values;
+      const float *k = nullptr, *v = nullptr;
+      int64_t head = -1;
       std::vector<float> scores(static_cast<size_t>(std::min(s_.rows, kRowBlock) * n));
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t h = unit / blocks, from = unit % blocks * kRowBlock;
         const int64_t rows = std::min(kRowBlock, s_.rows - from), row = h * s_.rows + from;
-        const float* keys = c.floats(1) + (h * s_.columns + range.first) * s_.dim;
-        const float* values = c.floats(2) + (h * s_.columns + range.first) * s_.value_dim;
-        gemm(rows, n, s_.dim, {c.floats(0) + row * s_.dim, s_.dim, 1}, {keys, 1, s_.dim}, scores.data(), n,
+        if (head != h) {
+          k = keys(c, h, range.first).floats(n * s_.dim, wide_keys);
+          v = values(c, h, range.first).floats(n * s_.value_dim, wide_values);
+          head = h;
+        }
+        gemm(rows, n, s_.dim, {c.floats(0) + row * s_.dim, s_.dim, 1}, {k, 1, s_.dim}, scores.data(), n,
              false, scratch);
         for (int64_t r = 0; r < rows; ++r)
           to_probabilities(c, range, row + r, scores.data() + r * n, half, watch);
-        gemm(rows, s_.value_dim, n, {scores.data(), n, 1}, {values, s_.value_dim, 1},
-             c.out() + row * s_.value_dim, s_.value_dim, false, scratch);
+        gemm(rows, s_.value_dim, n, {scores.data(), n, 1}, {v, s_.value_dim, 1}, c.out() + row * s_.value_dim,
+             s_.value_dim, false, scratch);
         finish(c, row, rows, half, watch);
       }
     });
@@ -349,6 +427,7 @@ class AttentionPattern {
     for (const int step : {scores, softmax, attended})
       if (edit_.step(step).types[0].dtype != dtype) return false;
     s.halves = dtype == DType::fp16;
+    s.rounded = s.halves && edit_.half();
     return true;
   }
 
@@ -370,11 +449,14 @@ class AttentionPattern {
     step.out = edit_.step(attended).out;
     step.types = edit_.step(attended).types;
     if (s.rows <= kFewRows) {
-      step.out.push_back(edit_.new_value());
-      step.types.push_back(Type::tensor(DType::fp32, {s.heads * s.rows, s.columns}));
-      step.out.push_back(edit_.new_value());
-      const int64_t parts = (s.columns + kValueBlock - 1) / kValueBlock;
-      step.types.push_back(Type::tensor(DType::fp32, {s.heads * parts, s.rows, s.value_dim}));
+      const auto add_room = [&](Shape shape) {
+        step.out.push_back(edit_.new_value());
+        step.types.push_back(Type::tensor(DType::fp32, std::move(shape)));
+      };
+      const int64_t block = s.rounded ? kValueBlock : kColumnBlock, parts = (s.columns + block - 1) / block;
+      if (s.rounded) add_room({s.heads * s.rows, s.columns});
+      add_room({s.heads * parts, s.rows, s.value_dim});
+      if (!s.rounded) add_room({s.heads * parts, s.rows, 2});
     }
     edit_.replace(steps, std::move(step), attended);
   }

@@ -4,7 +4,9 @@
 #include <map>
 #include <optional>
 
+#include "engine/kernel_choice.h"
 #include "engine/patterns.h"
+#include "kernels/convert.h"
 
 namespace anemone {
 namespace {
@@ -54,6 +56,45 @@ class ChangedRows : public FusedKernel {
   int64_t rows_, tokens_;
 };
 
+// Rows of a state in place, as floats or as halves.
+class StateRows {
+ public:
+  StateRows(const Cell& cell, int64_t width) : cell_(cell), width_(width), row_(static_cast<size_t>(width)) {}
+
+  bool finite_at(int64_t row) {
+    if (!cell_.halves) return finite(floats(row), width_);
+    halves_to_floats(reinterpret_cast<const std::byte*>(halves(row)), width_, row_.data());
+    return finite(row_.data(), width_);
+  }
+  void clear(int64_t row) {
+    cell_.halves ? void(std::fill_n(halves(row), width_, uint16_t{0}))
+                 : void(std::fill_n(floats(row), width_, 0.0f));
+  }
+  // `count` rows from `row` on; part `part` of the bounds gets to know them as they are kept.
+  void put(int64_t row, const float* fresh, int64_t count, int64_t part) {
+    StateBounds* bounds = cell_.bounds;
+    if (!cell_.halves) {
+      std::copy_n(fresh, count * width_, floats(row));
+      if (bounds) bounds->include(part, fresh, count);
+      return;
+    }
+    for (int64_t r = 0; r < count; ++r, fresh += width_) {
+      floats_to_halves(fresh, width_, halves(row + r));
+      if (!bounds || !bounds->known()) continue;
+      halves_to_floats(reinterpret_cast<const std::byte*>(halves(row + r)), width_, row_.data());
+      bounds->include(part, row_.data(), 1);
+    }
+  }
+
+ private:
+  float* floats(int64_t row) const { return static_cast<float*>(cell_.data) + row * width_; }
+  uint16_t* halves(int64_t row) const { return static_cast<uint16_t*>(cell_.data) + row * width_; }
+
+  const Cell& cell_;
+  int64_t width_;
+  std::vector<float> row_;
+};
+
 // old * keep + write · rows, in the state itself. In: the list of changed rows, the new rows, the state.
 class WriteRows : public FusedKernel {
  public:
@@ -65,13 +106,13 @@ class WriteRows : public FusedKernel {
   bool run(const FusedCall& c) const override {
     const auto* list = static_cast<const int32_t*>(c.data(0));
     const float* fresh = c.floats(1);
-    float* state = c.state(2) + first_ * rows_ * width_;
+    StateRows state(c.cell(2), width_);
     StateBounds* bounds = c.cell(2).bounds;
-    const auto row = [&](int64_t h, int32_t i) { return state + (h * rows_ + list[1 + 2 * i]) * width_; };
+    const auto row = [&](int64_t h, int32_t i) { return (first_ + h) * rows_ + list[1 + 2 * i]; };
     bool plain = list[0] < 0 || !finite(fresh, heads_ * tokens_ * width_);
     // What is kept times zero must be zero.
     for (int64_t h = 0; h < heads_ && !plain && !(bounds && bounds->known()); ++h)
-      for (int32_t i = 0; i < list[0]; ++i) plain |= !finite(row(h, i), width_);
+      for (int32_t i = 0; i < list[0]; ++i) plain |= !state.finite_at(row(h, i));
     if (plain) {
       if (bounds) bounds->forget();
       return false;
@@ -79,12 +120,8 @@ class WriteRows : public FusedKernel {
     for (int64_t h = 0; h < heads_; ++h)
       for (int32_t i = 0; i < list[0]; ++i) {
         const int32_t t = list[2 + 2 * i];
-        if (t < 0) {
-          std::fill_n(row(h, i), width_, 0.0f);
-          continue;
-        }
-        std::copy_n(fresh + (h * tokens_ + t) * width_, width_, row(h, i));
-        if (bounds) bounds->include(first_ + h, row(h, i), 1);
+        t < 0 ? state.clear(row(h, i))
+              : state.put(row(h, i), fresh + (h * tokens_ + t) * width_, 1, first_ + h);
       }
     return true;
   }
@@ -103,18 +140,64 @@ class UpdateSlice : public FusedKernel {
   bool run(const FusedCall& c) const override {
     std::vector<const void*> data;
     for (size_t i = 0; i < binding_.operands.size(); ++i) data.push_back(c.data(i));
-    const size_t last = binding_.operands.size();
-    void* state = c.cell(last).data;
-    StateBounds* bounds = c.cell(last).bounds;
+    const Cell& cell = c.cell(binding_.operands.size());
+    void* state = cell.data;
     const OpCall call(binding_, data, types_, std::span(&state, 1), c.pool());
-    binding_.op->run(call);
-    if (bounds && bounds->known() && !include(call, *bounds)) bounds->forget();
+    StateRows rows(cell, types_[0].rank() > 0 ? types_[0].dim(types_[0].rank() - 1).size() : 1);
+    bool known;  // which rows are new
+    if (cell.halves) {
+      known = whole_slice(call) && each_rows(call, [&](int64_t part, int64_t row, const float* fresh,
+                                                       int64_t count) { rows.put(row, fresh, count, part); });
+      if (!known) run_wide(c, data, cell);
+    } else {
+      binding_.op->run(call);
+      known = each_rows(call, [&](int64_t part, int64_t, const float* fresh, int64_t count) {
+        if (cell.bounds) cell.bounds->include(part, fresh, count);
+      });
+    }
+    if (!known && cell.bounds) cell.bounds->forget();
     return true;
   }
 
+  bool takes_halves(size_t input) const override { return input == updated(); }
+
  private:
-  // Tells the bounds which rows are new; false when they do not lie as rows.
-  static bool include(const OpCall& c, StateBounds& bounds) {
+  // Which operand is what is updated.
+  size_t updated() const {
+    const Operand* x = find_operand(binding_, "x");
+    return static_cast<size_t>(x - binding_.operands.data());
+  }
+
+  // Any other slice: over the whole state as floats.
+  void run_wide(const FusedCall& c, std::vector<const void*> data, const Cell& cell) const {
+    const int64_t count = types_[0].size();
+    std::vector<float> wide(static_cast<size_t>(count));
+    halves_to_floats(static_cast<const std::byte*>(cell.data), count, wide.data());
+    data[updated()] = wide.data();
+    void* out = wide.data();
+    binding_.op->run(OpCall(binding_, data, types_, std::span(&out, 1), c.pool()));
+    floats_to_halves(wide.data(), count, static_cast<uint16_t*>(cell.data));
+  }
+
+  // The update is as large as the slice from `begin` to `end`; else the operation says what is wrong.
+  static bool whole_slice(const OpCall& c) {
+    const std::vector<int64_t> all = c.out_type().dims(), part = c.type("update").dims();
+    if (part.size() != all.size()) return false;
+    const std::vector<int64_t> begin = c.integers("begin"), end = c.integers("end");
+    const std::vector<bool> open = c.flags_or("begin_mask", all.size(), false),
+                            to_end = c.flags_or("end_mask", all.size(), false),
+                            squeezed = c.flags_or("squeeze_mask", all.size(), false);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const int64_t from = open[i] ? 0 : begin[i] < 0 ? begin[i] + all[i] : begin[i];
+      const int64_t to = to_end[i] ? all[i] : end[i] < 0 ? end[i] + all[i] : end[i];
+      if (squeezed[i] || from < 0 || to > all[i] || to - from != part[i]) return false;
+    }
+    return true;
+  }
+
+  // f(part, row, fresh, count) for what is new, as rows of the state [.., S, D]; false when it does not lie so.
+  template <class F>
+  static bool each_rows(const OpCall& c, F f) {
     const std::vector<int64_t> all = c.out_type().dims(), part = c.type("update").dims();
     const size_t rank = all.size();
     if (part.size() != rank || part[rank - 1] != all[rank - 1]) return false;
@@ -136,7 +219,7 @@ class UpdateSlice : public FusedKernel {
         rest /= part[i];
         step *= all[i];
       }
-      bounds.include(index, update + b * count * part[rank - 1], count);
+      f(index, index * all[rank - 2] + first[rank - 2], update + b * count * part[rank - 1], count);
     }
     return true;
   }

@@ -92,9 +92,7 @@ class Convolutions {
     for (int i = 2; i < out.rank(); ++i)
       if (out.dim(i) == Dim(1)) return true;
     if (out.rank() < 4 || out.size() / rows <= kMostPositions) return true;
-    if (!edit_.fast()) return false;
-    const auto fast = FastWeight::make(weight.stored->layout(), rows, k);
-    return fast && fast->many();
+    return edit_.fast() && FastWeight::make(weight.stored->layout(), rows, k);
   }
 
   int out(int step) const { return edit_.step(step).out[0]; }

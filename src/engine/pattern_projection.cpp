@@ -34,10 +34,10 @@ struct Weight {
 
 // The input in the forms that the weights take.
 struct Activations {
-  const float* x = nullptr;  // few: vectors one after the other; many: as gemm_packed wants them
-  FastColumns columns;       // few, rounded
-  FastPanels panels;         // many, rounded
-  int64_t live = 0;          // columns to compute; the others repeat the last of them
+  const float* x = nullptr;            // few: vectors one after the other; many: as gemm_packed wants them
+  FastColumn columns[kMostPositions];  // few, rounded
+  FastPanels panels;                   // many, rounded
+  int64_t live = 0;                    // columns to compute; the others repeat the last of them
 };
 
 // What a thread works with.
@@ -71,14 +71,18 @@ class Projection : public FusedKernel {
     for (size_t w = 0; w < weights_.size(); ++w)
       for (int64_t r = 0, end = weights_[w].rows.rows(); r < end; r += rows)
         units_.push_back({w, r, std::min(rows, end - r)});
-    for (const Weight& w : weights_) (w.fast ? any_fast_ : any_exact_) = true;
+    for (const Weight& w : weights_) {
+      (w.fast ? any_fast_ : any_exact_) = true;
+      any_split_ = any_split_ || (w.fast && fast_splits(w.fast->kind()));
+      any_fine_ = any_fine_ || (w.fast && w.fast->fine());
+    }
   }
 
   // Elements of the room that run() needs for x in its two forms.
   int64_t exact_room() const { return few_ || !any_exact_ ? 0 : packed_size(positions_, k_); }
   int64_t fast_room() const {
     if (!any_fast_) return 0;
-    return ((few_ ? fast_columns_bytes(k_, positions_) : fast_panels_bytes(k_, positions_)) + 3) / 4;
+    return ((few_ ? positions_ * fast_column_bytes(k_) : fast_panels_bytes(k_, positions_)) + 3) / 4;
   }
 
   std::string_view name() const override { return "projection"; }
@@ -90,7 +94,8 @@ class Projection : public FusedKernel {
       Tools tools;
       if (any_exact_ && !(few_ && in_place_))
         tools.tile.resize(static_cast<size_t>(few_ ? kFewRows * k_ : kTileRows * kGemmDepth));
-      if (any_fast_ && !few_) tools.bytes = Buffer(static_cast<uint64_t>(fast_room_bytes(kTileRows, k_)));
+      if (any_fast_ && !few_)
+        tools.bytes = Buffer(static_cast<uint64_t>(fast_room_bytes(any_fine_, kTileRows, k_)));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
         const Weight& w = weights_[unit.weight];
@@ -119,40 +124,38 @@ class Projection : public FusedKernel {
                       [](const Weight& a, const Weight& b) { return a.rows.same(b.rows); });
   }
 
+  // Each call rounds its own input, on the thread that made it.
+  void prepare(const FusedCall& c) const override {
+    if (any_fast_) fast_column(c.floats(0), k_, any_split_, fast_place(c));
+  }
+
   void run_together(std::span<FusedTurn> turns) const override {
     const auto columns = static_cast<int64_t>(turns.size());
-    std::vector<float> x(static_cast<size_t>(k_ * columns));
-    for (int64_t t = 0; t < columns; ++t)
-      std::copy_n(turns[static_cast<size_t>(t)].call.floats(0), k_, x.data() + t * k_);
-    const Buffer room_for_fast(
-        static_cast<uint64_t>(any_fast_ ? columns * fast_columns_bytes(k_, 1) + 64 * columns : 0));
-    const std::vector<FastColumns> rounded =
-        any_fast_ ? round_columns(x.data(), columns, room_for_fast.data()) : std::vector<FastColumns>();
+    std::vector<float> x(static_cast<size_t>(any_exact_ ? k_ * columns : 0));
+    std::vector<FastColumn> rounded;
+    for (int64_t t = 0; t < columns; ++t) {
+      const FusedTurn& turn = turns[static_cast<size_t>(t)];
+      if (any_exact_) std::copy_n(turn.call.floats(0), k_, x.data() + t * k_);
+      if (any_fast_)
+        rounded.push_back(
+            fast_column_at(static_cast<const Projection*>(turn.kernel)->fast_place(turn.call), k_));
+    }
     std::vector<std::atomic<bool>> fine(turns.size());
     for (auto& f : fine) f = true;
     turns[0].call.pool().parallel_for(
         static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
           Tools tools;
-          tools.tile.resize(static_cast<size_t>(in_place_ ? 0 : kFewRows * k_));
-          std::vector<float> tile(static_cast<size_t>(kRows * columns));
+          tools.tile.resize(static_cast<size_t>(!any_exact_ || in_place_ ? 0 : kFewRows * k_));
+          std::vector<float> tile(static_cast<size_t>(any_exact_ ? kRows * columns : 0));
           for (int64_t u = begin; u < end; ++u) {
             const Unit& unit = units_[static_cast<size_t>(u)];
-            const Weight& w = weights_[unit.weight];
-            if (w.fast) {
-              w.fast->prepare(unit.row, unit.count, tools.fast);
-              for (size_t g = 0; g < rounded.size(); ++g)
-                fast_matvec(w.fast->kind(), w.fast->block(), tools.fast.rows, unit.count, rounded[g],
-                            tile.data() + static_cast<int64_t>(g) * kFastColumns * kRows, kRows);
-            } else {
-              w.rows.prepare(unit.row, unit.count, tools.room);
-              multiply_columns(unit, x.data(), columns, tools.room, tools.tile.data(), tile.data());
-            }
-            for (size_t t = 0; t < turns.size(); ++t) {
-              const FusedTurn& turn = turns[t];
-              std::copy_n(tile.data() + static_cast<int64_t>(t) * kRows, unit.count,
-                          turn.call.out(unit.weight) + unit.row);
-              if (!static_cast<const Projection*>(turn.kernel)->finish(turn.call, unit)) fine[t] = false;
-            }
+            if (weights_[unit.weight].fast)
+              fast_turns(unit, rounded, turns, tools);
+            else
+              exact_turns(unit, x.data(), turns, tools, tile.data());
+            for (size_t t = 0; t < turns.size(); ++t)
+              if (!static_cast<const Projection*>(turns[t].kernel)->finish(turns[t].call, unit))
+                fine[t] = false;
           }
         });
     for (size_t t = 0; t < turns.size(); ++t) turns[t].done = fine[t];
@@ -164,15 +167,32 @@ class Projection : public FusedKernel {
     int64_t row, count;
   };
 
-  // kFastColumns after kFastColumns.
-  std::vector<FastColumns> round_columns(const float* x, int64_t columns, std::byte* room) const {
-    std::vector<FastColumns> out;
-    for (int64_t t = 0; t < columns; t += kFastColumns) {
-      const int64_t some = std::min(kFastColumns, columns - t);
-      out.push_back(fast_columns(x + t * k_, k_, some, room));
-      room += (fast_columns_bytes(k_, some) + 63) / 64 * 64;
+  // Where the rounded input of a call lies.
+  std::byte* fast_place(const FusedCall& c) const {
+    return reinterpret_cast<std::byte*>(c.out(weights_.size() + (!few_ && any_exact_ ? 1 : 0)));
+  }
+
+  // The rows of a unit for all turns, kFastColumns at a time.
+  void fast_turns(const Unit& unit, std::span<const FastColumn> x, std::span<const FusedTurn> turns,
+                  Tools& tools) const {
+    const FastWeight& w = *weights_[unit.weight].fast;
+    w.prepare(unit.row, unit.count, tools.fast);
+    for (size_t t = 0; t < turns.size(); t += kFastColumns) {
+      const size_t some = std::min(static_cast<size_t>(kFastColumns), turns.size() - t);
+      float* out[kFastColumns];
+      for (size_t i = 0; i < some; ++i) out[i] = turns[t + i].call.out(unit.weight) + unit.row;
+      fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, k_, x.data() + t,
+                  static_cast<int64_t>(some), out);
     }
-    return out;
+  }
+
+  void exact_turns(const Unit& unit, const float* x, std::span<const FusedTurn> turns, Tools& tools,
+                   float* tile) const {
+    weights_[unit.weight].rows.prepare(unit.row, unit.count, tools.room);
+    multiply_columns(unit, x, static_cast<int64_t>(turns.size()), tools.room, tools.tile.data(), tile);
+    for (size_t t = 0; t < turns.size(); ++t)
+      std::copy_n(tile + static_cast<int64_t>(t) * kRows, unit.count,
+                  turns[t].call.out(unit.weight) + unit.row);
   }
 
   // Few positions: vectors one after the other, where the input has its channels apart.
@@ -185,8 +205,8 @@ class Projection : public FusedKernel {
           vectors[static_cast<size_t>(t * k_ + i)] = out.x[i * positions_ + t];
       out.x = vectors.data();
     }
-    if (any_fast_)
-      out.columns = fast_columns(out.x, k_, positions_, reinterpret_cast<std::byte*>(c.out(weights_.size())));
+    for (int64_t t = 0; t < positions_ && any_fast_; ++t)
+      out.columns[t] = fast_column(out.x + t * k_, k_, any_split_, fast_place(c) + t * fast_column_bytes(k_));
     return out;
   }
 
@@ -195,7 +215,7 @@ class Projection : public FusedKernel {
     Activations out{.live = distinct_columns(x, k_, positions_)};
     if (any_exact_) out.x = packed(c, x, out.live);
     if (!any_fast_) return out;
-    auto* panels = reinterpret_cast<std::byte*>(c.out(weights_.size() + (any_exact_ ? 1 : 0)));
+    std::byte* panels = fast_place(c);
     const int64_t width = fast_panel_columns();
     c.pool().parallel_for((out.live + width - 1) / width, 1, [&](int64_t begin, int64_t end) {
       fast_pack(x, positions_, k_, out.live, begin, end, panels);
@@ -207,10 +227,11 @@ class Projection : public FusedKernel {
   void fast_few(const FusedCall& c, const Unit& unit, const Activations& x, const Tools& tools) const {
     const FastWeight& w = *weights_[unit.weight].fast;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    if (positions_ == 1)
-      return fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, x.columns, out, 0);
     float tile[kRows * kMostPositions];
-    fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, x.columns, tile, kRows);
+    float* to[kMostPositions];
+    for (int64_t t = 0; t < positions_; ++t) to[t] = positions_ == 1 ? out : tile + t * kRows;
+    fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, k_, x.columns, positions_, to);
+    if (positions_ == 1) return;
     for (int64_t i = 0; i < unit.count; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
   }
@@ -218,7 +239,7 @@ class Projection : public FusedKernel {
   void fast_many(const FusedCall& c, const Unit& unit, const Activations& x, const Tools& tools) const {
     const FastWeight& w = *weights_[unit.weight].fast;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    fast_gemm(w.kind(), w.block(), tools.fast.rows, unit.count, x.panels, out, positions_,
+    fast_gemm(w.kind(), w.block(), w.fine(), tools.fast.rows, unit.count, x.panels, out, positions_,
               tools.bytes.data());
     repeat_last(out, unit.count, x.live);
   }
@@ -326,7 +347,7 @@ class Projection : public FusedKernel {
   const int64_t k_, positions_;
   const bool few_ = positions_ <= kMostPositions;
   const int addend_;
-  bool any_fast_ = false, any_exact_ = false;
+  bool any_fast_ = false, any_exact_ = false, any_split_ = false, any_fine_ = false;
   std::vector<Unit> units_;
 };
 
@@ -368,8 +389,6 @@ class Projections {
     Weight w{WeightRows(operand->stored, shape[0].size(), shape[1].size())};
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
     if (edit_.fast()) w.fast = FastWeight::make(operand->stored->layout(), shape[0].size(), shape[1].size());
-    if (w.fast && !w.fast->many() && edit_.step(step).types[0].size() / shape[0].size() > kMostPositions)
-      w.fast.reset();
     return w;
   }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/kernel_choice.h"
 #include "engine/place.h"
+#include "engine/widen_states.h"
 #include "mil/fold.h"
 #include "mil/verify.h"
 
@@ -27,6 +28,8 @@ class PlanBuilder {
         plan_(std::make_unique<Plan>()) {}
 
   std::unique_ptr<const Plan> make() {
+    made_.reserve(block_.ops.size() - begin_);
+    plan_->steps.reserve((block_.ops.size() - begin_) / 2);
     size_t i = begin_;
     for (; i < block_.ops.size(); ++i) {
       const Operation& op = *block_.ops[i];
@@ -47,6 +50,7 @@ class PlanBuilder {
       fuse_steps(edit);
       edit.finish();
     }
+    if (i > begin_) widen_states(*plan_, cells_, ids, block_.ops[i - 1].get());
     place_values(*plan_, ids);
     return std::move(plan_);
   }
@@ -237,33 +241,32 @@ class PlanBuilder {
   // The last operation of the block that looks at a value or at a view of it; kToEnd when it leaves the
   // block.
   int last_look(int id, int index) const {
-    std::set<int> group{id};
+    std::vector<int> group{id};  // the value and its views
     int last = index;
     const NumberedBlock& info = info_.block(block_);
-    for (size_t i = static_cast<size_t>(index) + 1; i < block_.ops.size(); ++i) {
-      const Operation& op = *block_.ops[i];
-      const auto& uses = info.uses[i];
-      if (std::none_of(uses.begin(), uses.end(), [&](int use) { return group.contains(use); })) continue;
-      if (!op.blocks.empty()) return kToEnd;
-      last = static_cast<int>(i);
-      const Op* schema = find_op(op.type);
-      if (!schema || !schema->view_of.empty())
-        for (const auto& output : op.outputs) group.insert(info_.id(output.get()));
-    }
-    for (const int output : info.outputs)
-      if (group.contains(output)) return kToEnd;
+    for (size_t member = 0; member < group.size(); ++member)
+      for (const auto& [value, user] : info.users(group[member])) {
+        if (user <= index) continue;
+        const Operation& op = *block_.ops[static_cast<size_t>(user)];
+        if (!op.blocks.empty()) return kToEnd;
+        last = std::max(last, user);
+        const Op* schema = find_op(op.type);
+        if (schema && schema->view_of.empty()) continue;
+        for (const auto& output : op.outputs)
+          if (const int view = info_.id(output.get()); std::ranges::find(group, view) == group.end())
+            group.push_back(view);
+      }
     for (const int member : group)
-      if (options_.taps.contains(info_.value(member)->name)) return kToEnd;
+      if (std::ranges::find(info.outputs, member) != info.outputs.end() ||
+          options_.taps.contains(info_.value(member)->name))
+        return kToEnd;
     return last;
   }
 
   int next_write(const Value* state, int index) const {
-    const int state_id = info_.id(state);
-    const NumberedBlock& info = info_.block(block_);
-    for (size_t i = static_cast<size_t>(index) + 1; i < block_.ops.size(); ++i) {
-      const Operation& op = *block_.ops[i];
-      const bool uses = std::binary_search(info.uses[i].begin(), info.uses[i].end(), state_id);
-      if (uses && (op.type == "write_state" || !op.blocks.empty())) return static_cast<int>(i);
+    for (const auto& [value, user] : info_.block(block_).users(info_.id(state))) {
+      const Operation& op = *block_.ops[static_cast<size_t>(user)];
+      if (user > index && (op.type == "write_state" || !op.blocks.empty())) return user;
     }
     // Behind a function's last operation nothing is written; a nested block may run again.
     return &block_ == &info_.function().body ? INT_MAX : static_cast<int>(block_.ops.size()) - 1;

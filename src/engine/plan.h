@@ -18,11 +18,12 @@ namespace anemone {
 // A value at run time.
 struct Cell {
   const Type* type = nullptr;         // empty until it is computed
-  void* data = nullptr;               // 4-byte elements
+  void* data = nullptr;               // 4-byte elements; of `halves` 2-byte ones
   bool known = false;                 // follows from the types of the inputs alone
   StateBounds* bounds = nullptr;      // of the state whose memory this is
   std::shared_ptr<const void> owner;  // of `type` and `data`, where no plan or caller owns them
   std::shared_ptr<TensorList> list;
+  bool halves = false;  // a state, or a view of one, that is kept as fp16
 };
 using Cells = std::vector<Cell>;  // by value number
 
@@ -43,7 +44,9 @@ struct RunOp {  // one operation, by its kernel
 struct LoadWeight {  // a weight, expanded into out[0]
   std::shared_ptr<const StoredTensor> weight;
 };
-struct ReadState {};   // the state in[0], copied to out[0]
+struct ReadState {     // elements of the state in[0], copied to out[0]
+  int64_t offset = 0;  // of the first one
+};
 struct WriteState {};  // in[0], copied into the state in[1]
 struct RunFused {      // several operations as one
   std::shared_ptr<const FusedKernel> kernel;

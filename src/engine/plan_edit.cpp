@@ -15,6 +15,9 @@ PlanEdit::PlanEdit(Plan& plan, const FunctionInfo& info, const Block& block, siz
       half_(half),
       fast_(fast),
       removed_(plan.steps.size(), false) {
+  views_.reserve(plan.aliases.size());
+  maker_.reserve(plan.steps.size());
+  users_.reserve(plan.steps.size());
   for (const auto& [step, alias] : plan_.aliases)
     views_.emplace(alias.id, View{alias.of, alias.offset, alias.type});
   for (const int id : staying) staying_.insert(root(id));
@@ -90,9 +93,8 @@ bool PlanEdit::only_for(int id, int step) const {
 bool PlanEdit::owns_state(int state) const {
   if (&block_ != &info_.function().body) return false;
   int writes = 0;
-  const NumberedBlock& uses = info_.block(block_);
-  for (size_t i = 0; i < block_.ops.size(); ++i) {
-    if (!std::binary_search(uses.uses[i].begin(), uses.uses[i].end(), state)) continue;
+  for (const auto& [value, user] : info_.block(block_).users(state)) {
+    const auto i = static_cast<size_t>(user);
     const Operation& op = *block_.ops[i];
     if (i < begin_ || i >= plan_.next || !op.blocks.empty()) return false;
     if (op.type == "write_state") ++writes;

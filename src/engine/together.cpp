@@ -1,5 +1,6 @@
 #include "engine/together.h"
 
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -7,11 +8,11 @@
 namespace anemone {
 namespace {
 
-// Runs body(i) for each, on a thread of its own where there are enough of them to keep the threads busy; fewer leave
-// the threads to the kernels inside.
+// Runs body(i) for each, on a thread of its own where there are enough of them to keep the threads busy; fewer, and
+// those that go in turn, leave the threads to the kernels inside.
 template <class F>
-void each(int64_t count, ThreadPool& pool, F body) {
-  if (count < pool.threads()) {
+void each(int64_t count, ThreadPool& pool, bool in_turn, F body) {
+  if (in_turn || count < pool.threads()) {
     for (int64_t i = 0; i < count; ++i) body(i);
     return;
   }
@@ -71,16 +72,13 @@ class WaitingSteps {
   std::vector<char> done_;  // each on a byte of its own
 };
 
-}  // namespace
-
-void execute_together(std::span<Executor* const> executors, ThreadPool& pool) {
-  if (executors.size() == 1) return executors[0]->execute();
+void walk(std::span<Executor* const> executors, ThreadPool& pool, bool in_turn) {
   Timeline* const timeline = executors[0]->timeline();
   const auto side_by_side = [&] {
     if (timeline) timeline->begin_step("side by side");
   };
   side_by_side();
-  each(static_cast<int64_t>(executors.size()), pool,
+  each(static_cast<int64_t>(executors.size()), pool, in_turn,
        [&](int64_t i) { executors[static_cast<size_t>(i)]->start(); });
   for (;;) {
     std::vector<Executor*> waiting;
@@ -89,11 +87,48 @@ void execute_together(std::span<Executor* const> executors, ThreadPool& pool) {
     if (waiting.empty()) return;
     const std::vector<char> done = WaitingSteps(waiting).run();
     side_by_side();
-    each(static_cast<int64_t>(waiting.size()), pool, [&](int64_t i) {
+    each(static_cast<int64_t>(waiting.size()), pool, in_turn, [&](int64_t i) {
       const auto at = static_cast<size_t>(i);
       waiting[at]->pass(done[at] != 0);
     });
   }
+}
+
+// Every state is looked at between two neighbouring projections only.
+bool states_stay_between_projections(const Plan& plan, const FunctionInfo& info) {
+  std::unordered_map<int, int> views, seen;  // what a value is a view of; state → behind which projection
+  for (const auto& [step, alias] : plan.aliases) views[alias.id] = alias.of;
+  for (const auto& input : info.function().inputs)
+    if (input->type.kind == Type::Kind::state) seen.emplace(info.id(input.get()), -1);
+  int projections = 0;
+  for (const Step& step : plan.steps) {
+    const auto* fused = std::get_if<RunFused>(&step.work);
+    const bool waits = fused && fused->kernel->shareable();
+    projections += waits;
+    for (const Source& source : step.in) {
+      int id = source.id;
+      for (auto it = views.find(id); it != views.end(); it = views.find(id)) id = it->second;
+      const auto state = seen.find(id);
+      if (state == seen.end()) continue;
+      if (waits || (state->second >= 0 && state->second != projections)) return false;
+      state->second = projections;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void execute_together(std::span<Executor* const> executors, ThreadPool& pool) {
+  if (executors.size() == 1) return executors[0]->execute();
+  walk(executors, pool, false);
+}
+
+void execute_in_turn(std::span<Executor* const> executors, ThreadPool& pool) {
+  const Plan* plan = executors.size() > 1 ? executors[0]->whole_plan() : nullptr;
+  if (plan && states_stay_between_projections(*plan, executors[0]->info()))
+    return walk(executors, pool, true);
+  for (Executor* executor : executors) executor->execute();
 }
 
 }  // namespace anemone

@@ -148,6 +148,7 @@ void GrammarMatcher::mask(std::span<float> logits) {
 
 void GrammarMatcher::take(int32_t id) {
   if (masks_->vocabulary()->ends(id)) return;
+  make_room();
   const std::string& bytes = masks_->vocabulary()->bytes(id);
   for (const char c : bytes) state_ = masks_->automaton().next(state_, static_cast<uint8_t>(c));
   text_ += bytes;

@@ -60,6 +60,7 @@ class TokenMasks {
   TokenMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const GrammarVocabulary> vocabulary);
 
   const TokenMask& mask(int32_t state);
+  bool has_mask(int32_t state) const { return masks_.contains(state); }
   GrammarAutomaton& automaton() { return automaton_; }
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
   const std::shared_ptr<const GrammarVocabulary>& vocabulary() const { return vocabulary_; }
@@ -83,6 +84,8 @@ class GrammarMatcher {
   explicit GrammarMatcher(std::shared_ptr<TokenMasks> masks);
 
   bool allows(int32_t id);
+  // Whether mask() is a look into a table now. Before that, a few tokens cost less with allows().
+  bool has_mask() const { return masks_->has_mask(state_); }
   // Logits of tokens that are not allowed become minus infinity. Error where no token is left.
   void mask(std::span<float> logits);
   // A token that was allowed; one that ends the answer changes nothing.

@@ -1,17 +1,16 @@
 #include "hub/http.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <exception>
-#include <mutex>
 #include <string_view>
 #include <thread>
 
 #include "base/error.h"
+#include "hub/libcurl.h"
 #include "hub/url.h"
 
 namespace anemone::hub {
@@ -32,7 +31,7 @@ struct Exchange {
 
   void body(std::span<const std::byte> bytes) {
     long status = 0;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    libcurl().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
     if (sink && response.good()) {
       begin();
@@ -87,7 +86,7 @@ std::string reason(CURLcode code, const char* detail, const std::string& host) {
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR: return fmt::format("the connection to {} was cut", host);
-    default: return fmt::format("{}: {}", host, *detail ? detail : curl_easy_strerror(code));
+    default: return fmt::format("{}: {}", host, *detail ? detail : libcurl().easy_strerror(code));
   }
 }
 
@@ -116,12 +115,10 @@ struct HttpClient::Handle {
   CURL* curl = nullptr;
 
   Handle() {
-    static std::once_flag once;
-    std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-    curl = curl_easy_init();
+    curl = libcurl().easy_init();
     if (!curl) throw Error("libcurl cannot be started");
   }
-  ~Handle() { curl_easy_cleanup(curl); }
+  ~Handle() { libcurl().easy_cleanup(curl); }
 };
 
 HttpClient::HttpClient(Settings settings, Note note)
@@ -140,10 +137,10 @@ HttpClient::~HttpClient() = default;
 
 Response HttpClient::hop(const Request& request, const std::string& url, bool with_token) {
   CURL* const curl = handle_->curl;
-  curl_easy_reset(curl);  // connections are kept
+  libcurl().easy_reset(curl);  // connections are kept
   Exchange exchange{.curl = curl, .response = {}, .sink = request.sink, .begun = false, .thrown = {}};
   char detail[CURL_ERROR_SIZE] = "";
-  const auto set = [&](CURLoption option, auto value) { curl_easy_setopt(curl, option, value); };
+  const auto set = [&](CURLoption option, auto value) { libcurl().easy_setopt(curl, option, value); };
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_NOSIGNAL, 1L);
@@ -163,11 +160,11 @@ Response HttpClient::hop(const Request& request, const std::string& url, bool wi
   lines.emplace_back("Accept-Encoding: identity");  // sizes are those of the files
   if (with_token) lines.push_back("Authorization: Bearer " + settings_.token);
   curl_slist* list = nullptr;
-  for (const std::string& line : lines) list = curl_slist_append(list, line.c_str());
-  const std::unique_ptr<curl_slist, void (*)(curl_slist*)> owner(list, curl_slist_free_all);
+  for (const std::string& line : lines) list = libcurl().slist_append(list, line.c_str());
+  const std::unique_ptr<curl_slist, void (*)(curl_slist*)> owner(list, libcurl().slist_free_all);
   set(CURLOPT_HTTPHEADER, list);
 
-  const CURLcode code = curl_easy_perform(curl);
+  const CURLcode code = libcurl().easy_perform(curl);
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   if (code != CURLE_OK) {
     const std::string why = reason(code, detail, Url::parse(url).shown_host());
@@ -176,7 +173,7 @@ Response HttpClient::hop(const Request& request, const std::string& url, bool wi
                           code == CURLE_COULDNT_CONNECT);
   }
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  libcurl().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   exchange.response.status = static_cast<int>(status);
   exchange.response.url = url;
   if (exchange.sink && exchange.response.good()) exchange.begin();  // a file without a byte
@@ -193,7 +190,7 @@ Response HttpClient::attempt(const Request& request) {
     if (response.status < 300 || response.status >= 400 || response.status == 304) return response;
     if (request.stop_at_linked_file && !response.header("x-linked-etag").empty()) return response;
     char* next = nullptr;
-    curl_easy_getinfo(handle_->curl, CURLINFO_REDIRECT_URL, &next);
+    libcurl().easy_getinfo(handle_->curl, CURLINFO_REDIRECT_URL, &next);
     if (!next) throw errorf("the server answers {} and does not say where to go", response.status).at(url);
     if (redirects == kMostRedirects)
       throw Error("the server sends us in circles")

@@ -1,4 +1,4 @@
-// HttpClient: requests over libcurl, the only place that knows it. Redirects are followed here, so that the token stays
+// HttpClient: requests over libcurl. Redirects are followed here, so that the token stays
 // with the host that it is for and no hop is unprotected.
 //     HttpClient http(settings);
 //     Response r = http.send({.url = "https://huggingface.co/api/models/gpt2/revision/main"});

@@ -1,12 +1,12 @@
 #include "hub/url.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <cctype>
 #include <memory>
 
 #include "base/error.h"
+#include "hub/libcurl.h"
 
 namespace anemone::hub {
 namespace {
@@ -23,18 +23,18 @@ std::string escaped(std::string_view text, bool keep_slashes) {
 
 std::string part(CURLU* url, CURLUPart which, unsigned flags = 0) {
   char* text = nullptr;
-  if (curl_url_get(url, which, &text, flags) != CURLUE_OK) return "";
+  if (libcurl().url_get(url, which, &text, flags) != CURLUE_OK) return "";
   std::string out = text;
-  curl_free(text);
+  libcurl().free(text);
   return out;
 }
 
 }  // namespace
 
 Url Url::parse(const std::string& text) {
-  const std::unique_ptr<CURLU, void (*)(CURLU*)> url(curl_url(), curl_url_cleanup);
+  const std::unique_ptr<CURLU, void (*)(CURLU*)> url(libcurl().url(), libcurl().url_cleanup);
   const bool clean = text.find_first_of(std::string("\0 \t\r\n", 5)) == std::string::npos;
-  if (!clean || curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
+  if (!clean || libcurl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
     throw Error("is no address of the web").at(text).expected("https://HOST/PATH");
   Url out{.text = text,
           .scheme = part(url.get(), CURLUPART_SCHEME),

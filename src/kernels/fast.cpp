@@ -130,32 +130,32 @@ void fast_numbers(bool is_signed, std::byte* out) {
   }
 }
 
-int64_t fast_columns_bytes(int64_t k, int64_t count) {
-  const int64_t padded = fast_padded(k);
-  return count * (padded + padded / 4 * 4 + padded / kFastBlock * 4) + count * 4;
+bool fast_splits(FastKind kind) { return kind == FastKind::table4 || kind == FastKind::number4; }
+
+int64_t fast_column_bytes(int64_t k) {
+  const int64_t padded = fast_padded(k), split = 2 * ((k + 127) / 128 * 128);
+  return padded + padded / 4 * 4 + split + (padded / kFastBlock * 4 + 4 + 63) / 64 * 64;
 }
 
-FastColumns fast_columns(const float* x, int64_t k, int64_t count, std::byte* room) noexcept {
+FastColumn fast_column_at(const std::byte* room, int64_t k) noexcept {
   const int64_t padded = fast_padded(k);
-  auto* values = reinterpret_cast<int8_t*>(room);
-  auto* scales = reinterpret_cast<float*>(room + count * padded);
-  float* sums = scales + count * (padded / 4);
-  float* totals = sums + count * (padded / kFastBlock);
-  for (int64_t c = 0; c < count; ++c)
-    level().columns(x + c * k, k, values + c * padded, scales + c * (padded / 4),
-                    sums + c * (padded / kFastBlock), totals + c);
-  return {.k = k,
-          .padded = padded,
-          .count = count,
-          .values = values,
-          .scales = scales,
-          .sums = sums,
-          .totals = totals};
+  const auto* scales = reinterpret_cast<const float*>(room + padded);
+  const auto* split = reinterpret_cast<const int8_t*>(scales + padded / 4);
+  const auto* sums = reinterpret_cast<const float*>(split + 2 * ((k + 127) / 128 * 128));
+  return {reinterpret_cast<const int8_t*>(room), scales, sums, sums + padded / kFastBlock, split};
 }
 
-void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
-                 float* out, int64_t out_stride) noexcept {
-  level().matvec(kind, block, rows, count, x, out, out_stride);
+FastColumn fast_column(const float* x, int64_t k, bool split, std::byte* room) noexcept {
+  const FastColumn out = fast_column_at(room, k);
+  level().column(x, k, const_cast<int8_t*>(out.values), const_cast<float*>(out.scales),
+                 const_cast<float*>(out.sums), const_cast<float*>(out.total),
+                 split ? const_cast<int8_t*>(out.split) : nullptr);
+  return out;
+}
+
+void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+                 const FastColumn* x, int64_t columns, float* const* out) noexcept {
+  level().matvec(kind, block, rows, count, k, x, columns, out);
 }
 
 int64_t fast_panel_columns() noexcept { return level().lanes; }
@@ -173,31 +173,30 @@ void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64
            out + p * fast_panel_bytes(k, l.lanes));
 }
 
-int64_t fast_room_bytes(int64_t count, int64_t k) noexcept { return count * fast_padded(k); }
-
-void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
-               float* out, int64_t out_stride, std::byte* room) noexcept {
-  level().gemm(kind, block, rows, count, x, out, out_stride, room);
+int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept {
+  return (fine ? 2 : 1) * count * fast_padded(k);
 }
 
-void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
-                        const FastColumns& x, bool coarse, float* out, int64_t out_stride) noexcept {
+void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
+               const FastPanels& x, float* out, int64_t out_stride, std::byte* room) noexcept {
+  level().gemm(kind, block, fine, rows, count, x, out, out_stride, room);
+}
+
+void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+                        const FastColumn* x, int64_t columns, bool coarse, float* const* out) noexcept {
   for (int64_t r = 0; r < count; ++r)
-    for (int64_t c = 0; c < x.count; ++c) {
+    for (int64_t c = 0; c < columns; ++c) {
       const FastRow& row = rows[r];
       double sum = 0;
-      for (int64_t i = 0; i < x.k; ++i) {
+      for (int64_t i = 0; i < k; ++i) {
         double offset = coarse ? row.coarse_offset : row.offset, scale = 1;
         if (block > 0) {
           scale = row.block_scale[i / block];
           if (row.block_offset) offset += row.block_offset[i / block];
         }
-        sum += scale * (plain_value(kind, row, i, coarse) - offset) * x.values[c * x.padded + i] *
-               x.scales[(c * x.padded + i) / 4];
+        sum += scale * (plain_value(kind, row, i, coarse) - offset) * x[c].values[i] * x[c].scales[i / 4];
       }
-      out[r + c * out_stride] = static_cast<float>(sum * (block > 0 ? 1.0
-                                                          : coarse  ? row.coarse_scale
-                                                                    : row.scale));
+      out[c][r] = static_cast<float>(sum * (block > 0 ? 1.0 : coarse ? row.coarse_scale : row.scale));
     }
 }
 

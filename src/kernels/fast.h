@@ -1,7 +1,7 @@
 // Products in `fast` arithmetic: weights as they are stored, activations as whole numbers of 8 bits with a scale
 // for every 32 of them. Sums within a block are exact.
-//     FastColumns x = fast_columns(vectors, k, 1, room);
-//     fast_matvec(FastKind::int8, 0, rows, count, x, out, count);   // out[r] = scale * sum of (w - offset) * x
+//     FastColumn x = fast_column(vector, k, fast_splits(kind), room);
+//     fast_matvec(FastKind::int8, 0, rows, count, k, &x, 1, &out);   // out[r] = scale * sum of (w - offset) * x
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ enum class FastKind { int8, uint8, table1, table2, table3, table4, table6, table
 int fast_bits(FastKind kind);
 
 // A row: value = scale * (q - offset), or with blocks block_scale[b] * (q - offset - block_offset[b]). For tables q
-// is what `table` (see fast_table) says, for 4-bit numbers too. Products of many columns take the coarse side.
+// is what `table` (see fast_table) says, for 4-bit numbers too. Products of many columns can take the coarse side.
 struct FastRow {
   const std::byte* data = nullptr;
   const std::byte* table = nullptr;
@@ -44,22 +44,25 @@ bool fast_coarse_fits(const float* values, int bits);
 inline constexpr int64_t kFastNumberBytes = 32;
 void fast_numbers(bool is_signed, std::byte* out);
 
-// Columns as fast_matvec takes them, in memory of the caller.
-struct FastColumns {
-  int64_t k = 0, padded = 0, count = 0;
-  const int8_t* values = nullptr;  // `padded` for each column
-  const float* scales = nullptr;   // padded / 4: that of every four values
+// A column as fast_matvec takes it, in memory of the caller: made by fast_column() only.
+struct FastColumn {
+  const int8_t* values = nullptr;  // padded to kFastStep
+  const float* scales = nullptr;   // padded / 4, behind the values: that of every four of them
   const float* sums = nullptr;     // padded / 32: the sum of a block's values, scaled
-  const float* totals = nullptr;   // one: the sum of all
+  const float* total = nullptr;    // one: the sum of all
+  const int8_t* split = nullptr;   // values and scales once more, as elements of 4 bits lie
 };
-int64_t fast_columns_bytes(int64_t k, int64_t count);
-// x: columns of k floats, one after the other; `room` is aligned to 64 bytes. A block that is not finite gives NaN.
-FastColumns fast_columns(const float* x, int64_t k, int64_t count, std::byte* room) noexcept;
+int64_t fast_column_bytes(int64_t k);  // a multiple of 64
+// fast_matvec takes FastColumn::split for this kind.
+bool fast_splits(FastKind kind);
+// x: k floats; `room` is aligned to 64 bytes. A block that is not finite gives NaN. `split`: that part is needed too.
+FastColumn fast_column(const float* x, int64_t k, bool split, std::byte* room) noexcept;
+FastColumn fast_column_at(const std::byte* room, int64_t k) noexcept;  // one that was made there
 
-// out[r + c * out_stride] for every row and column. `block`: columns of the weight that share a scale, a multiple of
-// kFastBlock; 0: the whole row.
-void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
-                 float* out, int64_t out_stride) noexcept;
+// out[c][r] for every row and each of up to kFastColumns columns. `block`: columns of the weight that share a scale, a
+// multiple of kFastBlock; 0: the whole row.
+void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+                 const FastColumn* x, int64_t columns, float* const* out) noexcept;
 
 // Many columns: packed once for all threads, `fast_panel_columns()` side by side.
 struct FastPanels {
@@ -71,16 +74,17 @@ int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept;
 // Packs the panels [begin, end) of x, whose element (row, column) is at x[row * stride + column].
 void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
                std::byte* out) noexcept;
-// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `room`: for the rows as
-// bytes, fast_room_bytes(count, k), aligned to 64 bytes.
-int64_t fast_room_bytes(int64_t count, int64_t k) noexcept;
-void fast_gemm(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
-               float* out, int64_t out_stride, std::byte* room) noexcept;
+// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `fine`: tables with all their 14
+// bits, at twice the work; else coarse. `room`: for the rows as bytes, fast_room_bytes(fine, count, k), aligned to 64
+// bytes.
+int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept;
+void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
+               const FastPanels& x, float* out, int64_t out_stride, std::byte* room) noexcept;
 
-// The plain twin of both products: values as they are defined, one by one, sums in double. Columns as fast_columns
-// gives them. `coarse`: as fast_gemm takes the rows.
-void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
-                        const FastColumns& x, bool coarse, float* out, int64_t out_stride) noexcept;
+// The plain twin of both products: values as they are defined, one by one, sums in double. `coarse`: as fast_gemm takes
+// the rows.
+void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+                        const FastColumn* x, int64_t columns, bool coarse, float* const* out) noexcept;
 
 // Which of the three sets of kernels runs: "avx512" (VNNI and VBMI), "avx2" or "portable".
 const char* fast_level_name() noexcept;

@@ -4,6 +4,7 @@
 #include <hwy/base.h>
 
 #include <type_traits>
+#include <utility>
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -12,7 +13,7 @@
 HWY_PUSH_ATTRIBUTES("avx2,fma,f16c")
 namespace anemone::fast_avx2 {
 
-constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1;
+constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
 constexpr float kSignedShift = 0;
 constexpr int32_t kProductShift = 0;
 
@@ -36,6 +37,8 @@ FAST_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
 FAST_INLINE Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 FAST_INLINE Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 FAST_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+template <class V>
+FAST_INLINE void keep_in_register(V&) {}
 FAST_INLINE Bytes flip(Bytes v) { return _mm256_xor_si256(v, _mm256_set1_epi8(-128)); }
 
 FAST_INLINE void store_four_sums(const Floats* v, float* out) {
@@ -45,6 +48,23 @@ FAST_INLINE void store_four_sums(const Floats* v, float* out) {
 
 FAST_INLINE __m128i load_8(const uint8_t* p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); }
 FAST_INLINE __m128i load_16(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+FAST_INLINE Ints times_128(Ints v) { return _mm256_slli_epi32(v, 7); }
+FAST_INLINE Floats spread(const float* p, int64_t count) {
+  return _mm256_set_m128(count > 1 ? _mm_set1_ps(p[1]) : _mm_setzero_ps(), _mm_set1_ps(p[0]));
+}
+FAST_INLINE Bytes load_some(const uint8_t* p, int64_t count) {
+  alignas(32) uint8_t room[32] = {};
+  __builtin_memcpy(room, p, static_cast<size_t>(count));
+  return load_bytes(room);
+}
+struct Nibbles {
+  Bytes even, odd;
+};
+FAST_INLINE Nibbles nibbles(Bytes v) {
+  const Bytes mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(v, mask), _mm256_and_si256(_mm256_srli_epi16(v, 4), mask)};
+}
 
 // Codes of 3 or 6 bits: the two bytes that hold one go to 16 bits of their own, a product moves the code to the top.
 // Half a vector, 16 codes, is 2 * kBits bytes from `begin` of what is loaded for it.
@@ -166,6 +186,7 @@ FAST_INLINE Four four_bytes(const uint8_t* p) {
   return as_signed(_mm256_set1_epi32(word));
 }
 FAST_INLINE Ints dot_four(Ints sum, const Four& w, Bytes x) { return dot(sum, w, x); }
+FAST_INLINE Ints dot_four_small(Ints sum, const Four& w, Bytes x) { return dot(sum, w.value, x); }
 
 #include "kernels/fast_loops-inl.h"
 
@@ -176,7 +197,7 @@ namespace anemone {
 const FastLevel* fast_level_avx2() {
   static constexpr FastLevel kLevel{.name = "avx2",
                                     .lanes = fast_avx2::kLanes,
-                                    .columns = fast_avx2::quantize_column,
+                                    .column = fast_avx2::quantize_column,
                                     .matvec = fast_avx2::matvec_level,
                                     .pack = fast_avx2::pack_panel,
                                     .gemm = fast_avx2::gemm_level};

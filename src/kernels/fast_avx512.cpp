@@ -5,6 +5,7 @@
 #include <hwy/base.h>
 
 #include <type_traits>
+#include <utility>
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -13,7 +14,7 @@
 HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi,avx512vnni")
 namespace anemone::fast_avx512 {
 
-constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2;
+constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
 // Signed bytes are multiplied as unsigned ones, 128 too large.
 constexpr float kSignedShift = 128;
 constexpr int32_t kProductShift = 128;
@@ -38,6 +39,10 @@ FAST_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 FAST_INLINE Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 FAST_INLINE Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 FAST_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+template <class V>
+FAST_INLINE void keep_in_register(V& v) {
+  asm("" : "+v"(v));
+}
 FAST_INLINE Bytes flip(Bytes v) { return _mm512_xor_si512(v, _mm512_set1_epi8(-128)); }
 
 FAST_INLINE __m256 fold(Floats v) {
@@ -48,6 +53,20 @@ FAST_INLINE void store_four_sums(const Floats* v, float* out) {
   const __m256 all = _mm256_hadd_ps(ab, cd);
   _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
 }
+
+FAST_INLINE Ints times_128(Ints v) { return _mm512_slli_epi32(v, 7); }
+FAST_INLINE Floats spread(const float* p, int64_t count) {
+  const Ints lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  const __m128 some = _mm_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), p);
+  return _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(some));
+}
+FAST_INLINE Bytes load_some(const uint8_t* p, int64_t count) {
+  return _mm512_maskz_loadu_epi8((1ull << count) - 1, p);
+}
+struct Nibbles {
+  Bytes even, odd;
+};
+FAST_INLINE Nibbles nibbles(Bytes v) { return {v, _mm512_srli_epi16(v, 4)}; }
 
 // Eight codes of b bits are b bytes: each goes to eight bytes of its own, and from there by its bit.
 template <int kBits>
@@ -123,6 +142,7 @@ FAST_INLINE Four four_bytes(const uint8_t* p) {
   return _mm512_set1_epi32(word);
 }
 FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) { return _mm512_dpbusd_epi32(sum, w, x); }
+FAST_INLINE Ints dot_four_small(Ints sum, Four w, Bytes x) { return dot_four(sum, w, x); }
 
 #include "kernels/fast_loops-inl.h"
 
@@ -133,7 +153,7 @@ namespace anemone {
 const FastLevel* fast_level_avx512() {
   static constexpr FastLevel kLevel{.name = "avx512",
                                     .lanes = fast_avx512::kLanes,
-                                    .columns = fast_avx512::quantize_column,
+                                    .column = fast_avx512::quantize_column,
                                     .matvec = fast_avx512::matvec_level,
                                     .pack = fast_avx512::pack_panel,
                                     .gemm = fast_avx512::gemm_level};

@@ -10,12 +10,13 @@ namespace anemone {
 struct FastLevel {
   const char* name;
   int64_t lanes;  // columns of a panel
-  void (*columns)(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total);
-  void (*matvec)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastColumns& x,
-                 float* out, int64_t out_stride);
+  void (*column)(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total,
+                 int8_t* split);  // null: not needed
+  void (*matvec)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+                 const FastColumn* x, int64_t x_count, float* const* out);
   void (*pack)(const float* x, int64_t stride, int64_t k, int64_t columns, std::byte* panel);
-  void (*gemm)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
-               float* out, int64_t out_stride, std::byte* room);
+  void (*gemm)(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
+               const FastPanels& x, float* out, int64_t out_stride, std::byte* room);
 };
 
 const FastLevel* fast_level_avx512();

@@ -7,8 +7,11 @@
 //     dot(sum, bytes, x)        bytes below 128 by signed ones; every 32-bit sum takes four neighbors
 //     dot_planes(high, low, x)  128 times the one plus the other
 //     Four, four_bytes(p)       four bytes of a row for all lanes, as for_product() left them; dot_four(sum, Four, x)
-//                               has kProductShift too much for each value of x
+//                               has kProductShift too much for each value of x; dot_four_small(): for bytes below
+//                               128 as they are
 //     kMostRows, kPanels        rows and panels whose sums fit into the registers
+//     keep_in_register(v)       of Bytes and Floats: to be loaded once
+//     kSharedRows               rows that are multiplied side by side with up to 8 columns
 
 #ifdef __clang__
 #define FAST_UNROLL _Pragma("clang loop unroll(full)")
@@ -17,15 +20,24 @@
 #endif
 
 constexpr int64_t kBytes = 4 * kLanes, kVectors = kFastStep / kBytes;
-constexpr int64_t kAhead = 4096;  // weights are asked for so many bytes before their use
+constexpr int64_t kAhead =
+    8192;  // weights are asked for so many bytes before their use, for the second cache
 constexpr int64_t kPanelBlock = 44 * kLanes;
 
 // ---- Weights: a source gives a vector of elements as what dot_with() multiplies. kShift is what its sums have too
 // ---- much for each value of x; coarse() gives the elements as signed bytes, and kCoarseShift is the same for them.
+// ---- kBlocks: there are weights of it with a scale for every few columns. kSlow: unpacking costs more than registers.
+// ---- kSplit: its columns are FastColumn::split (fast_nibbles-inl.h). fine() of tables gives all their 14 bits.
+
+// Elements of 14 bits: 128 times the one plus the other.
+struct Planes {
+  Bytes high, low;
+};
 
 template <bool kUnsigned>
 struct ByteSource {
   static constexpr int kBits = 8;
+  static constexpr bool kBlocks = true, kSlow = false, kSplit = false, kTable = false;
   static constexpr float kCoarseShift = kUnsigned ? -128.0f : 0.0f, kShift = kSignedShift + kCoarseShift;
   using Piece = Signed;
   explicit ByteSource(const FastRow&) {}
@@ -37,61 +49,97 @@ struct ByteSource {
 template <int kWidth>
 struct TableSource {
   static constexpr int kBits = kWidth;
+  static constexpr bool kBlocks = false, kSlow = kWidth == 8, kSplit = false, kTable = true;
   static constexpr float kShift = 0, kCoarseShift = 0;
-  struct Piece {
-    Bytes high, low;
-  };
+  using Piece = Planes;
   explicit TableSource(const FastRow& row)
       : high_(row.table), low_(row.table + kEntries), coarse_(row.table + 2 * kEntries) {}
   Piece load(const uint8_t* p) const {
     const Bytes c = codes<kBits>(p);
     return {high_.look_up(c), low_.look_up(c)};
   }
+  Planes fine(const uint8_t* p) const { return load(p); }
   Bytes coarse(const uint8_t* p) const { return coarse_.look_up(codes<kBits>(p)); }
-  static Ints dot_with(const Piece& w, Bytes x) { return dot_planes(w.high, w.low, x); }
+  static Ints dot_with(const Planes& w, Bytes x) { return dot_planes(w.high, w.low, x); }
 
  private:
   static constexpr int64_t kEntries = kBits <= 4 ? 16 : 1 << kBits;
   Table<kBits> high_, low_, coarse_;
 };
 
-struct NumberSource {
-  static constexpr int kBits = 4;
-  static constexpr float kShift = 0, kCoarseShift = 0;
-  using Piece = Bytes;
-  explicit NumberSource(const FastRow& row) : positive_(row.table), coarse_(row.table + 16) {}
-  Piece load(const uint8_t* p) const { return positive_.look_up(codes<4>(p)); }
-  Bytes coarse(const uint8_t* p) const { return coarse_.look_up(codes<4>(p)); }
-  static Ints dot_with(const Piece& w, Bytes x) { return dot(zero_ints(), w, x); }
+// ---- R rows against N columns ----
+// Every column is summed in the same order, whatever R and N are: its bits do not depend on what is beside it.
 
- private:
-  Table<4> positive_, coarse_;
-};
-
-// ---- A row against N columns ----
-
-struct Column {
-  const int8_t* values;
-  const float* scales;
-};
-
+// Rows that share the loads of columns; a column alone is loaded from the nearest cache, and its rows follow each other
+// as one stream.
 template <int N>
-void columns_of(const FastColumns& x, Column* out) {
-  for (int64_t n = 0; n < N; ++n) {  // columns that are not there repeat the last
-    const int64_t c = n < x.count ? n : x.count - 1;
-    out[n] = {x.values + c * x.padded, x.scales + c * (x.padded / 4)};
+constexpr int kTileRows = N == 1 ? 1 : kSharedRows;
+
+// The columns as the loops take them. Scales lie behind the values and advance as they do, so a column is one pointer.
+template <int N>
+struct Columns {
+  Columns(const FastColumn* x, int64_t k, bool split) : behind(fast_padded(k)) {
+    for (int64_t n = 0; n < N; ++n) begin[n] = split ? x[n].split : x[n].values;
+  }
+  FAST_INLINE Bytes values(int n, int64_t i) const { return load_bytes(begin[n] + i); }
+  FAST_INLINE Floats scales(int n, int64_t i) const { return load_floats(begin[n] + behind + i); }
+  const int8_t* begin[N];
+  const int64_t behind;
+};
+
+// A value that R rows use: in a register, else the compiler loads it again for each.
+template <int R, class V>
+FAST_INLINE V kept(V v) {
+  if constexpr (R > 1) keep_in_register(v);
+  return v;
+}
+
+// The elements [at, at + kFastStep) of R rows, at p[r].
+template <class S, int R, int N>
+FAST_INLINE void add_step(const S* s, const uint8_t* const* p, int64_t at, const Columns<N>& x,
+                          Floats (*sums)[N]) {
+  FAST_UNROLL
+  for (int64_t v = 0; v < kVectors; ++v) {
+    typename S::Piece w[R];
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) w[r] = s[r].load(p[r] + v * kBytes * S::kBits / 8);
+    const int64_t i = at + v * kBytes;
+    FAST_UNROLL
+    for (int n = 0; n < N; ++n) {
+      const Bytes values = kept<R>(x.values(n, i));
+      const Floats scales = kept<R>(x.scales(n, i));
+      FAST_UNROLL
+      for (int r = 0; r < R; ++r)
+        sums[r][n] = multiply_add(to_floats(S::dot_with(w[r], values)), scales, sums[r][n]);
+    }
   }
 }
 
-// The elements [at, at + kFastStep) at p.
-template <class S, int N>
-FAST_INLINE void add_step(const S& s, const uint8_t* p, int64_t at, const Column* x, Floats* sums) {
+// The same with scales of the weight: a0[r] for the first half of the elements, a1[r] for the second.
+template <class S, int R, int N>
+FAST_INLINE void add_scaled_step(const S* s, const uint8_t* const* p, int64_t at, const float* a0,
+                                 const float* a1, const Columns<N>& x, Floats (*sums)[N]) {
+  static_assert(kVectors <= 2);
+  FAST_UNROLL
   for (int64_t v = 0; v < kVectors; ++v) {
-    const auto w = s.load(p + v * kBytes * S::kBits / 8);
+    typename S::Piece w[R];
+    Floats scale[R];
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) {
+      w[r] = s[r].load(p[r] + v * kBytes * S::kBits / 8);
+      scale[r] = kVectors == 1 ? two_halves(a0[r], a1[r]) : all_floats(v == 0 ? a0[r] : a1[r]);
+    }
     const int64_t i = at + v * kBytes;
-    for (int n = 0; n < N; ++n)
-      sums[n] = multiply_add(to_floats(S::dot_with(w, load_bytes(x[n].values + i))),
-                             load_floats(x[n].scales + i / 4), sums[n]);
+    FAST_UNROLL
+    for (int n = 0; n < N; ++n) {
+      const Bytes values = kept<R>(x.values(n, i));
+      const Floats scales = kept<R>(x.scales(n, i));
+      FAST_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const Floats d = to_floats(S::dot_with(w[r], values));
+        sums[r][n] = multiply_add(multiply(d, scales), scale[r], sums[r][n]);
+      }
+    }
   }
 }
 
@@ -103,166 +151,208 @@ FAST_INLINE const uint8_t* whole_step(const uint8_t* p, int64_t elements, uint8_
   return room;
 }
 
-template <class S, int N>
-FAST_INLINE void add_row(const FastRow& row, int64_t k, const Column* x, Floats* out) {
-  const S s(row);
-  const auto* p = reinterpret_cast<const uint8_t*>(row.data);
-  Floats sums[N];  // of its own: what `out` points to could be anything
-  for (int n = 0; n < N; ++n) sums[n] = zero_floats();
-  int64_t i = 0;
-  constexpr int64_t kStepBytes = kFastStep * S::kBits / 8;
-  for (; i + kFastStep <= k; i += kFastStep, p += kStepBytes) {
-    __builtin_prefetch(p + kAhead, 0, 3);
-    add_step<S, N>(s, p, i, x, sums);
+// R sources: they keep their tables in registers.
+template <class S, int R>
+struct Sources {
+  FAST_INLINE explicit Sources(const FastRow* rows) : Sources(rows, std::make_integer_sequence<int, R>()) {}
+  S each[R];
+
+ private:
+  template <int... I>
+  FAST_INLINE Sources(const FastRow* rows, std::integer_sequence<int, I...>) : each{S(rows[I])...} {}
+};
+
+// The sums of R rows, lane by lane. `block`: 0, or the columns of the weight that share a scale.
+template <class S, int R, int N, bool kScaled>
+FAST_INLINE void add_rows(const FastRow* rows, int64_t k, int64_t block, const Columns<N>& x,
+                          Floats (*out)[N]) {
+  const Sources<S, R> s(rows);
+  const uint8_t* p[R];
+  Floats sums[R][N];  // of their own: what `out` points to could be anything
+  FAST_UNROLL
+  for (int r = 0; r < R; ++r) {
+    p[r] = reinterpret_cast<const uint8_t*>(rows[r].data);
+    FAST_UNROLL
+    for (int n = 0; n < N; ++n) sums[r][n] = zero_floats();
   }
-  alignas(64) uint8_t room[kFastStep];
-  if (i < k) add_step<S, N>(s, whole_step<S::kBits>(p, k - i, room), i, x, sums);
-  for (int n = 0; n < N; ++n) out[n] = sums[n];
-}
-
-template <class S, int N>
-void multiply_rows(const FastRow* rows, int64_t count, const FastColumns& x, float* out, int64_t out_stride) {
-  Column columns[N];
-  columns_of<N>(x, columns);
-  constexpr int kRows = N == 1 ? 4 : 1, kSums = N == 1 ? 4 : (N + 3) / 4 * 4;
-  Floats sums[kSums];
-  float totals[kSums];
-  for (Floats& sum : sums) sum = zero_floats();
-  for (int64_t r = 0; r < count; r += kRows) {
-    const int64_t some = count - r < kRows ? count - r : kRows;
-    for (int64_t j = 0; j < some; ++j) add_row<S, N>(rows[r + j], x.k, columns, sums + j * N);
-    for (int q = 0; q < kSums; q += 4) store_four_sums(sums + q, totals + q);
-    for (int64_t j = 0; j < some; ++j) {
-      const FastRow& row = rows[r + j];
-      const float offset = row.offset + S::kShift;
-      for (int64_t n = 0; n < N && n < x.count; ++n)
-        out[r + j + n * out_stride] = row.scale * (totals[j * N + n] - offset * x.totals[n]);
-    }
-  }
-}
-
-// ---- The same with a scale, and maybe an offset, for every `block` columns ----
-
-template <class S, int N>
-FAST_INLINE void add_scaled_step(const S& s, const uint8_t* p, int64_t at, float scale0, float scale1,
-                                 const Column* x, Floats* sums) {
-  for (int64_t v = 0; v < kVectors; ++v) {
-    const auto w = s.load(p + v * kBytes * S::kBits / 8);
-    const Floats scale = kVectors == 1 ? two_halves(scale0, scale1) : all_floats(v == 0 ? scale0 : scale1);
-    const int64_t i = at + v * kBytes;
-    for (int n = 0; n < N; ++n) {
-      const Floats d = to_floats(S::dot_with(w, load_bytes(x[n].values + i)));
-      sums[n] = multiply_add(multiply(d, load_floats(x[n].scales + i / 4)), scale, sums[n]);
-    }
-  }
-}
-
-template <class S, int N>
-FAST_INLINE void add_scaled_row(const FastRow& row, int64_t k, int64_t block, const Column* x, Floats* out) {
-  static_assert(kVectors <= 2);
-  const S s(row);
-  const auto* p = reinterpret_cast<const uint8_t*>(row.data);
-  Floats sums[N];  // of its own: what `out` points to could be anything
-  for (int n = 0; n < N; ++n) sums[n] = zero_floats();
-  const auto step = static_cast<uint32_t>(block / kFastBlock);
-  const float* scale = row.block_scale;
+  const float* scale[R];
+  FAST_UNROLL
+  for (int r = 0; r < R; ++r) scale[r] = rows[r].block_scale;
+  const auto step = static_cast<uint32_t>(kScaled ? block / kFastBlock : 1);
   uint32_t j = 0;  // of kFastBlock columns
   int64_t i = 0;
-  constexpr int64_t kStepBytes = kFastStep * S::kBits / 8;
-  for (; i + kFastStep <= k; i += kFastStep, p += kStepBytes, j += 2) {
-    __builtin_prefetch(p + kAhead, 0, 3);
-    const float a = step == 1 ? scale[j] : scale[j / step],
-                b = step == 1 ? scale[j + 1] : scale[(j + 1) / step];
-    add_scaled_step<S, N>(s, p, i, a, b, x, sums);
+  for (; i + kFastStep <= k; i += kFastStep, j += 2) {
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) __builtin_prefetch(p[r] + kAhead, 0, 2);
+    if constexpr (kScaled) {
+      float a0[R], a1[R];
+      FAST_UNROLL
+      for (int r = 0; r < R; ++r) {
+        a0[r] = step == 1 ? scale[r][j] : scale[r][j / step];
+        a1[r] = step == 1 ? scale[r][j + 1] : scale[r][(j + 1) / step];
+      }
+      add_scaled_step<S, R, N>(s.each, p, i, a0, a1, x, sums);
+    } else {
+      add_step<S, R, N>(s.each, p, i, x, sums);
+    }
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) p[r] += kFastStep * S::kBits / 8;
   }
-  alignas(64) uint8_t room[kFastStep];
-  if (i < k) {  // one block more; what is behind it is multiplied with zeros
-    const float a = scale[j / step];
-    add_scaled_step<S, N>(s, whole_step<S::kBits>(p, k - i, room), i, a, a, x, sums);
+  if (i < k) {                        // one block more; what is behind it is multiplied with zeros
+    const Sources<S, R> again(rows);  // so that those of the loop stay in registers
+    alignas(64) uint8_t room[R][kFastStep];
+    const uint8_t* last[R];
+    float a[R];
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) {
+      last[r] = whole_step<S::kBits>(p[r], k - i, room[r]);
+      a[r] = kScaled ? scale[r][j / step] : 0.0f;
+    }
+    if constexpr (kScaled)
+      add_scaled_step<S, R, N>(again.each, last, i, a, a, x, sums);
+    else
+      add_step<S, R, N>(again.each, last, i, x, sums);
   }
-  for (int n = 0; n < N; ++n) out[n] = sums[n];
+  FAST_UNROLL
+  for (int r = 0; r < R; ++r) FAST_UNROLL
+  for (int n = 0; n < N; ++n) out[r][n] = sums[r][n];
 }
 
-// The sum over the blocks of scale * offset * sum of x, which the sums of a row have too much.
-inline float block_offsets(const FastRow& row, int64_t blocks, int64_t step, float shift, const float* x) {
+#include "kernels/fast_nibbles-inl.h"
+
+// For C columns, up to four: the sum over the blocks of scale * offset * sum of x, which the sums of a row have too
+// much.
+template <int C>
+FAST_INLINE void block_offsets(const FastRow& row, int64_t blocks, int64_t step, float shift,
+                               const FastColumn* x, float* out) {
+  static_assert(C <= 4);
   const float* s = row.block_scale;
   const float* z = row.block_offset;
   Floats sums[4] = {zero_floats(), zero_floats(), zero_floats(), zero_floats()};
   int64_t b = 0;
   for (; step == 1 && b + kLanes <= blocks; b += kLanes) {
     const Floats offset = z ? add(load_floats(z + b), all_floats(shift)) : all_floats(shift);
-    sums[0] = multiply_add(multiply(load_floats(s + b), offset), load_floats(x + b), sums[0]);
+    const Floats factor = multiply(load_floats(s + b), offset);
+    FAST_UNROLL
+    for (int c = 0; c < C; ++c) sums[c] = multiply_add(factor, load_floats(x[c].sums + b), sums[c]);
   }
   float totals[4];
   store_four_sums(sums, totals);
   for (; b < blocks; ++b) {
-    float sum = 0;
-    for (int64_t j = 0; j < step; ++j) sum += x[b * step + j];
-    totals[0] += s[b] * (shift + (z ? z[b] : 0.0f)) * sum;
+    const float factor = s[b] * (shift + (z ? z[b] : 0.0f));
+    FAST_UNROLL
+    for (int c = 0; c < C; ++c) {
+      float sum = 0;
+      for (int64_t j = 0; j < step; ++j) sum += x[c].sums[b * step + j];
+      totals[c] += factor * sum;
+    }
   }
-  return totals[0];
+  FAST_UNROLL
+  for (int c = 0; c < C; ++c) out[c] = totals[c];
 }
 
-template <class S, int N>
-void multiply_scaled(int64_t block, const FastRow* rows, int64_t count, const FastColumns& x, float* out,
-                     int64_t out_stride) {
-  Column columns[N];
-  columns_of<N>(x, columns);
-  constexpr int kRows = N == 1 ? 4 : 1, kSums = N == 1 ? 4 : (N + 3) / 4 * 4;
+// The results of a row from the sums of its lanes, into out[c][at].
+template <class S, int N, bool kScaled>
+FAST_INLINE void finish_row(const FastRow& row, const float* totals, int64_t k, int64_t block,
+                            const FastColumn* x, int64_t columns, float* const* out, int64_t at) {
+  const float shift = row.offset + S::kShift;
+  if constexpr (kScaled) {
+    float less[N] = {};
+    if (shift != 0 || row.block_offset) block_offsets<N>(row, k / block, block / kFastBlock, shift, x, less);
+    for (int64_t c = 0; c < columns; ++c) out[c][at] = totals[c] - less[c];
+  } else {
+    for (int64_t c = 0; c < columns; ++c) out[c][at] = row.scale * (totals[c] - shift * *x[c].total);
+  }
+}
+
+// N columns, of which the last may be there several times: `real` are not.
+template <class S, int N, bool kScaled>
+FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count, int64_t k,
+                               const FastColumn* x, int64_t real, float* const* out, int64_t at) {
+  const Columns<N> columns(x, k, S::kSplit);
+  constexpr int R = kTileRows<N>, kTiles = N == 1 ? 4 : 1, kSums = (kTiles * R * N + 3) / 4 * 4;
   Floats sums[kSums];
   float totals[kSums];
-  for (Floats& sum : sums) sum = zero_floats();
+  for (int q = 0; q < kSums; ++q) sums[q] = zero_floats();
+  FastRow tile[R];  // rows that are not there repeat the last
+  for (int64_t j = 0; j < count; j += R) {
+    const FastRow* from = rows + j;
+    if (R > 1 && j + R > count) {
+      for (int64_t q = 0; q < R; ++q) tile[q] = rows[j + q < count ? j + q : count - 1];
+      from = tile;
+    }
+    auto* to = reinterpret_cast<Floats(*)[N]>(sums + j * N);
+    if constexpr (S::kSplit)
+      add_nibble_rows<S, R, N, kScaled>(from, k, block, columns, to);
+    else
+      add_rows<S, R, N, kScaled>(from, k, block, columns, to);
+  }
+  for (int q = 0; q < kSums; q += 4) store_four_sums(sums + q, totals + q);
+  for (int64_t j = 0; j < count; ++j)
+    finish_row<S, N, kScaled>(rows[j], totals + j * N, k, block, x, real, out, at + j);
+}
+
+// Four columns at a time, for a few rows that stay in the nearest cache: more would not leave registers for two rows.
+template <class S, int N, bool kScaled>
+void multiply_rows(int64_t block, const FastRow* rows, int64_t count, int64_t k, const FastColumn* x,
+                   int64_t x_count, float* const* out) {
+  constexpr int64_t kRows = N == 1 ? 4 : kTileRows<N>;
+  FastColumn columns[2 * N];  // those that are not there repeat the last
+  for (int64_t c = 0; c < 2 * N; ++c) columns[c] = x[c < x_count ? c : x_count - 1];
   for (int64_t r = 0; r < count; r += kRows) {
     const int64_t some = count - r < kRows ? count - r : kRows;
-    for (int64_t j = 0; j < some; ++j) add_scaled_row<S, N>(rows[r + j], x.k, block, columns, sums + j * N);
-    for (int q = 0; q < kSums; q += 4) store_four_sums(sums + q, totals + q);
-    for (int64_t j = 0; j < some; ++j) {
-      const FastRow& row = rows[r + j];
-      const float shift = row.offset + S::kShift;
-      for (int64_t n = 0; n < N && n < x.count; ++n) {
-        float less = 0;
-        if (shift != 0 || row.block_offset)
-          less = block_offsets(row, x.k / block, block / kFastBlock, shift,
-                               x.sums + n * (x.padded / kFastBlock));
-        out[r + j + n * out_stride] = totals[j * N + n] - less;
-      }
-    }
+    for (int64_t c = 0; c < x_count; c += N)
+      multiply_tile<S, N, kScaled>(block, rows + r, some, k, columns + c, x_count - c < N ? x_count - c : N,
+                                   out + c, r);
   }
 }
 
 template <class S>
-void matvec_of(int64_t block, const FastRow* rows, int64_t count, const FastColumns& x, float* out,
-               int64_t out_stride) {
+void matvec_of(int64_t block, const FastRow* rows, int64_t count, int64_t k, const FastColumn* x,
+               int64_t x_count, float* const* out) {
   const auto run = [&](auto number) {
     constexpr int kN = decltype(number)::value;
-    block > 0 ? multiply_scaled<S, kN>(block, rows, count, x, out, out_stride)
-              : multiply_rows<S, kN>(rows, count, x, out, out_stride);
+    if constexpr (S::kBlocks)
+      if (block > 0) return multiply_rows<S, kN, true>(block, rows, count, k, x, x_count, out);
+    multiply_rows<S, kN, false>(block, rows, count, k, x, x_count, out);
   };
-  if (x.count <= 1) return run(std::integral_constant<int, 1>());
-  if (x.count <= 2) return run(std::integral_constant<int, 2>());
-  if (x.count <= 4) return run(std::integral_constant<int, 4>());
-  run(std::integral_constant<int, 8>());
+  if (x_count <= 1) return run(std::integral_constant<int, 1>());
+  if (x_count <= 2) return run(std::integral_constant<int, 2>());
+  if constexpr (S::kSlow)
+    if (x_count > 4) return run(std::integral_constant<int, 8>());
+  if (x_count == 3 || (x_count > 4 && x_count <= 6)) return run(std::integral_constant<int, 3>());
+  run(std::integral_constant<int, 4>());
 }
 
 // ---- Many columns: rows as bytes in `room`, against panels of columns ----
 
-template <class S>
+// Coarse, as signed bytes; or fine, as the high plane and behind it the low one.
+template <class S, bool kFine>
 void expand_row(const FastRow& row, int64_t k, uint8_t* out) {
   const S s(row);
+  const int64_t stride = fast_padded(k);
   const auto* p = reinterpret_cast<const uint8_t*>(row.data);
   alignas(64) uint8_t room[kFastStep];
   for (int64_t i = 0; i < k; i += kFastStep, p += kFastStep * S::kBits / 8) {
-    __builtin_prefetch(p + kAhead, 0, 3);
+    __builtin_prefetch(p + kAhead, 0, 2);
     const uint8_t* from = i + kFastStep <= k ? p : whole_step<S::kBits>(p, k - i, room);
-    for (int64_t v = 0; v < kVectors; ++v)
-      store_bytes(for_product(s.coarse(from + v * kBytes * S::kBits / 8)), out + i + v * kBytes);
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const uint8_t* piece = from + v * kBytes * S::kBits / 8;
+      if constexpr (kFine) {
+        const Planes w = s.fine(piece);
+        store_bytes(w.high, out + i + v * kBytes);
+        store_bytes(w.low, out + stride + i + v * kBytes);
+      } else {
+        store_bytes(for_product(s.coarse(piece)), out + i + v * kBytes);
+      }
+    }
   }
 }
 
 // R rows of bytes, `stride` apart, against V panels.
 struct Product {
   const uint8_t* rows;
-  int64_t stride;
+  int64_t stride, plane;  // plane: from the high one of a row to the low one
   const FastRow* about;
   int64_t k, step;  // step: blocks of kFastBlock for each scale of the weight; 0: one for the row
   const uint8_t* panel;
@@ -270,16 +360,9 @@ struct Product {
   float shift;
 };
 
-// The whole numbers of one block: R x V sums.
-template <int R, int V>
-FAST_INLINE void multiply_block(const Product& p, const uint8_t* rows, const uint8_t* block,
-                                Ints sums[R][V]) {
-  FAST_UNROLL
-  for (int v = 0; v < V; ++v) {
-    const Ints start = load_ints(block + v * p.panel_bytes + 40 * kLanes);
-    FAST_UNROLL
-    for (int r = 0; r < R; ++r) sums[r][v] = start;
-  }
+// R rows by one block of V panels, on top of the sums.
+template <int R, int V, bool kFine>
+FAST_INLINE void add_products(const Product& p, const uint8_t* rows, const uint8_t* block, Ints sums[R][V]) {
   FAST_UNROLL
   for (int64_t i = 0; i < kFastBlock; i += 4) {
     Bytes x[V];
@@ -289,8 +372,28 @@ FAST_INLINE void multiply_block(const Product& p, const uint8_t* rows, const uin
     for (int r = 0; r < R; ++r) {
       const Four w = four_bytes(rows + r * p.stride + i);
       FAST_UNROLL
-      for (int v = 0; v < V; ++v) sums[r][v] = dot_four(sums[r][v], w, x[v]);
+      for (int v = 0; v < V; ++v)
+        sums[r][v] = kFine ? dot_four_small(sums[r][v], w, x[v]) : dot_four(sums[r][v], w, x[v]);
     }
+  }
+}
+
+// The whole numbers of one block: R x V sums.
+template <int R, int V, bool kFine>
+FAST_INLINE void multiply_block(const Product& p, const uint8_t* rows, const uint8_t* block,
+                                Ints sums[R][V]) {
+  FAST_UNROLL
+  for (int v = 0; v < V; ++v) {
+    const Ints start = kFine ? zero_ints() : load_ints(block + v * p.panel_bytes + 40 * kLanes);
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) sums[r][v] = start;
+  }
+  add_products<R, V, kFine>(p, rows, block, sums);
+  if constexpr (kFine) {
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) FAST_UNROLL
+    for (int v = 0; v < V; ++v) sums[r][v] = times_128(sums[r][v]);
+    add_products<R, V, kFine>(p, rows + p.plane, block, sums);
   }
 }
 
@@ -317,7 +420,7 @@ FAST_INLINE void add_block(const Product& p, const uint8_t* block, int64_t at, c
   }
 }
 
-template <int R, int V, bool kScaled>
+template <int R, int V, bool kScaled, bool kFine>
 void multiply_panels(const Product& p, float* out, int64_t out_stride) {
   Floats totals[R][V];
   FAST_UNROLL
@@ -328,7 +431,7 @@ void multiply_panels(const Product& p, float* out, int64_t out_stride) {
   const int64_t blocks = kScaled ? p.k / kFastBlock : fast_padded(p.k) / kFastBlock;
   for (int64_t b = 0; b < blocks; ++b, block += kPanelBlock, rows += kFastBlock) {
     Ints sums[R][V];
-    multiply_block<R, V>(p, rows, block, sums);
+    multiply_block<R, V, kFine>(p, rows, block, sums);
     add_block<R, V, kScaled>(p, block, kScaled && p.step > 1 ? b / p.step : b, sums, totals);
   }
   const uint8_t* end = p.panel + fast_padded(p.k) / kFastBlock * kPanelBlock;
@@ -339,8 +442,9 @@ void multiply_panels(const Product& p, float* out, int64_t out_stride) {
     for (int r = 0; r < R; ++r) {
       const FastRow& row = p.about[r];
       if constexpr (!kScaled) {
-        const Floats less = multiply(x, all_floats(row.coarse_offset + p.shift));
-        totals[r][v] = multiply(subtract(totals[r][v], less), all_floats(row.coarse_scale));
+        const float offset = kFine ? row.offset : row.coarse_offset + p.shift;
+        const Floats scale = all_floats(kFine ? row.scale : row.coarse_scale);
+        totals[r][v] = multiply(subtract(totals[r][v], multiply(x, all_floats(offset))), scale);
       }
       store_floats(totals[r][v], out + r * out_stride + v * kLanes);
     }
@@ -349,8 +453,9 @@ void multiply_panels(const Product& p, float* out, int64_t out_stride) {
 
 template <int R, int V>
 void multiply_either(const Product& p, float* out, int64_t out_stride) {
-  p.step > 0 ? multiply_panels<R, V, true>(p, out, out_stride)
-             : multiply_panels<R, V, false>(p, out, out_stride);
+  if (p.plane > 0) return multiply_panels<R, V, false, true>(p, out, out_stride);
+  p.step > 0 ? multiply_panels<R, V, true, false>(p, out, out_stride)
+             : multiply_panels<R, V, false, false>(p, out, out_stride);
 }
 
 template <int V>
@@ -384,15 +489,22 @@ void multiply_all(int64_t count, Product p, int64_t columns, float* out, int64_t
   }
 }
 
-template <class S>
+template <class S, bool kFine>
 void gemm_of(int64_t block, const FastRow* rows, int64_t count, const FastPanels& x, float* out,
              int64_t out_stride, std::byte* room) {
   auto* bytes = reinterpret_cast<uint8_t*>(room);
-  const int64_t stride = fast_padded(x.k), panel_bytes = fast_panel_bytes(x.k, kLanes);
-  for (int64_t r = 0; r < count; ++r) expand_row<S>(rows[r], x.k, bytes + r * stride);
-  Product p{
-      bytes,       stride,         rows, x.k, block / kFastBlock, reinterpret_cast<const uint8_t*>(x.data),
-      panel_bytes, S::kCoarseShift};
+  const int64_t padded = fast_padded(x.k), stride = kFine ? 2 * padded : padded;
+  const int64_t panel_bytes = fast_panel_bytes(x.k, kLanes);
+  for (int64_t r = 0; r < count; ++r) expand_row<S, kFine>(rows[r], x.k, bytes + r * stride);
+  Product p{.rows = bytes,
+            .stride = stride,
+            .plane = kFine ? padded : 0,
+            .about = rows,
+            .k = x.k,
+            .step = block / kFastBlock,
+            .panel = reinterpret_cast<const uint8_t*>(x.data),
+            .panel_bytes = panel_bytes,
+            .shift = S::kCoarseShift};
   for (int64_t c = 0; c < x.columns;) {
     const int64_t left = x.columns - c;
     if (left > (kPanels - 1) * kLanes) {
@@ -416,7 +528,7 @@ inline float steps_of(float most, float* scale) {
 }
 
 inline void quantize_column(const float* x, int64_t k, int8_t* values, float* scales, float* sums,
-                            float* total) {
+                            float* total, int8_t* split) {
   float all = 0;
   const int64_t padded = fast_padded(k);
   for (int64_t b = 0; b < padded; b += kFastBlock) {
@@ -447,6 +559,7 @@ inline void quantize_column(const float* x, int64_t k, int8_t* values, float* sc
     all += sums[b / kFastBlock];
   }
   *total = all;
+  if (split) split_column(values, scales, k, split);
 }
 
 // kLanes columns, of which there are `columns`.
@@ -508,23 +621,26 @@ void with_source(FastKind kind, F f) {
     case FastKind::table1: return f(static_cast<TableSource<1>*>(nullptr));
     case FastKind::table2: return f(static_cast<TableSource<2>*>(nullptr));
     case FastKind::table3: return f(static_cast<TableSource<3>*>(nullptr));
-    case FastKind::table4: return f(static_cast<TableSource<4>*>(nullptr));
+    case FastKind::table4: return f(static_cast<NibbleTable*>(nullptr));
     case FastKind::table6: return f(static_cast<TableSource<6>*>(nullptr));
     case FastKind::table8: return f(static_cast<TableSource<8>*>(nullptr));
     case FastKind::number4: return f(static_cast<NumberSource*>(nullptr));
   }
 }
 
-inline void matvec_level(FastKind kind, int64_t block, const FastRow* rows, int64_t count,
-                         const FastColumns& x, float* out, int64_t out_stride) {
+inline void matvec_level(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+                         const FastColumn* x, int64_t x_count, float* const* out) {
   with_source(kind, [&](auto* type) {
-    matvec_of<std::remove_pointer_t<decltype(type)>>(block, rows, count, x, out, out_stride);
+    matvec_of<std::remove_pointer_t<decltype(type)>>(block, rows, count, k, x, x_count, out);
   });
 }
 
-inline void gemm_level(FastKind kind, int64_t block, const FastRow* rows, int64_t count, const FastPanels& x,
-                       float* out, int64_t out_stride, std::byte* room) {
+inline void gemm_level(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
+                       const FastPanels& x, float* out, int64_t out_stride, std::byte* room) {
   with_source(kind, [&](auto* type) {
-    gemm_of<std::remove_pointer_t<decltype(type)>>(block, rows, count, x, out, out_stride, room);
+    using S = std::remove_pointer_t<decltype(type)>;
+    if constexpr (S::kTable)
+      if (fine) return gemm_of<S, true>(block, rows, count, x, out, out_stride, room);
+    gemm_of<S, false>(block, rows, count, x, out, out_stride, room);
   });
 }

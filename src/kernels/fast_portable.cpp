@@ -2,11 +2,12 @@
 #include "kernels/fast_level.h"
 
 #include <type_traits>
+#include <utility>
 
 #define FAST_INLINE inline
 namespace anemone::fast_portable {
 
-constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1;
+constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
 constexpr float kSignedShift = 0;
 constexpr int32_t kProductShift = 0;
 
@@ -59,6 +60,8 @@ inline Floats multiply(const Floats& a, const Floats& b) {
 inline Floats multiply_add(const Floats& a, const Floats& b, const Floats& c) {
   return each<Floats>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
 }
+template <class V>
+inline void keep_in_register(V&) {}
 inline Bytes flip(const Bytes& v) {
   return each<Bytes>([&](int i) { return static_cast<int8_t>(v.v[i] ^ -128); });
 }
@@ -68,6 +71,25 @@ inline void store_four_sums(const Floats* v, float* out) {
     const float* f = v[j].v;
     out[j] = ((f[0] + f[4]) + (f[1] + f[5])) + ((f[2] + f[6]) + (f[3] + f[7]));
   }
+}
+
+inline Ints times_128(const Ints& v) {
+  return each<Ints>([&](int i) { return v.v[i] * 128; });
+}
+inline Floats spread(const float* p, int64_t count) {
+  return each<Floats>([&](int i) { return i / 4 < count ? p[i / 4] : 0.0f; });
+}
+inline Bytes load_some(const uint8_t* p, int64_t count) {
+  Bytes out = {};
+  __builtin_memcpy(&out, p, static_cast<size_t>(count));
+  return out;
+}
+struct Nibbles {
+  Bytes even, odd;
+};
+inline Nibbles nibbles(const Bytes& v) {
+  return {each<Bytes>([&](int i) { return static_cast<int8_t>(v.v[i] & 15); }),
+          each<Bytes>([&](int i) { return static_cast<int8_t>((v.v[i] >> 4) & 15); })};
 }
 
 template <int kBits>
@@ -105,7 +127,7 @@ inline Signed as_signed(const Bytes& v) { return {v}; }
 inline Ints dot(const Ints& sum, const Signed& w, const Bytes& x) { return dot(sum, w.value, x); }
 inline Ints dot_planes(const Bytes& high, const Bytes& low, const Bytes& x) {
   const Ints sum = dot(zero_ints(), high, x);
-  return dot(each<Ints>([&](int i) { return sum.v[i] * 128; }), low, x);
+  return dot(times_128(sum), low, x);
 }
 
 inline Bytes for_product(const Bytes& v) { return v; }
@@ -120,6 +142,8 @@ inline Ints dot_four(const Ints& sum, const Four& w, const Bytes& x) {
   return out;
 }
 
+inline Ints dot_four_small(const Ints& sum, const Four& w, const Bytes& x) { return dot_four(sum, w, x); }
+
 #include "kernels/fast_loops-inl.h"
 
 }  // namespace anemone::fast_portable
@@ -128,7 +152,7 @@ namespace anemone {
 const FastLevel* fast_level_portable() {
   static constexpr FastLevel kLevel{.name = "portable",
                                     .lanes = fast_portable::kLanes,
-                                    .columns = fast_portable::quantize_column,
+                                    .column = fast_portable::quantize_column,
                                     .matvec = fast_portable::matvec_level,
                                     .pack = fast_portable::pack_panel,
                                     .gemm = fast_portable::gemm_level};

@@ -169,7 +169,9 @@ BenchReport bench(const std::filesystem::path& path,
   expect_kind(BundleInfo::read(path), path, {BundleKind::generate});
   const int64_t context = BundleInfo::read(path).tiers().back();
   if (options.tokens < 1 || options.tokens >= context)
-    throw errorf("so many tokens do not fit the context").found(fmt::format("{}", options.tokens));
+    throw errorf("so many tokens cannot be written")
+        .found(fmt::format("{}", options.tokens))
+        .expected(fmt::format("1 to {}", context - 1));
   const auto tell = [&](const std::string& what) {
     if (options.progress && !options.progress(what)) throw Cancelled();
   };
@@ -197,7 +199,8 @@ BenchReport bench(const std::filesystem::path& path,
     predicted = token_cost(work, *target.chip, calibration().constants).total_ms();
   }
   for (const int64_t fill : options.fills.empty() ? usual_fills(context, options.tokens) : options.fills) {
-    if (fill < 1 || fill + options.tokens > context)
+    if (fill < 1) throw errorf("at least one token is in the context before others are written");
+    if (fill + options.tokens > context)
       throw errorf("a context of {} has no room for {} tokens behind {}", context, options.tokens, fill);
     tell(fmt::format("{} of {} positions", fill, context));
     measure(bundle, std::min<int64_t>(fill, 16), 2, stages);  // what is slow the first time

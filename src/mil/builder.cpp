@@ -42,6 +42,7 @@ Value* add_input(Function& function, std::string name, Type type) {
 
 Builder::Builder(Function& function)
     : function_(&function), block_(&function.body), names_(std::make_shared<Names>()) {
+  names_->taken.reserve(function.inputs.size() + function.body.ops.size());
   for (const auto& input : function.inputs) names_->taken.insert(input->name);
   for_each_op(std::as_const(function.body), [&](const Operation& op) {
     for (const auto& output : op.outputs) names_->taken.insert(output->name);

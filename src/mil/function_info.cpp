@@ -6,8 +6,29 @@
 #include "base/error.h"
 
 namespace anemone {
+namespace {
+
+// The elements of a constant where it holds them as the engine does; else, and where it is none, empty.
+const std::byte* held_elements(const Constant* constant) {
+  if (!constant || (constant->type.dtype != DType::fp32 && constant->type.dtype != DType::int32))
+    return nullptr;
+  const auto* bytes = std::get_if<Constant::Bytes>(&constant->data);
+  if (!bytes || bytes->empty() || reinterpret_cast<uintptr_t>(bytes->data()) % 4 != 0 ||
+      bytes->size() != static_cast<size_t>(constant->type.size()) * 4)
+    return nullptr;
+  return bytes->data();
+}
+
+}  // namespace
+
+std::span<const std::pair<int, int>> NumberedBlock::users(int id) const {
+  const auto [begin, end] = std::ranges::equal_range(by_value, id, {}, &std::pair<int, int>::first);
+  return {begin, end};
+}
 
 FunctionInfo::FunctionInfo(const Function& function) : function_(function) {
+  ids_.reserve(function.inputs.size() + function.body.ops.size());
+  values_.reserve(function.inputs.size() + function.body.ops.size());
   for (const auto& input : function.inputs) add(input.get());
   number(function.body);
 }
@@ -20,11 +41,15 @@ void FunctionInfo::add(const Value* value) {
 void FunctionInfo::number(const Block& block) {
   for (const auto& input : block.inputs) add(input.get());
   NumberedBlock info;
+  info.uses.reserve(block.ops.size());
   for (const auto& op : block.ops) {
     for (const auto& inner : op->blocks) number(*inner);
     for (const auto& output : op->outputs) add(output.get());
     info.uses.push_back(uses_of(*op));
+    for (const int id : info.uses.back())
+      info.by_value.emplace_back(id, static_cast<int>(info.uses.size()) - 1);
   }
+  std::ranges::sort(info.by_value);
   for (const Value* value : block.outputs) info.outputs.push_back(id(value));
   blocks_.emplace(&block, std::move(info));
 }
@@ -39,8 +64,10 @@ std::vector<int> FunctionInfo::uses_of(const Operation& op) const {
     for (const auto& uses : inner.uses) out.insert(out.end(), uses.begin(), uses.end());
     out.insert(out.end(), inner.outputs.begin(), inner.outputs.end());
   }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+  if (out.size() > 1) {
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+  }
   // Values that a nested block defines are local to it. (Deeper blocks have removed theirs already.)
   for (const auto& block : op.blocks) {
     std::set<int> own;
@@ -118,6 +145,7 @@ const void* FunctionInfo::decode(const void* key, const StoredTensor& tensor) co
 const void* FunctionInfo::dense(int id) const {
   const Type& type = value(id)->type;
   if (!type.is_tensor() || type.dtype == DType::string) return nullptr;
+  if (const std::byte* held = held_elements(value(id)->constant())) return held;
   std::lock_guard lock(mutex_);
   const auto tensor = stored(id);
   const StoredTensor::Layout layout = tensor->layout();
@@ -128,6 +156,7 @@ const void* FunctionInfo::dense(int id) const {
 
 const void* FunctionInfo::dense(const Constant& literal) const {
   if (!literal.type.is_tensor() || literal.type.dtype == DType::string) return nullptr;
+  if (const std::byte* held = held_elements(&literal)) return held;
   std::lock_guard lock(mutex_);
   return decode(&literal, *stored_constant(literal));
 }

@@ -6,7 +6,9 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "mil/op.h"
@@ -20,6 +22,10 @@ inline constexpr int64_t kSmallElements = 4096;
 struct NumberedBlock {
   std::vector<std::vector<int>> uses;  // by operation: the values it or its nested blocks use
   std::vector<int> outputs;
+
+  // The operations that use a value, in order: (value, operation) of each.
+  std::span<const std::pair<int, int>> users(int id) const;
+  std::vector<std::pair<int, int>> by_value;  // all of them, sorted
 };
 
 class FunctionInfo {

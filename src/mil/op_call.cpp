@@ -42,6 +42,9 @@ OpBinding OpBinding::bind_names(const Operation& operation, Opset opset) {
     throw errorf("the operation '{}' is not in the opset {}", operation.type, opset_info(opset).text_name)
         .expected(fmt::format("{} or later", opset_info(b.op->versions.front().since).text_name));
   const auto& params = b.version->params;
+  b.ranges.reserve(params.size());
+  b.operands.reserve(params.size());
+  b.sources.reserve(params.size());
   const auto known = [&](std::string_view name) {
     return std::any_of(params.begin(), params.end(), [&](const Param& p) { return p.name == name; });
   };

@@ -244,6 +244,7 @@ class NetworkBuilder {
         throw errorf("the state '{}' must have floating-point numbers and a fixed shape",
                      onnx_printable(original))
             .found(type.text());
+      net_.states.emplace(original, options_.states.at(original));
       states_.emplace(original, Value{name, Type::state(DType::fp16, type.shape), nullptr, {}});
       return;
     }

@@ -68,6 +68,9 @@ Package network_package(OnnxNetwork network, const std::string& source) {
   if (!network.fixed.empty())
     meta.user[std::string(kOnnxFixedKey)] =
         nlohmann::ordered_json(network.fixed).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (!network.states.empty())
+    meta.user[std::string(kOnnxStatesKey)] =
+        nlohmann::ordered_json(network.states).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (!network.layouts.empty())
     meta.user[std::string(kOnnxLayoutsKey)] = nlohmann::ordered_json(network.layouts).dump();
   package.description.metadata = std::move(meta);
@@ -124,6 +127,14 @@ std::map<std::string, std::vector<int64_t>> onnx_fixed(const Package& package) {
     for (const auto& value : values)
       if (value.is_number_integer()) numbers.push_back(value.get<int64_t>());
   }
+  return out;
+}
+
+std::map<std::string, std::string> onnx_states(const Package& package) {
+  std::map<std::string, std::string> out;
+  const nlohmann::json states = metadata_object(package, kOnnxStatesKey);
+  for (const auto& [past, present] : states.items())
+    if (present.is_string()) out.emplace(past, present.get<std::string>());
   return out;
 }
 

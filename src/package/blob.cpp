@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "base/shape.h"
 
 namespace anemone {
@@ -41,7 +42,12 @@ uint32_t blob_dtype_code(DType dtype) {
   return 0;
 }
 
-BlobFile::BlobFile(const fs::path& path) : file_(MappedFile::open(path)) {
+BlobFile::BlobFile(const fs::path& path, BlobUse use) : file_(MappedFile::open(path)) {
+  if (use == BlobUse::run) {
+    prefer_large_pages(file_->bytes());
+    check_header();
+    return;
+  }
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) throw errorf("cannot be opened: {}", std::strerror(errno)).at(path.string());
 #ifdef POSIX_FADV_RANDOM
@@ -125,8 +131,8 @@ Blob BlobFile::blob(std::string file_name, uint64_t offset, const Type& type) co
   return Blob{std::move(file_name), offset, record.data_offset, record.data_bytes, file_};
 }
 
-BlobFiles::BlobFiles(fs::path root, fs::path model, fs::path weights)
-    : root_(std::move(root)), model_(std::move(model)), weights_(std::move(weights)) {}
+BlobFiles::BlobFiles(fs::path root, fs::path model, fs::path weights, BlobUse use)
+    : root_(std::move(root)), model_(std::move(model)), weights_(std::move(weights)), use_(use) {}
 
 std::shared_ptr<const BlobFile> BlobFiles::find(const std::string& file_name) {
   if (const auto it = files_.find(file_name); it != files_.end()) return it->second;
@@ -144,7 +150,7 @@ std::shared_ptr<const BlobFile> BlobFiles::find(const std::string& file_name) {
   else if (!fs::is_regular_file(path))
     throw Error("a weight file is not a regular file").at(path.string());
   else
-    file = std::make_shared<const BlobFile>(path);
+    file = std::make_shared<const BlobFile>(path, use_);
   files_[file_name] = file;
   return file;
 }
@@ -155,6 +161,13 @@ Blob BlobFiles::open(const std::string& file_name, uint64_t offset, const Type& 
   if (const auto file = find(file_name)) return file->blob(file_name, offset, type);
   return Blob{file_name, offset, offset + kBlobAlignment, packed_bytes(type.size(), dtype_bits(type.dtype)),
               nullptr};
+}
+
+std::vector<std::shared_ptr<const MappedFile>> BlobFiles::opened() const {
+  std::vector<std::shared_ptr<const MappedFile>> out;
+  for (const auto& [name, file] : files_)
+    if (file) out.push_back(file->file());
+  return out;
 }
 
 fs::path path_inside(const fs::path& root, const fs::path& folder, const std::string& relative) {

@@ -19,6 +19,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/mapped_file.h"
 #include "mil/constant.h"
@@ -42,11 +43,14 @@ static_assert(sizeof(BlobRecord) == kBlobAlignment);
 // The code of an element type in a weight file; 0 for one that cannot lie there (bool, string, 64-bit types).
 uint32_t blob_dtype_code(DType dtype);
 
-// One weight file: its mapping, and the records read from it one by one. Records are read with plain reads,
-// so that opening a package touches no page of the mapping.
+// look: records are read with plain reads, so that opening a package touches no page of its weights. run: the weights
+// will be read as well, and are kept in large pages from the first read on.
+enum class BlobUse { look, run };
+
+// One weight file: its mapping, and the records read from it one by one.
 class BlobFile {
  public:
-  explicit BlobFile(const std::filesystem::path& path);
+  BlobFile(const std::filesystem::path& path, BlobUse use);
   explicit BlobFile(std::shared_ptr<const MappedFile> file);  // bytes in memory
   ~BlobFile();
   BlobFile(const BlobFile&) = delete;
@@ -70,9 +74,14 @@ class BlobFiles {
  public:
   // model: the folder that "@model_path" stands for. weights: where the manifest says that weights are; may
   // be empty. root: what no file may lie outside of.
-  BlobFiles(std::filesystem::path root, std::filesystem::path model, std::filesystem::path weights);
+  BlobFiles(std::filesystem::path root, std::filesystem::path model, std::filesystem::path weights,
+            BlobUse use = BlobUse::look);
 
   Blob open(const std::string& file_name, uint64_t offset, const Type& type);
+  // Opens a file that blobs will name, if it is there.
+  void open_file(const std::string& file_name) { find(file_name); }
+  // The files that were opened so far.
+  std::vector<std::shared_ptr<const MappedFile>> opened() const;
   // Names that blobs refer to and that are not there.
   const std::set<std::string>& missing() const { return missing_; }
   // Names of files that are in the folder of weights, and not where the name says.
@@ -82,6 +91,7 @@ class BlobFiles {
   std::shared_ptr<const BlobFile> find(const std::string& file_name);
 
   std::filesystem::path root_, model_, weights_;
+  BlobUse use_;
   std::map<std::string, std::shared_ptr<const BlobFile>> files_;
   std::set<std::string> missing_, moved_;
 };

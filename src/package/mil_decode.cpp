@@ -4,6 +4,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/shape.h"
 #include "base/thread_pool.h"
 #include "package/mil_codec.h"
 #include "package/wire.h"
@@ -16,19 +17,25 @@ using wire::bytes;
 using wire::Fields;
 using wire::varint;
 
-// Names that an operation may bind to: those of its own block so far, and those of the blocks around it.
+// Names that an operation may bind to: those of its own block so far, and those of the blocks around it. Names lie in
+// the values, which do not move.
 class Scope {
  public:
-  Value* find(const std::string& name) const {
+  Value* find(std::string_view name) const {
     const auto it = values_.find(name);
     return it == values_.end() ? nullptr : it->second.value;
   }
 
   void define(Value& value) {
-    Entry& entry = values_[value.name];
-    if (entry.value && entry.level == level_) throw errorf("the value '{}' is defined twice", value.name);
-    undo_.push_back({value.name, entry});
-    entry = {&value, level_};
+    const auto [it, fresh] = values_.try_emplace(value.name, Entry{&value, level_});
+    if (!fresh && it->second.level == level_) throw errorf("the value '{}' is defined twice", value.name);
+    undo_.push_back({&value, fresh ? Entry{} : it->second});
+    it->second = {&value, level_};
+  }
+
+  void expect(size_t values) {
+    values_.reserve(values_.size() + values);
+    undo_.reserve(undo_.size() + values);
   }
 
   size_t enter() {
@@ -39,11 +46,12 @@ class Scope {
   void leave(size_t mark) {
     --level_;
     for (; undo_.size() > mark; undo_.pop_back()) {
-      auto& [name, entry] = undo_.back();
+      const auto& [value, entry] = undo_.back();
+      const auto it = values_.find(value->name);
       if (entry.value)
-        values_[name] = entry;
+        it->second = entry;
       else
-        values_.erase(name);
+        values_.erase(it);
     }
   }
 
@@ -53,24 +61,121 @@ class Scope {
     int level = 0;
   };
 
-  std::unordered_map<std::string, Entry> values_;
-  std::vector<std::pair<std::string, Entry>> undo_;
+  std::unordered_map<std::string_view, Entry> values_;
+  std::vector<std::pair<const Value*, Entry>> undo_;  // what was defined, and what it hides
   int level_ = 0;
 };
 
 struct MapEntry {
-  std::string key;
-  std::string_view value;
+  std::string_view key, value;
 };
 
 MapEntry read_entry(std::string_view message) {
   MapEntry out;
   std::string rest;
   for (Fields f(message); f.next();) switch (f.key()) {
-      case bytes(1): out.key = f.text(); break;
+      case bytes(1): out.key = f.text_view(); break;
       case bytes(2): out.value = f.view(); break;
       default: f.keep(rest);  // protobuf's own maps have no place for these either
     }
+  return out;
+}
+
+std::unique_ptr<Value> named_value(std::string_view message, Operation* producer) {
+  auto out = std::make_unique<Value>();
+  out->producer = producer;
+  at_place([&] { return fmt::format("value '{}'", out->name); },
+           [&] {
+             for (Fields f(message); f.next();) switch (f.key()) {
+                 case bytes(1): out->name = f.text_view(); break;
+                 case bytes(2): out->type = decode_type(f.view()); break;
+                 default: f.keep(out->extra);
+               }
+             if (out->name.empty()) throw Error("a value has no name");
+             if (out->type.kind == Type::Kind::none) throw Error("a value has no type");
+           });
+  return out;
+}
+
+// The functions of a program by name, and what else it says.
+struct ProgramParts {
+  Program rest;  // without its functions
+  std::vector<MapEntry> functions;
+};
+
+// The fields of a function.
+struct FunctionParts {
+  std::vector<std::unique_ptr<Value>> inputs;
+  std::string_view opset, body;
+  std::vector<std::string_view> attributes;
+  std::string extra;  // blocks for other opsets among them
+};
+
+Opset opset_of(std::string_view name) {
+  const std::optional<Opset> known = opset_from_name(name);
+  if (known && opset_info(*known).file_name == name) return *known;
+  throw errorf("the opset '{}' is not known", name)
+      .expected(
+          fmt::format("{} to {}", opset_info(Opset::ios15).file_name, opset_info(Opset::ios26).file_name));
+}
+
+FunctionParts read_function(const MapEntry& entry) {
+  if (entry.key.empty()) throw Error("a function has no name");
+  FunctionParts out;
+  std::vector<std::string_view> blocks;
+  for (Fields f(entry.value); f.next();) switch (f.key()) {
+      case bytes(1): out.inputs.push_back(named_value(f.view(), nullptr)); break;
+      case bytes(2): out.opset = f.text_view(); break;
+      case bytes(3): blocks.push_back(f.view()); break;
+      case bytes(4): out.attributes.push_back(f.view()); break;
+      default: f.keep(out.extra);
+    }
+  opset_of(out.opset);
+  bool found = false;
+  for (const std::string_view block : blocks) {
+    const MapEntry named = read_entry(block);
+    if (named.key == out.opset && !found) {
+      out.body = named.value;
+      found = true;
+    } else {
+      wire::Message kept;
+      kept.data(3, block);
+      out.extra += kept.bytes();
+    }
+  }
+  if (!found) throw errorf("the function has no block for its opset {}", out.opset);
+  return out;
+}
+
+// The types of a function's results, found without decoding an operation.
+FunctionOutline outline_of(const MapEntry& entry) {
+  FunctionParts parts = read_function(entry);
+  FunctionOutline out{std::string(entry.key), std::move(parts.inputs), {}};
+  std::vector<std::string_view> names, ops;
+  for (Fields f(parts.body); f.next();) switch (f.key()) {
+      case bytes(2): names.push_back(f.text_view()); break;
+      case bytes(3): ops.push_back(f.view()); break;
+      default: f.skip();
+    }
+  std::vector<std::string_view> found(names.size());
+  const auto look_at = [&](std::string_view value) {
+    for (Fields f(value); f.next();) {
+      if (f.key() != bytes(1)) {
+        f.skip();
+        continue;
+      }
+      const std::string_view name = f.view();
+      for (size_t i = 0; i < names.size(); ++i)
+        if (names[i] == name) found[i] = value;
+    }
+  };
+  for (Fields f(entry.value); f.next();) f.key() == bytes(1) ? look_at(f.view()) : f.skip();
+  for (const std::string_view op : ops)
+    for (Fields f(op); f.next();) f.key() == bytes(3) ? look_at(f.view()) : f.skip();
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!found[i].data()) throw errorf("the block returns '{}', which is not defined", names[i]);
+    out.outputs.push_back(named_value(found[i], nullptr));
+  }
   return out;
 }
 
@@ -78,31 +183,50 @@ class ProgramReader {
  public:
   explicit ProgramReader(const BlobOpener& blobs) : blobs_(blobs) {}
 
-  Program program(std::string_view message) {
-    Program out;
-    out.version = 0;
-    std::vector<MapEntry> functions;
-    for (Fields f(message); f.next();) switch (f.key()) {
-        case varint(1): out.version = f.integer(); break;
-        case bytes(2): functions.push_back(read_entry(f.view())); break;
-        case bytes(4): attribute(f.view(), out.attributes); break;
-        default: f.keep(out.extra);  // docString, 3, among them
-      }
-    out.functions = decode_functions(functions, message.size());
-    if (out.version != 1) throw errorf("the program has version {}", out.version).expected("version 1");
-    if (out.functions.empty()) throw Error("the program has no function");
+  // `only`: that function alone; empty: all.
+  Program program(std::string_view message, std::string_view only) {
+    ProgramParts parts = read_parts(message);
+    if (!only.empty())
+      std::erase_if(parts.functions, [&](const MapEntry& entry) { return entry.key != only; });
+    Program out = std::move(parts.rest);
+    out.functions = decode_functions(parts.functions, message.size());
+    if (out.functions.empty()) throw errorf("the program has no function '{}'", only);
     std::ranges::sort(out.functions, {},
                       [](const auto& function) -> const std::string& { return function->name; });
     return out;
   }
 
+  std::vector<FunctionOutline> outlines(std::string_view message) {
+    std::vector<FunctionOutline> out;
+    for (const MapEntry& entry : read_parts(message).functions)
+      out.push_back(at_place([&] { return fmt::format("function '{}'", entry.key); },
+                             [&] { return outline_of(entry); }));
+    std::ranges::sort(out, {}, &FunctionOutline::name);
+    return out;
+  }
+
  private:
+  ProgramParts read_parts(std::string_view message) {
+    ProgramParts out;
+    out.rest.version = 0;
+    for (Fields f(message); f.next();) switch (f.key()) {
+        case varint(1): out.rest.version = f.integer(); break;
+        case bytes(2): out.functions.push_back(read_entry(f.view())); break;
+        case bytes(4): attribute(f.view(), out.rest.attributes); break;
+        default: f.keep(out.rest.extra);  // docString, 3, among them
+      }
+    std::set<std::string_view> names;
+    for (const MapEntry& entry : out.functions)
+      if (!names.insert(entry.key).second) throw errorf("the function '{}' is defined twice", entry.key);
+    if (out.rest.version != 1)
+      throw errorf("the program has version {}", out.rest.version).expected("version 1");
+    if (out.functions.empty()) throw Error("the program has no function");
+    return out;
+  }
+
   // Large ones side by side: they share nothing but the weight files.
   std::vector<std::unique_ptr<Function>> decode_functions(const std::vector<MapEntry>& entries, size_t size) {
     constexpr size_t kLarge = 1 << 18;
-    std::set<std::string_view> names;
-    for (const MapEntry& entry : entries)
-      if (!names.insert(entry.key).second) throw errorf("the function '{}' is defined twice", entry.key);
     std::vector<std::unique_ptr<Function>> out(entries.size());
     std::mutex mutex;
     const BlobOpener one_at_a_time = [&](const std::string& file, uint64_t offset, const Type& type) {
@@ -123,72 +247,27 @@ class ProgramReader {
     const MapEntry entry = read_entry(message);
     at_place([&] { return fmt::format("attribute '{}'", entry.key); },
              [&] {
-               if (!out.emplace(entry.key, decode_constant(entry.value, blobs_)).second)
+               if (!out.try_emplace(std::string(entry.key), decode_constant(entry.value, blobs_)).second)
                  throw Error("is given twice");
              });
   }
 
-  std::unique_ptr<Value> named_value(std::string_view message, Operation* producer) {
-    auto out = std::make_unique<Value>();
-    out->producer = producer;
-    at_place([&] { return fmt::format("value '{}'", out->name); },
-             [&] {
-               for (Fields f(message); f.next();) switch (f.key()) {
-                   case bytes(1): out->name = f.text(); break;
-                   case bytes(2): out->type = decode_type(f.view()); break;
-                   default: f.keep(out->extra);
-                 }
-               if (out->name.empty()) throw Error("a value has no name");
-               if (out->type.kind == Type::Kind::none) throw Error("a value has no type");
-             });
-    return out;
-  }
-
-  Value* resolve(const std::string& name) const {
+  Value* resolve(std::string_view name) const {
     if (Value* found = scope_.find(name)) return found;
     throw errorf("the value '{}' is used but not defined before", name);
   }
 
   std::unique_ptr<Function> function(const MapEntry& entry) {
+    FunctionParts parts = read_function(entry);
     auto out = std::make_unique<Function>();
     out->name = entry.key;
-    if (out->name.empty()) throw Error("a function has no name");
-    std::string opset;
-    std::vector<std::pair<std::string, std::string_view>> blocks;
-    std::vector<std::string> block_fields;
-    for (Fields f(entry.value); f.next();) switch (f.key()) {
-        case bytes(1): out->inputs.push_back(named_value(f.view(), nullptr)); break;
-        case bytes(2): opset = f.text(); break;
-        case bytes(3): {
-          const std::string_view view = f.view();
-          MapEntry block = read_entry(view);
-          blocks.emplace_back(std::move(block.key), block.value);
-          block_fields.emplace_back(view);
-          break;
-        }
-        case bytes(4): attribute(f.view(), out->attributes); break;
-        default: f.keep(out->extra);
-      }
-    const std::optional<Opset> known = opset_from_name(opset);
-    if (!known || opset_info(*known).file_name != opset)
-      throw errorf("the opset '{}' is not known", opset)
-          .expected(fmt::format("{} to {}", opset_info(Opset::ios15).file_name,
-                                opset_info(Opset::ios26).file_name));
-    out->opset = *known;
+    out->opset = opset_of(parts.opset);
+    out->inputs = std::move(parts.inputs);
+    out->extra = std::move(parts.extra);
+    for (const std::string_view view : parts.attributes) attribute(view, out->attributes);
     const size_t mark = scope_.enter();
     for (const auto& input : out->inputs) scope_.define(*input);
-    bool found = false;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      if (blocks[i].first == opset && !found) {
-        block(blocks[i].second, out->body, 0);
-        found = true;
-      } else {
-        wire::Message kept;
-        kept.data(3, block_fields[i]);
-        out->extra += kept.bytes();
-      }
-    }
-    if (!found) throw errorf("the function has no block for its opset {}", opset);
+    block(parts.body, out->body, 0);
     scope_.leave(mark);
     return out;
   }
@@ -198,21 +277,21 @@ class ProgramReader {
       throw Error("blocks nest too deep").expected(fmt::format("at most {} levels", wire::kMaxDepth));
     // A function's own block shares the scope of the function's inputs.
     const size_t mark = depth > 0 ? scope_.enter() : 0;
-    std::vector<std::string> outputs;
-    std::vector<std::string_view> ops;
+    std::vector<std::string_view> outputs, ops;
     for (Fields f(message); f.next();) switch (f.key()) {
         case bytes(1):
           out.inputs.push_back(named_value(f.view(), nullptr));
           scope_.define(*out.inputs.back());
           break;
-        case bytes(2): outputs.push_back(f.text()); break;
+        case bytes(2): outputs.push_back(f.text_view()); break;
         case bytes(3): ops.push_back(f.view()); break;
         case bytes(4): attribute(f.view(), out.attributes); break;
         default: f.keep(out.extra);
       }
     out.ops.reserve(ops.size());
+    scope_.expect(ops.size());
     for (const std::string_view view : ops) out.ops.push_back(operation(view, depth));
-    for (const std::string& name : outputs) {
+    for (const std::string_view name : outputs) {
       Value* value = scope_.find(name);
       if (!value) throw errorf("the block returns '{}', which is not defined", name);
       out.outputs.push_back(value);
@@ -226,7 +305,7 @@ class ProgramReader {
              [&] {
                std::vector<std::string_view> inputs, blocks;
                for (Fields f(message); f.next();) switch (f.key()) {
-                   case bytes(1): out->type = f.text(); break;
+                   case bytes(1): out->type = f.text_view(); break;
                    case bytes(2): inputs.push_back(f.view()); break;
                    case bytes(3): out->outputs.push_back(named_value(f.view(), out.get())); break;
                    case bytes(4): blocks.push_back(f.view()); break;
@@ -278,7 +357,7 @@ class ProgramReader {
   Binding binding(std::string_view message) {
     Binding out;
     for (Fields f(message); f.next();) switch (f.key()) {
-        case bytes(1): out.value = resolve(f.text()); break;
+        case bytes(1): out.value = resolve(f.view()); break;
         case bytes(2):
           out.literal = std::make_shared<const Constant>(decode_constant(f.view(), blobs_));
           break;
@@ -295,9 +374,17 @@ class ProgramReader {
 
 }  // namespace
 
-Program decode_program(std::string_view message, const BlobOpener& blobs) {
+Program decode_program(std::string_view message, const BlobOpener& blobs, std::string_view only) {
   return at_place([] { return std::string("program"); },
-                  [&] { return ProgramReader(blobs).program(message); });
+                  [&] { return ProgramReader(blobs).program(message, only); });
+}
+
+std::vector<FunctionOutline> outline_program(std::string_view message) {
+  const BlobOpener none = [](const std::string& file, uint64_t offset, const Type& type) {
+    return Blob{file, offset, 0, packed_bytes(type.size(), dtype_bits(type.dtype)), nullptr};
+  };
+  return at_place([] { return std::string("program"); },
+                  [&] { return ProgramReader(none).outlines(message); });
 }
 
 }  // namespace anemone

@@ -29,6 +29,7 @@ struct PackageItem {
 struct Package {
   std::filesystem::path path;  // where it was read from
   bool as_stored = false;      // the files there say the same: nothing was changed since
+  bool partial = false;        // only one of the functions that are stored there was read: not to be written
   int spec_version = 0;        // Model.specificationVersion
   Description description;
   bool described = true;  // false: the file has no description, and it was taken from the program
@@ -50,7 +51,9 @@ struct ReadOptions {
 Package read_package(const std::filesystem::path& path, const ReadOptions& options = {});
 
 // Reads the bytes of a model.mlmodel. Messages call it `name`.
-Package read_model(std::string_view model, const std::string& name, const BlobOpener& blobs);
+// `only`: that function alone; empty: all.
+Package read_model(std::string_view model, const std::string& name, const BlobOpener& blobs,
+                   std::string_view only = {});
 
 struct WriteOptions {
   bool overwrite = false;      // replace what stands under the final name

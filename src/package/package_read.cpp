@@ -7,7 +7,7 @@
 #include "package/description_faults.h"
 #include "package/manifest.h"
 #include "package/mil_codec.h"
-#include "package/package.h"
+#include "package/package_file.h"
 #include "package/wire.h"
 
 namespace anemone {
@@ -67,6 +67,20 @@ std::shared_ptr<const MappedFile> open_regular(const fs::path& path) {
   return MappedFile::open(path);
 }
 
+bool is_compiled(const fs::path& folder) {
+  return fs::exists(folder / "model.mil") || folder.extension() == ".mlmodelc";
+}
+
+template <class Body>
+auto at_path(const fs::path& path, Body body) {
+  try {
+    return body();
+  } catch (const fs::filesystem_error& e) {
+    throw errorf("cannot be read: {}", e.code().message())
+        .at(e.path1().empty() ? path.string() : e.path1().string());
+  }
+}
+
 void finish(Package& package, const BlobFiles& files) {
   package.missing_weights.assign(files.missing().begin(), files.missing().end());
   package.moved_weights.assign(files.moved().begin(), files.moved().end());
@@ -79,46 +93,6 @@ void finish(Package& package, const BlobFiles& files) {
 void compare_description(Package& package) {
   for (const DescriptionFault& fault : description_faults(package))
     package.notes.push_back(fault.text() + "; Core ML would refuse the package");
-}
-
-Package read_mlpackage(const fs::path& path) {
-  const fs::path manifest_path = path_inside(path, path, "Manifest.json");
-  if (manifest_path.empty())
-    throw Error("has no Manifest.json").at(path.string()).hint("is this the folder that ends in .mlpackage?");
-  const Manifest manifest =
-      wire::at_place([&] { return (path / "Manifest.json").string(); },
-                     [&] { return parse_manifest(open_regular(manifest_path)->text()); });
-  const fs::path data = path / "Data";
-  const fs::path model_path = path_inside(path, data, manifest.root().path);
-  if (model_path.empty())
-    throw errorf("the model file '{}' is missing", manifest.root().path).at(path.string());
-
-  fs::path weights;
-  bool weights_missing = false;
-  if (const ManifestItem* item = manifest.weights()) {
-    weights = path_inside(path, data, item->path);
-    weights_missing = weights.empty();
-  }
-  BlobFiles files(path, model_path.parent_path(), weights);
-  const auto model = open_regular(model_path);
-  Package out = read_model(model->text(), (path / "Data" / manifest.root().path).string(),
-                           [&](const std::string& file, uint64_t offset, const Type& type) {
-                             return files.open(file, offset, type);
-                           });
-  out.path = path;
-  out.as_stored = true;
-  out.weights_folder_missing = weights_missing;
-  if (weights_missing && files.missing().empty())
-    out.notes.push_back("the manifest names a weights folder that does not exist; nothing refers to it");
-  for (const auto& [identifier, item] : manifest.items) {
-    if (identifier == manifest.root_identifier || &item == manifest.weights()) continue;
-    const fs::path source = path_inside(path, data, item.path);
-    if (source.empty()) throw errorf("the item '{}' is missing", item.path).at(path.string());
-    out.items.push_back({item.author, item.description, item.name, item.path, source});
-  }
-  finish(out, files);
-  compare_description(out);
-  return out;
 }
 
 Package read_mlmodel(const fs::path& path) {
@@ -214,7 +188,78 @@ Package read_mlmodelc(const fs::path& path, const ReadOptions& options) {
 
 }  // namespace
 
-Package read_model(std::string_view model, const std::string& name, const BlobOpener& blobs) {
+MlPackage::MlPackage(const fs::path& path, BlobUse use) : path_(path) {
+  const fs::path manifest_path = path_inside(path, path, "Manifest.json");
+  if (manifest_path.empty())
+    throw Error("has no Manifest.json").at(path.string()).hint("is this the folder that ends in .mlpackage?");
+  manifest_ = wire::at_place([&] { return (path / "Manifest.json").string(); },
+                             [&] { return parse_manifest(open_regular(manifest_path)->text()); });
+  const fs::path data = path / "Data";
+  model_path_ = path_inside(path, data, manifest_.root().path);
+  if (model_path_.empty())
+    throw errorf("the model file '{}' is missing", manifest_.root().path).at(path.string());
+  fs::path weights;
+  if (const ManifestItem* item = manifest_.weights()) {
+    weights = path_inside(path, data, item->path);
+    weights_missing_ = weights.empty();
+  }
+  files_ = std::make_unique<BlobFiles>(path, model_path_.parent_path(), weights, use);
+  model_ = open_regular(model_path_);
+}
+
+Package MlPackage::read(std::string_view only) const {
+  Package out = read_model(
+      model_->text(), model_name(),
+      [&](const std::string& file, uint64_t offset, const Type& type) {
+        std::lock_guard lock(mutex_);
+        return files_->open(file, offset, type);
+      },
+      only);
+  out.path = path_;
+  out.as_stored = true;
+  out.partial = !only.empty();
+  out.weights_folder_missing = weights_missing_;
+  std::lock_guard lock(mutex_);
+  if (weights_missing_ && files_->missing().empty())
+    out.notes.push_back("the manifest names a weights folder that does not exist; nothing refers to it");
+  for (const auto& [identifier, item] : manifest_.items) {
+    if (identifier == manifest_.root_identifier || &item == manifest_.weights()) continue;
+    const fs::path source = path_inside(path_, path_ / "Data", item.path);
+    if (source.empty()) throw errorf("the item '{}' is missing", item.path).at(path_.string());
+    out.items.push_back({item.author, item.description, item.name, item.path, source});
+  }
+  finish(out, *files_);
+  if (!out.partial) compare_description(out);
+  return out;
+}
+
+std::vector<Signature> MlPackage::signatures() const {
+  return wire::at_place([&] { return model_name(); },
+                        [&] {
+                          Description description;
+                          std::vector<FunctionOutline> outlines;
+                          for (wire::Fields f(model_->text()); f.next();) {
+                            if (f.key() == wire::bytes(2))
+                              description = decode_description(f.view());
+                            else if (f.key() == wire::bytes(502))
+                              outlines = outline_program(f.view());
+                            else
+                              f.skip();
+                          }
+                          return outlined_signatures(outlines, description);
+                        });
+}
+
+std::vector<std::shared_ptr<const MappedFile>> MlPackage::weight_files() const {
+  std::lock_guard lock(mutex_);
+  const std::string name(kWeightFileName);
+  const std::string_view inside = std::string_view(kWeightFileName).substr(kWeightFileName.find('/') + 1);
+  if (fs::exists(model_path_.parent_path() / inside)) files_->open_file(name);
+  return files_->opened();
+}
+
+Package read_model(std::string_view model, const std::string& name, const BlobOpener& blobs,
+                   std::string_view only) {
   return wire::at_place(
       [&] { return name; },
       [&] {
@@ -230,7 +275,7 @@ Package read_model(std::string_view model, const std::string& name, const BlobOp
             out.description = decode_description(f.view());
           } else if (f.key() == wire::bytes(502)) {
             if (has_program) throw Error("the model has two programs");
-            out.program = decode_program(f.view(), blobs);
+            out.program = decode_program(f.view(), blobs, only);
             has_program = true;
           } else {
             for (const ModelKind& kind : kKinds)
@@ -247,7 +292,7 @@ Package read_model(std::string_view model, const std::string& name, const BlobOp
 }
 
 Package read_package(const fs::path& path, const ReadOptions& options) {
-  try {
+  return at_path(path, [&] {
     if (path.empty()) throw Error("the package has no name").expected(kReadable);
     if (!fs::exists(path)) throw missing_path(path.string());
     if (!fs::is_directory(path)) {
@@ -261,13 +306,43 @@ Package read_package(const fs::path& path, const ReadOptions& options) {
     }
     // A trailing slash leaves no file name.
     const fs::path named = path.has_filename() ? path : path.parent_path();
-    if (fs::exists(named / "model.mil") || named.extension() == ".mlmodelc")
-      return read_mlmodelc(named, options);
-    return read_mlpackage(named);
-  } catch (const fs::filesystem_error& e) {
-    throw errorf("cannot be read: {}", e.code().message())
-        .at(e.path1().empty() ? path.string() : e.path1().string());
+    if (is_compiled(named)) return read_mlmodelc(named, options);
+    return MlPackage(named).read();
+  });
+}
+
+std::shared_ptr<const PackageFile> PackageFile::open(const fs::path& path) {
+  return at_path(path, [&] {
+    auto out = std::make_shared<PackageFile>();
+    const fs::path named = path.has_filename() ? path : path.parent_path();
+    if (fs::is_directory(named) && !is_compiled(named)) {
+      out->stored_ = std::make_unique<const MlPackage>(named, BlobUse::run);
+      out->signatures_ = out->stored_->signatures();
+    } else {
+      out->whole_ = open_package(path);
+      out->signatures_ = anemone::signatures(*out->whole_);
+    }
+    return out;
+  });
+}
+
+std::shared_ptr<const Package> PackageFile::whole() const {
+  std::lock_guard lock(mutex_);
+  if (!whole_) whole_ = std::make_shared<const Package>(stored_->read());
+  return whole_;
+}
+
+std::vector<std::shared_ptr<const MappedFile>> PackageFile::weight_files() const {
+  return stored_ ? stored_->weight_files() : std::vector<std::shared_ptr<const MappedFile>>();
+}
+
+std::shared_ptr<const Package> PackageFile::function(const std::string& name) const {
+  if (signatures_.size() == 1) return whole();
+  {
+    std::lock_guard lock(mutex_);
+    if (whole_) return whole_;
   }
+  return std::make_shared<const Package>(stored_->read(name));
 }
 
 }  // namespace anemone

@@ -103,6 +103,7 @@ WriteReport write_package(const Package& package, const fs::path& path, const Wr
   const fs::path named = path.has_filename() ? path : path.parent_path();
   if (named.extension() != ".mlpackage")
     throw Error("is not a name for a package").at(path.string()).expected("a name that ends in .mlpackage");
+  if (package.partial) throw errorf("only one function of '{}' was read", package.path.string());
   std::optional<ThreadPool> own;
   ThreadPool& pool = options.pool ? *options.pool : own.emplace();
   StagedOutput staged(named, options.overwrite);

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "anemone/package.h"
-#include "base/error.h"
 #include "mil/text.h"
-#include "package/package.h"
+#include "package/mil_codec.h"
+#include "package/package_file.h"
 
 namespace anemone {
 namespace {
@@ -22,6 +22,25 @@ TensorInfo tensor_info(const Value& value, const Feature* feature) {
   return out;
 }
 
+Signature inputs_of(const std::string& function, const std::vector<std::unique_ptr<Value>>& inputs,
+                    const Description& description) {
+  const Interface& interface = description.interface(function);
+  Signature out;
+  out.function = function;
+  for (const auto& input : inputs) {
+    auto& kind = input->type.kind == Type::Kind::state ? out.states : out.inputs;
+    kind.push_back(tensor_info(*input, interface.find(input->name)));
+  }
+  return out;
+}
+
+std::vector<Signature> default_first(std::vector<Signature> all, const Description& description) {
+  std::stable_sort(all.begin(), all.end(), [&](const Signature& a, const Signature& b) {
+    return (a.function == description.default_function) > (b.function == description.default_function);
+  });
+  return all;
+}
+
 }  // namespace
 
 std::shared_ptr<const Package> open_package(const std::filesystem::path& path) {
@@ -37,21 +56,22 @@ std::shared_ptr<const Package> open_package(const std::filesystem::path& path) {
 std::vector<Signature> signatures(const Package& package) {
   std::vector<Signature> out;
   for (const auto& function : package.program.functions) {
-    const Interface& interface = package.description.interface(function->name);
-    Signature s;
-    s.function = function->name;
-    for (const auto& input : function->inputs) {
-      auto& kind = input->type.kind == Type::Kind::state ? s.states : s.inputs;
-      kind.push_back(tensor_info(*input, interface.find(input->name)));
-    }
+    Signature s = inputs_of(function->name, function->inputs, package.description);
     for (const Value* output : function->body.outputs) s.outputs.push_back(tensor_info(*output, nullptr));
     out.push_back(std::move(s));
   }
-  std::stable_sort(out.begin(), out.end(), [&](const Signature& a, const Signature& b) {
-    return (a.function == package.description.default_function) >
-           (b.function == package.description.default_function);
-  });
-  return out;
+  return default_first(std::move(out), package.description);
+}
+
+std::vector<Signature> outlined_signatures(const std::vector<FunctionOutline>& outlines,
+                                           const Description& description) {
+  std::vector<Signature> out;
+  for (const FunctionOutline& function : outlines) {
+    Signature s = inputs_of(function.name, function.inputs, description);
+    for (const auto& output : function.outputs) s.outputs.push_back(tensor_info(*output, nullptr));
+    out.push_back(std::move(s));
+  }
+  return default_first(std::move(out), description);
 }
 
 }  // namespace anemone

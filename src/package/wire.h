@@ -60,7 +60,8 @@ class Fields {
     const auto v = reader_.get_view();
     return {v.data(), v.size()};
   }
-  std::string text();
+  std::string text() { return std::string(text_view()); }
+  std::string_view text_view();  // checked to be UTF-8; lies in the message
   void skip() { reader_.skip(); }
   // The bytes of a number of fixed size, as they lie in the message.
   std::string_view fixed_bytes() {

@@ -43,6 +43,8 @@ class Backend {
   virtual double close_call() const = 0;
   // What was given to it to note the times of steps; null: none.
   virtual Timeline* timeline() const { return nullptr; }
+  // Its predictors read weights where the package maps them, so that it helps to have the pages mapped beforehand.
+  virtual bool maps_weights() const { return false; }
   // Whether open() takes taps. Of one that does not, predict/taps.h makes the values outputs of a copy.
   virtual bool can_tap() const = 0;
   // `function` empty: the package's default one. `taps`: values inside it that its calls give beside the
@@ -60,6 +62,15 @@ class Backend {
     static_cast<void>(packages);
     return std::nullopt;
   }
+  // The same for calls of one function that follow each other over one state: each sees what those before it left
+  // there.
+  virtual void run_in_turn(std::span<const CallTurn> turns) const {
+    for (const CallTurn& turn : turns) turn.call->run(turn.state);
+  }
+  // How many of them cost less than one after the other does; 1: none.
+  virtual int64_t most_in_turn() const { return 1; }
+  // How many calls without a state are good to have under way at once, each on a thread of its own: for many texts.
+  virtual int calls_at_once() const { return 1; }
   // What a user may want to know about the runs so far, a line each: for --stats.
   virtual std::vector<std::string> remarks() const { return {}; }
 };

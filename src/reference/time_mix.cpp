@@ -22,8 +22,7 @@ std::vector<float> beside(const std::vector<float>& a, const std::vector<float>&
 class TimeMixReference {
  public:
   TimeMixReference(const ReferenceScope& scope, const Attention& attention)
-      : scope_(scope),
-        a_(attention),
+      : a_(attention),
         mix_(*attention.mix),
         width_(static_cast<size_t>(a_.query_width() + a_.key_width())),
         half_(static_cast<size_t>(a_.key_width() / 2)),
@@ -107,7 +106,6 @@ class TimeMixReference {
     return out;
   }
 
-  const ReferenceScope& scope_;
   const Attention& a_;
   const TimeMix& mix_;
   size_t width_, half_, filled_, kept_;

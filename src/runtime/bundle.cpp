@@ -1,11 +1,15 @@
 #include "runtime/bundle.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "bundle/check_ports.h"
 #include "bundle/files.h"
 #include "package/blob.h"
+#include "package/package_file.h"
 #include "predict/taps.h"
 
 namespace anemone {
@@ -53,9 +57,9 @@ std::shared_ptr<const Bundle> Bundle::open(const std::filesystem::path& path,
   if (bundle->tiers_.empty()) throw errorf("has no layers").at(path.string());
   PortCheck check(info);
   for (const Stage& stage : info.stages) {
-    bundle->packages_.push_back(open_package(find_inside(path, stage.package)));
+    bundle->packages_.push_back(PackageFile::open(find_inside(path, stage.package)));
     try {
-      check.stage(stage, signatures(*bundle->packages_.back()));
+      check.stage(stage, bundle->packages_.back()->signatures());
     } catch (Error& e) {
       e.within(path.string());
       throw;
@@ -94,9 +98,11 @@ double Bundle::cost(const StageFunction& function, int64_t width) const {
 const Predictor& Bundle::predictor(size_t stage, const std::string& function) const {
   std::lock_guard lock(mutex_);
   auto& slot = predictors_[{stage, function}];
-  if (!slot)
-    slot = open_tapped(*backend_, packages_[stage], function,
-                       watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>());
+  if (slot) return *slot;
+  const auto taps = watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>();
+  const PackageFile& file = *packages_[stage];
+  // A backend that cannot tap is given a changed copy, which needs all of it.
+  slot = open_tapped(*backend_, taps.empty() ? file.function(function) : file.whole(), function, taps);
   return *slot;
 }
 
@@ -118,6 +124,20 @@ int64_t Bundle::most_tokens() const {
   int64_t most = 1;
   for (const StageFunction& f : functions()) most = std::max(most, f.most_tokens);
   return most;
+}
+
+void Bundle::fetch_weights() const {
+  if (!backend_->maps_weights()) return;
+  const uint64_t memory =
+      static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  try {
+    for (size_t s = 0; s < packages_.size(); ++s) {
+      if (info_.stages[s].kind == StageKind::experts) continue;
+      for (const auto& file : packages_[s]->weight_files())
+        if (fetched_ + file->size() <= memory / 2 && map_pages(file->bytes())) fetched_ += file->size();
+    }
+  } catch (const Error&) {  // whoever reads it says what is wrong
+  }
 }
 
 uint64_t Bundle::weight_bytes() const {

@@ -5,6 +5,7 @@
 //     std::vector<float> logits = session.forward(ids);               // [tokens, vocab]
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -16,6 +17,7 @@
 #include "anemone/predictor.h"
 #include "bundle/bundle_info.h"
 #include "bundle/embedding.h"
+#include "package/package_file.h"
 #include "predict/backend.h"
 
 namespace anemone {
@@ -43,7 +45,8 @@ class Bundle {
   const std::filesystem::path& path() const { return path_; }
   const Backend& backend() const { return *backend_; }
   const EmbeddingReader& embedding() const { return *embedding_; }
-  const Package& package(size_t stage) const { return *packages_[stage]; }
+  // All functions of a stage, decoded when first asked for. Predictors need no more than their own.
+  const Package& package(size_t stage) const { return *packages_[stage]->whole(); }
   // The predictor of one function of one stage; made when first asked for.
   const Predictor& predictor(size_t stage, const std::string& function) const;
   // Tells the watch of a run.
@@ -61,6 +64,10 @@ class Bundle {
   int64_t most_tokens() const;
   // Bytes of weights and of the embedding, mapped from files.
   uint64_t weight_bytes() const;
+  // Maps the weights, all but those of experts, before a call needs them. Beside other
+  // work, on a thread of its own. Where they are more than half of the machine's memory, nothing.
+  void fetch_weights() const;
+  uint64_t fetched_bytes() const { return fetched_; }
   // Working memory of the predictors made so far.
   uint64_t working_bytes() const;
 
@@ -74,7 +81,8 @@ class Bundle {
   std::vector<int64_t> tiers_;
   std::map<std::string, double> cost_;  // of a call through the layers, by the function of the first stage
   std::unique_ptr<const EmbeddingReader> embedding_;
-  std::vector<std::shared_ptr<const Package>> packages_;  // by stage
+  std::vector<std::shared_ptr<const PackageFile>> packages_;  // by stage
+  mutable std::atomic<uint64_t> fetched_{0};
   mutable std::mutex mutex_;
   mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
 };

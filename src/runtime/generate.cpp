@@ -25,7 +25,8 @@ class Loop {
       : options_(options),
         session_(session),
         answer_(options, tokenizer, end_tokens(*session.bundle(), tokenizer.get()), prompt, seed),
-        close_call_(session.bundle()->backend().close_call()) {}
+        close_call_(session.bundle()->backend().close_call()),
+        in_turn_(session.goes_in_turn()) {}
 
   ~Loop() { session_.watch(nullptr); }
   Loop(const Loop&) = delete;
@@ -89,8 +90,10 @@ class Loop {
     }
     const int64_t room = session_.capacity() - session_.position() - 1,
                   left = options_.max_new - answer_.made() - 1;
-    const std::vector<int32_t> draft = ngram_draft(
-        answer_.ids(), std::min({options_.speculate, session_.bundle()->most_tokens() - 1, room, left}));
+    const Bundle& bundle = *session_.bundle();
+    const int64_t most = in_turn_ ? bundle.backend().most_in_turn() : bundle.most_tokens();
+    const std::vector<int32_t> draft =
+        ngram_draft(answer_.ids(), std::min({options_.speculate, most - 1, room, left}));
     return check_draft(token, draft);
   }
 
@@ -99,8 +102,9 @@ class Loop {
     const int64_t base = session_.position();
     std::vector<int32_t> fed = {token};
     fed.insert(fed.end(), draft.begin(), draft.end());
-    const std::vector<float> logits = session_.forward(fed);  // its own: a replay makes others
-    if (draft.empty() && exact_ == base) all_exact();
+    // Its own: a replay makes others.
+    const std::vector<float> logits = in_turn_ ? session_.forward_in_turn(fed) : session_.forward(fed);
+    if ((draft.empty() || in_turn_) && exact_ == base) all_exact();
     stats().drafted += static_cast<int64_t>(draft.size());
     const auto vocab = static_cast<size_t>(session_.bundle()->info().vocab);
     for (size_t i = 0; i < fed.size(); ++i) {
@@ -112,14 +116,19 @@ class Loop {
       if (as_drafted) ++stats().accepted;
       if (as_drafted && !close) {
         if (answer_.emit(draft[i])) continue;
-        session_.rewind(after);
+        go_back(after);
         return false;
       }
       token = best.id;
-      if (!close) session_.rewind(after);
+      if (!close) go_back(after);
       return true;
     }
     return true;
+  }
+
+  void go_back(int64_t position) {
+    session_.rewind(position);
+    exact_ = std::min(exact_, position);
   }
 
   // Everything so far was computed as without speculation. Pinned, because going back to here must not compute rows
@@ -148,6 +157,7 @@ class Loop {
   Session& session_;
   Answer answer_;
   double close_call_;
+  bool in_turn_;       // drafts are computed token by token in one pass: all rows are exact
   int64_t exact_ = 0;  // leading rows of the cache that were computed as without speculation
   std::optional<Clock::time_point> timed_;
 };
@@ -214,7 +224,7 @@ void Generator::check(const Session& session, std::span<const int32_t> prompt) c
           .at(where)
           .hint("convert without --argmax-output");
   }
-  if (options_.speculate > 0 && bundle.most_tokens() < 2)
+  if (options_.speculate > 0 && bundle.most_tokens() < 2 && !session.goes_in_turn())
     throw errorf("speculation needs a bundle that takes several tokens at once")
         .at(where)
         .found("1 token a call")

@@ -8,6 +8,56 @@
 #include "grammar/token_masks.h"
 
 namespace anemone {
+namespace {
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+// How many tokens may be refused before the mask of the whole vocabulary is made, and how many are looked for so.
+constexpr size_t kMostRefused = 64, kMostTried = 256;
+
+struct Candidate {
+  float logit;
+  int32_t id;
+};
+
+bool worse(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit < b.logit : a.id > b.id;
+}
+
+// The best one first.
+std::vector<Candidate> heap_of(std::span<const float> logits) {
+  std::vector<Candidate> out;
+  out.reserve(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (logits[i] > kNone) out.push_back({logits[i], static_cast<int32_t>(i)});  // NaN is left out too
+  if (out.empty()) throw errorf("no logit is a number").hint("the model overflows: see anemone verify");
+  std::make_heap(out.begin(), out.end(), worse);
+  return out;
+}
+
+std::vector<float> masked(std::span<const float> logits, GrammarMatcher& grammar) {
+  std::vector<float> out(logits.begin(), logits.end());
+  grammar.mask(out);
+  return out;
+}
+
+// A heap of at least the `wanted` best tokens that the grammar allows. A model mostly wants what is allowed: so the
+// first time that an answer comes to a state of the grammar, its best tokens are tried one by one, and the mask is
+// made when too many of them are refused. The tokens are the same either way.
+std::vector<Candidate> best_allowed(std::span<const float> logits, size_t wanted, GrammarMatcher& grammar) {
+  if (wanted > kMostTried || grammar.has_mask()) return heap_of(masked(logits, grammar));
+  std::vector<Candidate> all = heap_of(logits), kept;
+  for (size_t refused = 0; kept.size() < wanted && !all.empty();) {
+    std::pop_heap(all.begin(), all.end(), worse);
+    if (grammar.allows(all.back().id))
+      kept.push_back(all.back());
+    else if (++refused > kMostRefused)
+      return heap_of(masked(logits, grammar));
+    all.pop_back();
+  }
+  return kept.empty() ? heap_of(masked(logits, grammar)) : kept;  // of none: an Error that says so
+}
+
+}  // namespace
 
 void SamplerOptions::check() const {
   const auto refuse = [](const char* what, double value, const char* expected) {
@@ -36,7 +86,7 @@ double Sampler::uniform() {
 
 std::span<const float> Sampler::changed(std::span<const float> logits, const Past& past,
                                         std::vector<float>& own) const {
-  if (!options_.changes_logits() && !past.grammar) return logits;
+  if (!options_.changes_logits()) return logits;
   own.assign(logits.begin(), logits.end());
   const auto each = [&](std::span<const int32_t> ids, const auto& change) {
     std::vector<int32_t> sorted(ids.begin(), ids.end());
@@ -59,7 +109,6 @@ std::span<const float> Sampler::changed(std::span<const float> logits, const Pas
     each(past.history.last(std::min(window, past.history.size())),
          [&](float& l, double) { l = l > 0 ? l / penalty : l * penalty; });
   }
-  if (past.grammar) past.grammar->mask(own);
   return own;
 }
 
@@ -67,7 +116,7 @@ Sampler::Best Sampler::best(std::span<const float> logits, std::span<const int32
                             std::span<const int32_t> answer, GrammarMatcher* grammar) const {
   std::vector<float> own;
   logits = changed(logits, {history, answer, grammar}, own);
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  if (grammar) logits = own = masked(logits, *grammar);
   Best out{-1, 0, 0};
   float first = kNone, second = kNone;
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -88,24 +137,16 @@ Sampler::Best Sampler::best(std::span<const float> logits, std::span<const int32
 
 int32_t Sampler::pick(std::span<const float> logits, std::span<const int32_t> history,
                       std::span<const int32_t> answer, GrammarMatcher* grammar) {
-  if (options_.greedy()) return best(logits, history, answer, grammar).id;
+  if (options_.greedy() && (!grammar || grammar->has_mask()))
+    return best(logits, history, answer, grammar).id;
   std::vector<float> own;
   logits = changed(logits, {history, answer, grammar}, own);
-  struct Candidate {
-    float logit;
-    int32_t id;
-  };
-  std::vector<Candidate> heap;
-  heap.reserve(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] > -std::numeric_limits<float>::infinity())
-      heap.push_back({logits[i], static_cast<int32_t>(i)});  // NaN is left out too
-  if (heap.empty()) throw errorf("no logit is a number").hint("the model overflows: see anemone verify");
-  const auto worse = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit < b.logit : a.id > b.id;
-  };
+  const size_t wanted = options_.greedy()    ? 1
+                        : options_.top_k > 0 ? static_cast<size_t>(options_.top_k)
+                                             : logits.size();
+  std::vector<Candidate> heap = grammar ? best_allowed(logits, wanted, *grammar) : heap_of(logits);
+  if (options_.greedy()) return heap.front().id;
   // Only as many are sorted as are kept: top-p and min-p mostly keep a handful of a large vocabulary.
-  std::make_heap(heap.begin(), heap.end(), worse);
   const float top = heap.front().logit;
   const auto likely_at = [&](float logit, double temperature) {
     return logit == top ? 1.0 : std::exp((static_cast<double>(logit) - top) / temperature);

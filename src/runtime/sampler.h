@@ -63,7 +63,7 @@ class Sampler {
     std::span<const int32_t> history, answer;
     GrammarMatcher* grammar = nullptr;
   };
-  // The logits after biases, penalties and the grammar: `own`, or as they are where nothing changes.
+  // The logits after biases and penalties: `own`, or as they are where nothing changes.
   std::span<const float> changed(std::span<const float> logits, const Past& past,
                                  std::vector<float>& own) const;
   double uniform();                              // [0, 1)

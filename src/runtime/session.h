@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -69,6 +70,10 @@ class Session {
   std::vector<float> forward(std::span<const int32_t> ids, bool last_only = false);
   // The same in memory of the session, which holds it until its next call.
   std::span<const float> forward_view(std::span<const int32_t> ids, bool last_only = false);
+  // The logits of all of them as forward() gives them token by token, bit for bit. Where goes_in_turn(), several tokens
+  // need one pass over the weights: Backend::most_in_turn() at most.
+  std::vector<float> forward_in_turn(std::span<const int32_t> ids);
+  bool goes_in_turn() const;
   // Appends tokens and gives the best next token after the last; works for every bundle.
   int64_t forward_best(std::span<const int32_t> ids);
 
@@ -91,6 +96,9 @@ class Session {
   // next is as in a session that was given just the kept tokens. Only the first rows stay as they are.
   void slide(int64_t first, int64_t recent);
 
+  // Makes plans and memory for a call that begins with about so many tokens, before it is known which. For idle
+  // moments: what it makes serves every session of the bundle.
+  void get_ready(int64_t tokens);
   void watch(Progress progress) { progress_ = std::move(progress); }
 
   int64_t position() const { return position_; }
@@ -131,6 +139,11 @@ class Session {
   static void run_layers(std::span<Flight* const> flights);
   static void run_heads(std::span<Flight* const> flights);
   void begin_chunk(Flight& flight);
+  // A pass over the tokens of the flight's chunk, which begins at `position`.
+  std::unique_ptr<StagePass> make_pass(const Flight& flight, int64_t position, StageCalls& calls) const;
+  // Tokens one by one, all of them in one walk through the weights; `rows` of logits are there already.
+  void run_in_turn(std::span<const int32_t> ids, int64_t rows);
+  static void finish(std::span<Flight* const> flights);
   void end_chunk(Flight& flight);
   void take_head(Flight& flight, const StageFunction& function, const Call& call);
 
@@ -153,8 +166,9 @@ class Session {
   std::vector<std::unique_ptr<State>> states_;  // by stage
   std::vector<std::vector<Kept>> kept_;         // by stage, where the host keeps caches
   StageCalls calls_;
-  std::vector<float> logits_;  // what forward_view() gives
-  int64_t best_ = -1;          // what forward_best() gives, with the score of it
+  std::deque<StageCalls> turn_calls_;  // of tokens that go in turn, by their place
+  std::vector<float> logits_;          // what forward_view() gives
+  int64_t best_ = -1;                  // what forward_best() gives, with the score of it
   float best_score_ = 0;
   uint64_t copied_bytes_ = 0;
   std::vector<Snapshot> snapshots_;  // ascending; only with recurrent states

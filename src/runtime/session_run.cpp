@@ -31,6 +31,16 @@ Session::Chunk Session::choose(int64_t left) const {
   return best;
 }
 
+void Session::get_ready(int64_t tokens) {
+  const Chunk chunk = choose(std::min(tokens, capacity()));
+  const auto& stages = bundle_->info().stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].kind == StageKind::experts) continue;  // which of them is not known
+    const int64_t width = !stages[s].has_layers() && head_takes_one() ? 1 : chunk.width;
+    calls_.get(*bundle_, s, bundle_->function(s, width, tier_), width).get_ready();
+  }
+}
+
 void Session::advance(std::span<const int32_t> ids, Want want) {
   Flight flight(*this, ids, want);
   advance({&flight, 1});
@@ -72,6 +82,10 @@ void Session::run_chunks(std::span<Flight* const> flights) {
   for (Flight* f : flights)
     if (f->wants_head()) heads.push_back(f);
   if (!heads.empty()) run_heads(heads);
+  finish(flights);
+}
+
+void Session::finish(std::span<Flight* const> flights) {
   for (Flight* f : flights) {
     Session& session = *f->session;
     if (f->pass->fault() && !session.fault_) session.fault_ = f->pass->fault();
@@ -80,20 +94,89 @@ void Session::run_chunks(std::span<Flight* const> flights) {
   }
 }
 
+// Where the host remembers something from call to call, or chooses experts, a token waits for the one before it.
+bool Session::goes_in_turn() const {
+  const BundleInfo& info = bundle_->info();
+  if (bundle_->backend().most_in_turn() < 2 || info.recurrent() || info.argmax || options_.chunk > 0 ||
+      !options_.function.empty())
+    return false;
+  bool alone = false;  // a token can be
+  for (const Stage& stage : info.stages) {
+    if (stage.kind != StageKind::run) return false;
+    for (const StageFunction& f : stage.functions) {
+      alone |= f.least_tokens == 1;
+      for (const Port& port : f.interface.inputs)
+        if (is_cache(port.role.kind)) return false;
+      for (const Port& port : f.interface.states)  // one for all layers is in use from the first to the last
+        if (port.role.layers.size() > 1) return false;
+    }
+  }
+  return alone;
+}
+
+std::vector<float> Session::forward_in_turn(std::span<const int32_t> ids) {
+  make_room(ids.size());
+  check(ids);
+  const int64_t most = goes_in_turn() ? bundle_->backend().most_in_turn() : 1;
+  for (size_t done = 0; done < ids.size();) {
+    const int64_t room =
+        std::max<int64_t>(1, tier_ - position_);  // the last token of a tier moves on to the next
+    const size_t count = std::min(ids.size() - done, static_cast<size_t>(std::min(most, room)));
+    const std::span<const int32_t> some = ids.subspan(done, count);
+    if (count > 1) {
+      run_in_turn(some, static_cast<int64_t>(done));
+    } else {
+      Flight flight(*this, some, Want::logits);
+      flight.rows = static_cast<int64_t>(done);
+      advance({&flight, 1});
+    }
+    done += count;
+  }
+  return std::move(logits_);
+}
+
+void Session::run_in_turn(std::span<const int32_t> ids, int64_t rows) {
+  const auto count = static_cast<int64_t>(ids.size());
+  if (progress_ && !progress_(0, count)) throw Cancelled();
+  Timeline* const timeline = bundle_->backend().timeline();
+  const TimedSlice slice(timeline, Timeline::Level::tokens, "tokens",
+                         timeline ? fmt::format("tokens {} to {}", position_, position_ + count - 1) : "");
+  while (turn_calls_.size() < ids.size()) turn_calls_.emplace_back();
+  std::vector<Flight> flights;
+  flights.reserve(ids.size());
+  std::vector<Flight*> going;
+  for (int64_t i = 0; i < count; ++i) {
+    Flight& flight = flights.emplace_back(*this, ids.subspan(static_cast<size_t>(i), 1), Want::logits);
+    flight.rows = rows + i;
+    flight.chunk = choose(1);
+    flight.pass = make_pass(flight, position_ + i, turn_calls_[static_cast<size_t>(i)]);
+    going.push_back(&flight);
+  }
+  run_layers(going);
+  for (Flight* flight : going) end_chunk(*flight);
+  run_heads(going);
+  finish(going);
+}
+
 void Session::begin_chunk(Flight& flight) {
   if (position_ == tier_)
     move_to_tier(*std::upper_bound(bundle_->tiers().begin(), bundle_->tiers().end(), tier_));
   flight.chunk = choose(static_cast<int64_t>(flight.left.size()));
+  flight.pass = make_pass(flight, position_, calls_);
+}
+
+std::unique_ptr<StagePass> Session::make_pass(const Flight& flight, int64_t position,
+                                              StageCalls& calls) const {
   const int64_t positions = options_.positions > 0 ? options_.positions : bundle_->tiers().back();
   const auto& ropes = bundle_->info().ropes;
   const bool far = std::any_of(ropes.begin(), ropes.end(), [&](const RopeTable& r) {
     return !r.long_frequencies.empty() && positions > r.original_context;
   });
   const Pass pass{.ids = flight.left.first(static_cast<size_t>(flight.chunk.tokens)),
-                  .position = position_,
+                  .position = position,
                   .width = flight.chunk.width,
                   .long_rope = far};
-  flight.pass = std::make_unique<StagePass>(*bundle_, calls_, pass);
+  return std::make_unique<StagePass>(*bundle_, calls, pass);
 }
 
 // The layers have seen the chunk.
@@ -125,7 +208,8 @@ void Session::run_layers(std::span<Flight* const> flights) {
       functions.push_back(&f);
       turns.push_back({&flight->pass->begin(s, f, &session.kept_[s]), state.get()});
     }
-    bundle.backend().run_together(turns);
+    const bool in_turn = flights.size() > 1 && flights[0]->session == flights[1]->session;
+    in_turn ? bundle.backend().run_in_turn(turns) : bundle.backend().run_together(turns);
     for (size_t i = 0; i < flights.size(); ++i) {
       const Call& call = flights[i]->pass->end(s, *functions[i]);
       flights[i]->session->keep_outputs(s, *functions[i], call, flights[i]->chunk);

@@ -1,8 +1,20 @@
 #include "serve/api_error.h"
 
 #include "base/error.h"
+#include "predict/prediction_error.h"
 
 namespace anemone::serve {
+namespace {
+
+// Without where it happened: that may be a path.
+std::string words_of(const Error& error) {
+  std::string text = error.message();
+  if (!error.found().empty()) text += fmt::format("; found {}", error.found());
+  if (!error.expected().empty()) text += fmt::format("; expected {}", error.expected());
+  return text;
+}
+
+}  // namespace
 
 ApiError::ApiError(int status, std::string message, std::string param)
     : status_(status), message_(std::move(message)), param_(std::move(param)) {}
@@ -30,16 +42,18 @@ Json ApiError::body() const {
 
 ApiError as_api_error(const std::exception& problem) {
   if (const auto* own = dynamic_cast<const ApiError*>(&problem)) return *own;
-  if (const auto* error = dynamic_cast<const Error*>(&problem)) {
-    std::string text = error->message();
-    if (!error->found().empty()) text += fmt::format("; found {}", error->found());
-    if (!error->expected().empty()) text += fmt::format("; expected {}", error->expected());
-    return ApiError(400, text);
-  }
+  if (const auto* error = dynamic_cast<const Error*>(&problem))
+    return ApiError(dynamic_cast<const PredictionError*>(error) ? 500 : 400, words_of(*error));
   // A field that is read without a look at its type first.
   if (dynamic_cast<const Json::exception*>(&problem))
     return ApiError(400, "a field of the request has the wrong type");
   return ApiError(500, "something went wrong inside the server");
+}
+
+ApiError fault_of_server(const std::string& what, const std::exception& problem) {
+  if (const auto* own = dynamic_cast<const ApiError*>(&problem)) return *own;
+  const auto* error = dynamic_cast<const Error*>(&problem);
+  return ApiError(500, error ? fmt::format("{}: {}", what, words_of(*error)) : what);
 }
 
 }  // namespace anemone::serve

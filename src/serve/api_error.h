@@ -32,5 +32,7 @@ const char* error_type(int status);
 // The answer to any exception: an Error of the library is the request's fault, whatever else is ours. Paths of this
 // machine are left out.
 ApiError as_api_error(const std::exception& problem);
+// Status 500, for an Error that no request is to blame for.
+ApiError fault_of_server(const std::string& what, const std::exception& problem);
 
 }  // namespace anemone::serve

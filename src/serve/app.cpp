@@ -6,6 +6,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/error.h"
 #include "base/json_text.h"
 #include "serve/page.h"
 
@@ -67,6 +68,16 @@ App::~App() {
   shelf_->drop_all();  // schedulers end before the sockets that they write to
 }
 
+// Drops models that nobody uses, and ends answers that take too long once the server stops.
+void App::keep(const std::atomic<bool>& done) {
+  int stopping = 0;
+  for (int tick = 0; !done; ++tick) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (http_->stopping() && ++stopping > 10 * options_.http.stop_seconds) shelf_->stop_answers();
+    if (tick % 10 == 0) shelf_->drop_idle();
+  }
+}
+
 void App::run(const std::function<void(int port)>& ready) {
   std::atomic<bool> done = false;
   std::exception_ptr problem;
@@ -80,10 +91,7 @@ void App::run(const std::function<void(int port)>& ready) {
       problem = std::current_exception();
       http_->stop();
     }
-    for (int tick = 0; !done; ++tick) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      if (tick % 10 == 0) shelf_->drop_idle();
-    }
+    keep(done);
   });
   http_->run();
   done = true;
@@ -195,8 +203,16 @@ void App::log(const Call& call, int status, const Json& about) {
 
 Json App::body_of(const Call& call) const { return parse_body(call.request().body); }
 
+std::shared_ptr<ServedModel> App::model_named(const std::string& name) {
+  try {
+    return shelf_->get(name);
+  } catch (const Error& problem) {
+    throw fault_of_server("the model cannot be loaded", problem);
+  }
+}
+
 std::shared_ptr<ServedModel> App::model_of(const Json& body) {
-  return shelf_->get(Fields(body).text("model").value_or(""));
+  return model_named(Fields(body).text("model").value_or(""));
 }
 
 std::shared_ptr<ServedModel> App::text_model(const Json& body) {

@@ -58,6 +58,7 @@ class App {
   };
   using Route = void (App::*)(const Call& call);
 
+  void keep(const std::atomic<bool>& done);
   void take(std::shared_ptr<HttpExchange> exchange);
   void serve(const Call& call, Route route);
   HttpHeaders cors_headers(const HttpRequest& request) const;
@@ -68,6 +69,7 @@ class App {
   void refuse(const Call& call, const ApiError& error);
   void log(const Call& call, int status, const Json& about);
   Json body_of(const Call& call) const;
+  std::shared_ptr<ServedModel> model_named(const std::string& name);
   std::shared_ptr<ServedModel> model_of(const Json& body);
   std::shared_ptr<ServedModel> text_model(const Json& body);
   ReplySetup setup_for(const Call& call, std::shared_ptr<ServedModel> model, GenerationRequest request) const;

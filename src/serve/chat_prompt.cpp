@@ -101,8 +101,10 @@ Json tools_of(const Json& body) {
     for (const char* key : {"type", "strict"}) function.erase(key);
     if (!function.contains("description") || !function["description"].is_string())
       function["description"] = "";
-    if (!function.contains("parameters") || !function["parameters"].is_object())
+    if (!function.contains("parameters") || function["parameters"].is_null())
       function["parameters"] = {{"type", "object"}, {"properties", Json::object()}};
+    if (!function["parameters"].is_object())
+      throw ApiError(400, "the 'parameters' of a tool must be a schema", "tools");
     out.push_back({{"type", "function"}, {"function", function}});
   }
   return out;
@@ -192,6 +194,20 @@ void add_instructions(Json& messages, const Json& tools) {
     messages.insert(messages.begin(), Json{{"role", "system"}, {"content", text}});
 }
 
+// What a chat template may be told beside the conversation.
+std::vector<std::pair<std::string, Json>> template_variables(const Json& body) {
+  std::vector<std::pair<std::string, Json>> out;
+  // gpt-oss's template and its like take it as a variable.
+  if (const auto effort = Fields(body).text("reasoning_effort"))
+    out.emplace_back("reasoning_effort", *effort);
+  const Json* extra = Fields(body).find("chat_template_kwargs");
+  if (extra && !extra->is_object())
+    throw ApiError(400, "'chat_template_kwargs' must be an object", "chat_template_kwargs");
+  if (extra)
+    for (const auto& [name, value] : extra->items()) out.emplace_back(name, value);
+  return out;
+}
+
 std::string rendered(const Json& body, const ServedModel& model, const Json& messages, const Json& tools,
                      bool open) {
   ChatInput in;
@@ -203,14 +219,8 @@ std::string rendered(const Json& body, const ServedModel& model, const Json& mes
   in.eos_token = std::string(tokenizer.piece(tokenizer.eos()));
   in.limits = {
       .steps = 5'000'000, .output_bytes = 16 << 20, .value_bytes = 16 << 20, .total_bytes = 256 << 20};
-  // gpt-oss's template and its like take it as a variable.
-  if (const auto effort = Fields(body).text("reasoning_effort"))
-    in.extra.emplace_back("reasoning_effort", jinja::from_json(Json(*effort)));
-  if (const Json* extra = Fields(body).find("chat_template_kwargs")) {
-    if (!extra->is_object())
-      throw ApiError(400, "'chat_template_kwargs' must be an object", "chat_template_kwargs");
-    for (const auto& [name, value] : extra->items()) in.extra.emplace_back(name, jinja::from_json(value));
-  }
+  for (const auto& [name, value] : template_variables(body))
+    in.extra.emplace_back(name, jinja::from_json(value));
   try {
     return model.chat()->render(in);
   } catch (const Error& e) {
@@ -245,6 +255,7 @@ ChatPrompt chat_prompt(const Json& body, ServedModel& model) {
   const std::string begun = take_begun_answer(body, messages);
   ToolForm form = model.form();
   if (!model.chat()) {
+    template_variables(body);  // wrong ones are refused here too
     std::vector<Message> plain;
     if (!tools.empty()) add_instructions(messages, tools);
     for (const Json& m : messages)
@@ -263,6 +274,8 @@ ChatPrompt chat_prompt(const Json& body, ServedModel& model) {
   out.parts.form = form;
   out.parts.tools = !tools.empty();
   const std::string format = Fields(body).text("reasoning_format").value_or("auto");
+  if (format != "none" && format != "auto" && format != "deepseek" && format != "deepseek-legacy")
+    throw ApiError(400, "'reasoning_format' must be none, auto or deepseek", "reasoning_format");
   out.parts.reasoning = model.thinks() && format != "none";
   const size_t end = out.text.find_last_not_of(" \n");
   out.parts.thinking = end != std::string::npos && out.text.substr(0, end + 1).ends_with("<think>");

@@ -24,7 +24,8 @@ void read_sampling(const Fields& f, const ServeDefaults& defaults, SamplerOption
   s.top_p = std::max(f.number("top_p", 0, 1).value_or(defaults.top_p), 1e-9);
   s.min_p = f.number("min_p", 0, 1).value_or(defaults.min_p);
   s.top_k = std::max<int64_t>(f.integer("top_k", -1, 1 << 30).value_or(defaults.top_k), 0);
-  s.repetition_penalty = std::max(f.number("repeat_penalty", 0, 100).value_or(1), 1e-6);
+  s.repetition_penalty = f.number("repeat_penalty", 0, 100).value_or(1);
+  if (s.repetition_penalty == 0) throw ApiError(400, "'repeat_penalty' must be above 0", "repeat_penalty");
   s.repetition_window = f.integer("repeat_last_n", -1, 1 << 20).value_or(64);
   if (s.repetition_window < 0) s.repetition_window = 1 << 20;
   s.presence_penalty = f.number("presence_penalty", -100, 100).value_or(0);
@@ -140,11 +141,12 @@ std::shared_ptr<TokenMasks> format_masks(ServedModel& model, const Json& format)
   }
   if (type != "json_schema")
     throw ApiError(400, "'response_format.type' must be text, json_object or json_schema", "response_format");
-  const Json none;
   const Json& inner = format.contains("json_schema") ? format["json_schema"] : format;
-  const Json* schema = inner.is_object() && inner.contains("schema") ? &inner["schema"] : &none;
-  if (schema->is_null()) return model.masks("json", json_grammar);
-  return schema_masks(model, *schema, "response_format");
+  if (!inner.is_object() || (&inner == &format && !format.contains("schema")))
+    throw ApiError(400, "'response_format.json_schema' must be an object with a 'schema'", "response_format");
+  // OpenAI's API lets the schema itself out: any JSON.
+  if (!inner.contains("schema") || inner["schema"].is_null()) return model.masks("json", json_grammar);
+  return schema_masks(model, inner["schema"], "response_format");
 }
 
 std::shared_ptr<TokenMasks> read_grammar(const Fields& f, ServedModel& model) {

@@ -70,6 +70,7 @@ void HttpConnection::send(std::string_view bytes) {
 
 void HttpConnection::finish(bool keep_alive) {
   if (!keep_alive) last_ = true;
+  answered_ = true;
   busy_ = false;
   wake_();
 }

@@ -33,6 +33,8 @@ class HttpConnection {
   const std::string& peer() const { return peer_; }
   HttpParser& parser() { return parser_; }
   bool waiting_to_send();
+  // Whether an answer ended since this was asked last.
+  bool answered() { return answered_.exchange(false); }
   void send_more();
   bool busy() const { return busy_; }
   void set_busy() { busy_ = true, spoke_ = true; }
@@ -59,7 +61,7 @@ class HttpConnection {
   std::string out_;
   size_t sent_ = 0;  // of out_
   Clock::time_point progress_;
-  std::atomic<bool> busy_ = false, last_ = false, gone_ = false;
+  std::atomic<bool> busy_ = false, answered_ = false, last_ = false, gone_ = false;
   bool draining_ = false, spoke_ = false;
 };
 

@@ -22,7 +22,7 @@ namespace anemone::serve {
 namespace {
 
 constexpr size_t kMostAhead = 1 << 16;  // bytes of next requests that are read while one is answered
-constexpr double kDrainSeconds = 2;
+constexpr double kDrainSeconds = 2, kFarewellSeconds = 1;
 // A client makes room for a new one when it has said nothing for so long, has been idle between requests, or has taken
 // its time with a request.
 constexpr double kSilentSeconds = 0.5, kSpareSeconds = 5;
@@ -170,6 +170,7 @@ void HttpServer::make_room(const std::string* peer) {
   double most = 0;
   for (const auto& c : connections_) {
     if (c->busy() || c->draining() || c->waiting_to_send() || (peer && c->peer() != *peer)) continue;
+    if (c->answered()) c->since = now;
     const double over = std::chrono::duration<double>(now - c->since).count() -
                         (c->silent() ? kSilentSeconds : kSpareSeconds);
     if (over <= most) continue;
@@ -223,6 +224,7 @@ void HttpServer::close_overdue() {
     if (sending && over(c->progress(), options_.stall_seconds)) c->leave();
     if (c->draining() && over(c->since, kDrainSeconds)) c->leave();
     if (c->busy() || sending || c->draining()) continue;
+    if (c->answered()) c->since = now;  // the time between requests begins with the end of an answer
     if (over(c->since, c->parser().idle() ? options_.idle_seconds : options_.request_seconds)) c->leave();
     if (stop_ && c->parser().idle()) c->leave();
   }
@@ -238,7 +240,7 @@ bool HttpServer::finished() {
   if (!stop_) return false;
   if (stop_at_ == Clock::time_point{})
     stop_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                  std::chrono::duration<double>(options_.stop_seconds));
+                                  std::chrono::duration<double>(options_.stop_seconds + kFarewellSeconds));
   return connections_.empty() || Clock::now() > stop_at_;
 }
 

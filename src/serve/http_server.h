@@ -31,7 +31,7 @@ struct HttpOptions {
   double idle_seconds = 120;      // between requests
   double request_seconds = 30;    // from the first byte of a request to its last
   double stall_seconds = 60;      // a client that takes nothing of an answer for so long is left
-  double stop_seconds = 10;       // what answers get when the server stops
+  double stop_seconds = 10;       // what answers get when the server stops, and then a second to be taken
   size_t most_unread = 16 << 20;  // bytes of an answer that wait for a slow reader
   HttpLimits limits;
   HttpHeaders headers;  // of every answer
@@ -80,6 +80,7 @@ class HttpServer {
   void run();
   // From any thread or a signal handler: no new requests; answers under way may end.
   void stop();
+  bool stopping() const { return stop_; }
   size_t connections() const { return open_; }
   uint64_t turned_away() const { return turned_away_; }
 

@@ -27,17 +27,32 @@ class Reply::Sink : public AnswerSink {
 
   bool wanted() const override { return !reply_->failed_ && !reply_->setup_.exchange->gone(); }
   void prompt_progress(int64_t done, int64_t total, int64_t reused) override {
-    reply_->heard_progress(choice_, done, total, reused);
+    guarded([&] { reply_->heard_progress(choice_, done, total, reused); });
   }
   void token(const Generation& so_far, std::string_view fresh) override {
-    reply_->heard_token(choice_, so_far, fresh);
+    guarded([&] { reply_->heard_token(choice_, so_far, fresh); });
   }
   void done(Generation answer, std::string_view fresh) override {
-    reply_->heard_done(choice_, std::move(answer), fresh);
+    guarded([&] { reply_->heard_done(choice_, std::move(answer), fresh); });
   }
-  void failed(const std::exception& problem) override { reply_->heard_failed(problem); }
+  void failed(const std::exception& problem) override {
+    guarded([&] { reply_->heard_failed(problem); });
+  }
 
  private:
+  // What goes wrong with one client's answer ends that answer alone.
+  template <class Hear>
+  void guarded(const Hear& hear) {
+    try {
+      hear();
+    } catch (const std::exception& problem) {
+      try {
+        reply_->heard_failed(problem);
+      } catch (const std::exception&) {  // the end of the exchange cuts the answer off
+      }
+    }
+  }
+
   std::shared_ptr<Reply> reply_;
   size_t choice_;
 };

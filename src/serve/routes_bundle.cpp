@@ -66,7 +66,7 @@ bool App::has_ticket(const HttpRequest& request) const {
 }
 
 void App::bundle(const Call& call) {
-  const std::shared_ptr<ServedModel> model = shelf_->get(query_value(call.request().query, "model"));
+  const std::shared_ptr<ServedModel> model = model_named(query_value(call.request().query, "model"));
   const BundleInfo& info = model->info();
   const std::shared_ptr<const CheckReport> known = model->report();
   const CheckReport& report = *known;
@@ -107,7 +107,7 @@ void App::bundle(const Call& call) {
 
 // A page of its own, which may run the scripts that it carries and reaches nothing.
 void App::bundle_graph(const Call& call) {
-  const std::shared_ptr<ServedModel> model = shelf_->get(query_value(call.request().query, "model"));
+  const std::shared_ptr<ServedModel> model = model_named(query_value(call.request().query, "model"));
   HttpHeaders headers = {{"Content-Security-Policy",
                           "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src "
                           "'unsafe-inline'; img-src data:; frame-ancestors 'self'"},

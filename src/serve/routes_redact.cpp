@@ -1,6 +1,9 @@
 // Personal data taken out of texts: by the model inside of the program, or by a classifier that is served.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "redact/document.h"
 #include "redact/redactor.h"
 #include "redact/shipped.h"
@@ -11,25 +14,74 @@ namespace {
 
 constexpr size_t kMostTexts = 256;
 
-Json redacted(redact::Redactor& redactor, const std::string& text) {
-  std::string out;
-  Json findings = Json::array();
-  redact::DocumentSettings settings;
-  settings.encoding = redact::Encoding::utf8;
-  settings.write = [&](std::string_view bytes) { out += bytes; };
-  settings.found = [&](const redact::Finding& f) {
-    findings.push_back({{"label", redactor.kinds()[static_cast<size_t>(f.kind)]},
-                        {"start", f.range.begin.character},
-                        {"end", f.range.end.character},
-                        {"replacement", f.replacement},
-                        {"score", f.score}});
-  };
-  redact::Document document(redactor, std::move(settings));
-  document.feed(text);
-  document.finish();
-  while (document.step(true)) {
+// A text on its way. It is read piece by piece, so that few windows wait at any time.
+class TextOnTheWay {
+ public:
+  TextOnTheWay(redact::Redactor& redactor, std::string_view text)
+      : redactor_(redactor), text_(text), document_(redactor, settings()) {}
+  TextOnTheWay(const TextOnTheWay&) = delete;
+  TextOnTheWay& operator=(const TextOnTheWay&) = delete;
+
+  bool read_all() const { return finished_; }
+  void read_more() {
+    const size_t size = std::min(text_.size(), kPiece);
+    if (size > 0) document_.feed(text_.substr(0, size));
+    text_.remove_prefix(size);
+    if (!text_.empty()) return;
+    document_.finish();
+    finished_ = true;
   }
-  return {{"text", out}, {"findings", findings}};
+  // Takes what comes next; waits for it. False: there is nothing before more is read.
+  bool step() { return document_.step(true); }
+  bool done() const { return document_.done(); }
+  Json answer() { return {{"text", out_}, {"findings", std::move(findings_)}}; }
+
+ private:
+  static constexpr size_t kPiece = 1 << 16;
+
+  redact::DocumentSettings settings() {
+    redact::DocumentSettings settings;
+    settings.encoding = redact::Encoding::utf8;
+    settings.write = [this](std::string_view bytes) { out_ += bytes; };
+    settings.found = [this](const redact::Finding& f) {
+      findings_.push_back({{"label", redactor_.kinds()[static_cast<size_t>(f.kind)]},
+                           {"start", f.range.begin.character},
+                           {"end", f.range.end.character},
+                           {"replacement", f.replacement},
+                           {"score", f.score}});
+    };
+    return settings;
+  }
+
+  redact::Redactor& redactor_;
+  std::string_view text_;  // what is left of it
+  bool finished_ = false;
+  std::string out_;
+  Json findings_ = Json::array();
+  redact::Document document_;
+};
+
+// All texts, with the windows of several of them under way at once; they end in their order. Nothing when `gone` says
+// that nobody waits any more.
+std::optional<Json> redact_all(redact::Redactor& redactor, const std::vector<std::string>& texts,
+                               const std::function<bool()>& gone) {
+  Json data = Json::array();
+  std::deque<TextOnTheWay> under_way;  // all but the last are read
+  size_t next = 0;
+  while (data.size() < texts.size()) {
+    if (gone()) return std::nullopt;
+    while (!redactor.busy() && (next < texts.size() || !under_way.back().read_all())) {
+      if (under_way.empty() || under_way.back().read_all()) under_way.emplace_back(redactor, texts[next++]);
+      under_way.back().read_more();
+    }
+    TextOnTheWay& first = under_way.front();
+    if (first.step() || !first.done()) continue;
+    Json one = first.answer();
+    one["index"] = data.size();
+    data.push_back(std::move(one));
+    under_way.pop_front();
+  }
+  return data;
 }
 
 }  // namespace
@@ -39,12 +91,10 @@ std::shared_ptr<const redact::RedactModel> App::redact_model(const Json& body, s
   name = Fields(body).text("model").value_or("");
   for (const ModelShelf::Listed& listed : shelf_->list())
     if (listed.name == name && listed.kind == BundleKind::classify)
-      return shelf_->get(name)->redact_model(options_.shelf.backend());
+      return model_named(name)->redact_model(options_.shelf.backend_for(listed.kind));
   name = redact::kShippedName;
   const std::lock_guard lock(redact_mutex_);
-  if (!redact_) {
-    redact_ = redact::RedactModel::shipped(options_.shelf.backend());
-  }
+  if (!redact_) redact_ = redact::RedactModel::shipped(options_.shelf.backend_for(BundleKind::classify));
   return redact_;
 }
 
@@ -57,7 +107,7 @@ void App::redact_texts(const Call& call) {
     throw ApiError(400, fmt::format("'input' has more than {} texts", kMostTexts), "input");
   redact::RedactSettings settings;
   settings.labels = f.texts("labels");
-  settings.threads = 1;
+  settings.threads = options_.shelf.backend_for(BundleKind::classify)->calls_at_once();
   if (const auto style = f.text("replace")) settings.replace.style = redact::find_style(*style);
   const std::string policy = f.text("policy").value_or("balanced");
   if (policy != "strict" && policy != "balanced" && policy != "quiet")
@@ -67,14 +117,9 @@ void App::redact_texts(const Call& call) {
                                         : redact::Policy::balanced;
   std::string name;
   redact::Redactor redactor(settings, redact_model(body, name));
-  Json data = Json::array();
-  for (const std::string& text : texts) {
-    if (call.exchange->gone()) return;
-    Json one = redacted(redactor, text);
-    one["index"] = data.size();
-    data.push_back(std::move(one));
-  }
-  Json out = {{"object", "list"}, {"model", name}, {"data", data}};
+  const std::optional<Json> data = redact_all(redactor, texts, [&] { return call.exchange->gone(); });
+  if (!data) return;
+  Json out = {{"object", "list"}, {"model", name}, {"data", *data}};
   if (name == redact::kShippedName) out["note"] = redact::kShippedLimits;
   reply(call, out);
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/json_text.h"
+#include "runtime/session.h"
 #include "serve/app.h"
 #include "serve/chat_prompt.h"
 #include "text/unicode.h"
@@ -32,6 +33,15 @@ std::string base64(std::string_view bytes) {
     for (size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kSigns[three >> (18 - 6 * k) & 63] : '=';
   }
   return out;
+}
+
+// A vector as OpenAI gives it: of length 1, as numbers or as the bytes of its floats.
+Json vector_json(std::vector<float> vector, const std::string& format) {
+  normalize(vector);
+  if (format != "base64") return vector;
+  std::string bytes(vector.size() * sizeof(float), '\0');
+  std::memcpy(bytes.data(), vector.data(), bytes.size());
+  return base64(bytes);
 }
 
 // One text: as it is, as {"prompt_string": …}, as {"content": [parts]}, or as a list of tokens and texts.
@@ -143,25 +153,22 @@ void App::embeddings(const Call& call) {
   if (const auto size = f.integer("dimensions", 1, 1 << 20); size && *size != model->info().hidden)
     throw ApiError(400, fmt::format("'dimensions' must be {}, as the model has it", model->info().hidden),
                    "dimensions");
-  Json data = Json::array();
+  const std::vector<std::vector<int32_t>> ids = inputs_of(body, *model);
+  std::vector<EncoderText> texts;
+  for (const std::vector<int32_t>& one : ids) texts.push_back({.ids = one});
+  std::vector<Json> data(ids.size());
   int64_t tokens = 0;
-  for (const std::vector<int32_t>& ids : inputs_of(body, *model)) {
-    if (call.exchange->gone()) return;
-    EncodedText encoded = model->encoder()->encode({.ids = ids});
-    // OpenAI's vectors have length 1.
-    normalize(encoded.pooled);
+  const auto take = [&](size_t i, EncodedText encoded) {
     tokens += encoded.tokens;
-    Json vector;
-    if (format == "base64") {
-      std::string bytes(encoded.pooled.size() * sizeof(float), '\0');
-      std::memcpy(bytes.data(), encoded.pooled.data(), bytes.size());
-      vector = base64(bytes);
-    } else {
-      vector = encoded.pooled;
-    }
-    data.push_back({{"object", "embedding"}, {"index", data.size()}, {"embedding", std::move(vector)}});
+    data[i] = {{"object", "embedding"}, {"index", i}, {"embedding", vector_json(encoded.pooled, format)}};
     model->encoded_texts += 1;
     model->encoded_tokens += static_cast<uint64_t>(encoded.tokens);
+  };
+  try {
+    model->encoder()->each(texts, model->bundle().backend().calls_at_once(), take,
+                           [&] { return !call.exchange->gone(); });
+  } catch (const Cancelled&) {
+    return;  // nobody waits for it
   }
   reply(call, {{"object", "list"},
                {"data", data},
@@ -202,8 +209,8 @@ void App::detokenize(const Call& call) {
   if (!tokens || !tokens->is_array()) throw ApiError(400, "'tokens' must be a list of numbers", "tokens");
   std::vector<int32_t> ids;
   for (const Json& id : *tokens) {
-    if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
-      throw ApiError(400, "'tokens' must be a list of numbers", "tokens");
+    if (!id.is_number_integer() || id < 0 || id >= model->info().vocab)
+      throw ApiError(400, "'tokens' must be a list of numbers of the vocabulary", "tokens");
     ids.push_back(id.get<int32_t>());
   }
   reply(call, {{"content", model->tokenizer()->decode(ids)}});
@@ -215,7 +222,7 @@ void App::apply_template(const Call& call) {
 }
 
 void App::props(const Call& call) {
-  const std::shared_ptr<ServedModel> model = shelf_->get(query_value(call.request().query, "model"));
+  const std::shared_ptr<ServedModel> model = model_named(query_value(call.request().query, "model"));
   const ServeDefaults& d = options_.defaults;
   const bool text = model->scheduler() != nullptr;
   Json params = {{"temperature", d.temperature},
@@ -257,13 +264,7 @@ void App::slots(const Call& call) {
 }
 
 void App::metrics(const Call& call) {
-  SchedulerCounts all;
-  for (const auto& model : shelf_->loaded()) {
-    all.prompt_tokens += model->encoded_tokens;
-    all.rounds += model->encoded_texts;
-    if (!model->scheduler()) continue;
-    all += model->scheduler()->counts();
-  }
+  const SchedulerCounts all = shelf_->counts();
   const auto over = [](double a, double b) { return b > 0 ? a / b : 0.0; };
   const auto d = [](uint64_t n) { return static_cast<double>(n); };
   std::string out;

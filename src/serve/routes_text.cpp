@@ -155,8 +155,13 @@ void App::responses(const Call& call) {
   f.refuse("previous_response_id", "nothing is stored: send the whole conversation");
   f.refuse("background", "answers are given at once");
   f.refuse("conversation", "nothing is stored: send the whole conversation");
+  f.refuse("prompt", "nothing is stored: send the text itself");
+  if (f.text("truncation").value_or("disabled") != "disabled")
+    f.refuse("truncation", "a conversation that is too long is answered with an error");
   body["messages"] = messages_of_input(body);
   body["n"] = 1;
+  if (const Json* reasoning = f.find("reasoning"); reasoning && reasoning->is_object())
+    if (const auto effort = Fields(*reasoning).text("effort")) body["reasoning_effort"] = *effort;
   move_format(body);
   const std::shared_ptr<ServedModel> model = text_model(body);
   ChatPrompt prompt = chat_prompt(body, *model);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/batch.h"
+#include "serve/api_error.h"
 
 namespace anemone::serve {
 namespace {
@@ -30,6 +31,12 @@ SchedulerCounts& SchedulerCounts::operator+=(const SchedulerCounts& other) {
   return *this;
 }
 
+SchedulerCounts SchedulerCounts::totals() const {
+  SchedulerCounts out = *this;
+  out.waiting = out.busy = out.cache_bytes = out.cached_sessions = out.file_bytes = out.files = 0;
+  return out;
+}
+
 Scheduler::Scheduler(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const Tokenizer> tokenizer,
                      SchedulerOptions options)
     : bundle_(std::move(bundle)),
@@ -43,13 +50,15 @@ Scheduler::Scheduler(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const
   thread_ = std::thread([this] { loop(); });
 }
 
-Scheduler::~Scheduler() {
+Scheduler::~Scheduler() { stop(); }
+
+void Scheduler::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Scheduler::submit(std::vector<AnswerTask> tasks) {
@@ -122,14 +131,18 @@ void Scheduler::loop() {
     decode();
     publish();
   }
-  for (const auto& slot : active_) slot->answer->end(StopReason::cancelled);
-  while (!active_.empty()) finish(*active_.back());
+  const ApiError stops(503, "the server stops");
+  while (!active_.empty()) {
+    Slot& slot = *active_.back();
+    cache_.keep(std::move(slot.session), slot.key);
+    fail(slot, stops);
+  }
   std::deque<Waiting> left;
   {
     const std::lock_guard lock(mutex_);
     left.swap(waiting_);
   }
-  for (const Waiting& w : left) w.task.sink->failed(errorf("the server stops"));
+  for (const Waiting& w : left) w.task.sink->failed(stops);
   cache_.save_all();
   publish();
 }
@@ -221,17 +234,17 @@ void Scheduler::drop_unwanted() {
   }
 }
 
-// One piece of one prompt: long ones take turns with each other and with the answers.
+// One piece of one prompt: long ones take turns with each other and with the answers. The last token of a prompt is
+// left to decode(): so its logits come from the same call, with the same bits, whether the tokens before it were read
+// now or known already. A request that comes again with its seed gets the same answer.
 void Scheduler::read_prompt() {
   for (size_t i = 0; i < active_.size(); ++i) {
     Slot& slot = *active_[(turn_ + i) % active_.size()];
-    if (slot.decoding) continue;
+    if (slot.decoding || slot.unread().size() == 1) continue;
     turn_ = (turn_ + i + 1) % active_.size();
-    const std::span<const int32_t> prompt(slot.task.prompt);
-    const auto done = static_cast<size_t>(slot.session->position());
-    const size_t piece = std::min(static_cast<size_t>(bundle_->most_tokens()), prompt.size() - done);
+    const size_t piece = std::min(static_cast<size_t>(bundle_->most_tokens()), slot.unread().size() - 1);
     const auto begin = Clock::now();
-    std::vector<Turn> turns = {{.slot = &slot, .ids = prompt.subspan(done, piece)}};
+    std::vector<Turn> turns = {{.slot = &slot, .ids = slot.unread().first(piece)}};
     forward(turns);
     const std::lock_guard lock(mutex_);
     counts_.prompt_seconds += Seconds(Clock::now() - begin).count();
@@ -239,11 +252,14 @@ void Scheduler::read_prompt() {
   }
 }
 
-// One token for each answer under way.
+// One token for each answer under way, and the last token of prompts.
 void Scheduler::decode() {
   std::vector<Turn> turns;
   for (const auto& slot : active_)
-    if (slot->decoding) turns.push_back({.slot = slot.get(), .ids = {&slot->answer->last(), 1}});
+    if (slot->decoding)
+      turns.push_back({.slot = slot.get(), .ids = {&slot->answer->last(), 1}});
+    else if (slot->unread().size() == 1)
+      turns.push_back({.slot = slot.get(), .ids = slot->unread()});
   if (turns.empty()) return;
   const auto begin = Clock::now();
   forward(turns);
@@ -261,7 +277,8 @@ void Scheduler::forward(std::vector<Turn>& turns) {
   try {
     best ? Batch::forward_best(batch) : Batch::forward(batch);
   } catch (const std::exception& problem) {
-    for (const Turn& turn : turns) fail(*turn.slot, problem);
+    const ApiError ours = fault_of_server("the model could not go on", problem);
+    for (const Turn& turn : turns) fail(*turn.slot, ours);
     return;
   }
   for (size_t i = 0; i < turns.size(); ++i) {

@@ -23,7 +23,7 @@
 
 namespace anemone::serve {
 
-// Who waits for an answer. Called from the scheduler's thread, one call at a time.
+// Who waits for an answer. Called from the scheduler's thread, one call at a time; nothing is thrown.
 class AnswerSink {
  public:
   virtual ~AnswerSink() = default;
@@ -68,19 +68,23 @@ struct SchedulerCounts {
   uint64_t file_bytes = 0, files = 0, files_read = 0;  // of the store
 
   SchedulerCounts& operator+=(const SchedulerCounts& other);
+  // Without what is only now: the rest stays true of a scheduler that has ended.
+  SchedulerCounts totals() const;
 };
 
 class Scheduler {
  public:
   Scheduler(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const Tokenizer> tokenizer,
             SchedulerOptions options);
-  // Ends what runs; its sinks hear that it was cancelled.
-  ~Scheduler();
+  ~Scheduler();  // stop()
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
   // False when too many wait already, beside those that find a free slot.
   bool submit(std::vector<AnswerTask> tasks);
+  // Ends what runs and what waits: sinks hear an ApiError 503. Returns when the thread has ended. For one thread at a
+  // time, and never the scheduler's own.
+  void stop();
   std::vector<SlotState> slots() const;
   SchedulerCounts counts() const;
   bool idle() const;
@@ -101,6 +105,10 @@ class Scheduler {
     int64_t key = 0, reused = 0;
     bool decoding = false;
     Clock::time_point start, first;
+
+    std::span<const int32_t> unread() const {
+      return std::span(task.prompt).subspan(static_cast<size_t>(session->position()));
+    }
   };
 
   // Tokens of a slot on their way through the model.

@@ -1,6 +1,9 @@
 #include "serve/served_model.h"
 
 #include <sys/stat.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 
@@ -20,7 +23,7 @@ constexpr size_t kMostGrammars = 16;
 
 ServedModel::ServedModel(std::string name, const std::filesystem::path& path, const ShelfOptions& options)
     : name_(std::move(name)),
-      bundle_(Bundle::open(path, options.backend())),
+      bundle_(Bundle::open(path, options.backend_for(BundleInfo::read(path).kind))),
       tokenizer_(load_tokenizer(*bundle_)) {
   if (info().kind != BundleKind::generate) {
     encoder_ = std::make_unique<Encoder>(bundle_, EncoderOptions{});
@@ -49,6 +52,14 @@ std::shared_ptr<TokenMasks> ServedModel::masks(const std::string& key, const std
   grammars_.push_front({key, std::make_shared<TokenMasks>(std::move(grammar), vocabulary_)});
   if (grammars_.size() > kMostGrammars) grammars_.pop_back();
   return grammars_.front().masks;
+}
+
+SchedulerCounts ServedModel::counts() const {
+  SchedulerCounts out;
+  if (scheduler_) out = scheduler_->counts();
+  out.prompt_tokens += encoded_tokens;
+  out.rounds += encoded_texts;
+  return out;
 }
 
 std::shared_ptr<const CheckReport> ServedModel::report() {
@@ -113,19 +124,48 @@ std::vector<std::shared_ptr<ServedModel>> ModelShelf::loaded() const {
   return out;
 }
 
+SchedulerCounts ModelShelf::counts() const {
+  const std::lock_guard lock(mutex_);
+  SchedulerCounts out = past_;
+  for (const auto& place : places_)
+    if (place->model) out += place->model->counts();
+  return out;
+}
+
 void ModelShelf::drop_idle() {
   if (options_.idle_seconds <= 0) return;
-  std::vector<std::shared_ptr<ServedModel>> dropped;  // they end outside of the lock
-  const std::lock_guard lock(mutex_);
   for (const auto& place : places_) {
-    const double idle = std::chrono::duration<double>(Clock::now() - place->used).count();
-    if (!place->model || place->model.use_count() > 1 || idle < options_.idle_seconds) continue;
-    if (place->model->scheduler() && !place->model->scheduler()->idle()) continue;
-    dropped.push_back(std::move(place->model));
+    // Who asks for it meanwhile waits until it has ended, and loads it again: it is never in memory twice.
+    const std::unique_lock loading(place->loading, std::try_to_lock);
+    if (loading) drop_if_idle(*place);
   }
 }
 
+void ModelShelf::drop_if_idle(Place& place) {
+  std::shared_ptr<ServedModel> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!place.model) return;
+    if (place.model->scheduler() && !place.model->scheduler()->idle()) place.used = Clock::now();
+    const double idle = std::chrono::duration<double>(Clock::now() - place.used).count();
+    if (idle < options_.idle_seconds || place.model.use_count() > 1) return;
+    past_ += place.model->counts().totals();
+    dropped = std::move(place.model);
+  }
+  dropped.reset();  // outside of mutex_: it may have texts to save
+#ifdef __GLIBC__
+  ::malloc_trim(0);  // the memory goes back to the system, not only to this process
+#endif
+}
+
+void ModelShelf::stop_answers() {
+  for (const auto& model : loaded())
+    if (model->scheduler()) model->scheduler()->stop();
+}
+
+// Answers hold on to their model. So they end first: a scheduler cannot be destroyed by its own thread.
 void ModelShelf::drop_all() {
+  stop_answers();
   std::vector<std::shared_ptr<ServedModel>> dropped;
   const std::lock_guard lock(mutex_);
   for (const auto& place : places_)

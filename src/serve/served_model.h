@@ -34,7 +34,7 @@ namespace anemone::serve {
 
 struct ShelfOptions {
   SchedulerOptions scheduler;
-  std::function<std::shared_ptr<const Backend>()> backend;
+  std::function<std::shared_ptr<const Backend>(BundleKind kind)> backend_for;
   std::string chat_template;  // instead of the models' own
   double idle_seconds = 0;    // a model that nobody used for so long is dropped; 0: never
 };
@@ -62,6 +62,8 @@ class ServedModel {
   std::shared_ptr<const redact::RedactModel> redact_model(const std::shared_ptr<const Backend>& backend);
 
   std::atomic<uint64_t> encoded_tokens = 0, encoded_texts = 0;
+  // What it did so far, and what is under way.
+  SchedulerCounts counts() const;
 
  private:
   struct KnownMasks {
@@ -99,8 +101,12 @@ class ModelShelf {
   std::shared_ptr<ServedModel> get(const std::string& name);
   // What is loaded now.
   std::vector<std::shared_ptr<ServedModel>> loaded() const;
+  // Of all models, also of those that were dropped.
+  SchedulerCounts counts() const;
   void drop_idle();
-  void drop_all();
+  // Ends all answers; clients hear that the server stops.
+  void stop_answers();
+  void drop_all();  // for the end, when nobody asks any more
 
   struct Listed {
     std::string name;
@@ -123,10 +129,12 @@ class ModelShelf {
   };
 
   Place& find(const std::string& name) const;
+  void drop_if_idle(Place& place);
 
   ShelfOptions options_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Place>> places_;
+  SchedulerCounts past_;  // of models that were dropped; under mutex_
 };
 
 }  // namespace anemone::serve

@@ -29,11 +29,14 @@ struct NetworkVerdict {
   std::optional<NetworkDifference> first;  // the first node beyond the bar
   std::vector<NetworkDifference> outputs;
   bool made_inputs = false;  // no inputs were given, so numbers were made up
+  int64_t calls = 1;         // with states: several, each from what the package's states hold
 
   bool passed() const;
 };
 
 // `inputs` by the model's names or the package's; those that are missing are made up where the package takes them.
+// States begin with the inputs of their names, or zero. Each call is compared by itself: the network gets what the
+// package's states hold before the call, and its next values are compared with what they hold after it.
 NetworkVerdict verify_network(std::shared_ptr<const Package> package, const OnnxModel& model,
                               const std::map<std::string, Array>& inputs, const Backend& backend);
 

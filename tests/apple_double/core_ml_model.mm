@@ -71,6 +71,7 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
   try {
     out.package = anemone::open_package(inside);
     const auto all = anemone::signatures(*out.package);
+    if (function && all.size() == 1) return "functionName is not supported for a model with one function.";
     out.function = function ? function.UTF8String : all.front().function;
     for (const auto& one : all)
       if (one.function == out.function && out.function != switches().missing_function) return "";

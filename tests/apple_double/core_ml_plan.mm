@@ -143,6 +143,7 @@ MLModelStructureProgramBlock* structure(const anemone::Block& block) {
 @implementation MLComputePlan {
   MLModelStructure* structure_;
   double share_;
+  MLComputeUnits units_;
 }
 + (void)loadContentsOfURL:(NSURL*)url
             configuration:(MLModelConfiguration*)configuration
@@ -165,6 +166,7 @@ MLModelStructureProgramBlock* structure(const anemone::Block& block) {
       operations += f->body.ops.size();
       functions[text(f->name)] = one;
     }
+    plan->units_ = kept.computeUnits;
     plan->share_ = 1.0 / static_cast<double>(operations);
     handler(plan, nil);
   });
@@ -186,8 +188,10 @@ MLModelStructureProgramBlock* structure(const anemone::Block& block) {
   MLModelStructureProgramNamedValueType* first =
       operation->outputs_.count > 0 ? [operation->outputs_ objectAtIndex:0] : nil;
   const std::string name = first ? first->name_.UTF8String : "";
-  const bool cpu = listed(switches().on_cpu, type) || listed(switches().on_cpu, name);
-  const bool gpu = listed(switches().on_gpu, type) || listed(switches().on_gpu, name);
+  const bool cpu =
+      units_ == MLComputeUnitsCPUOnly || listed(switches().on_cpu, type) || listed(switches().on_cpu, name);
+  const bool gpu =
+      units_ == MLComputeUnitsCPUAndGPU || listed(switches().on_gpu, type) || listed(switches().on_gpu, name);
   MLComputePlanDeviceUsage* out = [MLComputePlanDeviceUsage new];
   NSMutableArray* supported = [NSMutableArray arrayWithCapacity:3];
   [supported addObject:[MLCPUComputeDevice new]];

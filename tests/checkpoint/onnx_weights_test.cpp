@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/half.h"
 #include "base/npy.h"
 #include "kernels/codes.h"
@@ -52,7 +53,27 @@ TEST_CASE("weights of ONNX operators are bit for bit those of onnxruntime") {
     CHECK(std::equal(part.begin(), part.end(), found.begin() + 3));
     ++cases;
   }
-  CHECK(cases >= 29);
+  CHECK(cases >= 41);
+}
+
+TEST_CASE("codes that onnxruntime's CPU kernels do not take are refused by name") {
+  const std::filesystem::path folder = source_dir() / "tests/data/onnx/weights/refused";
+  const auto error_of = [&](const char* name) -> std::string {
+    const OnnxModel model = OnnxModel::open(folder / (std::string(name) + ".onnx"));
+    try {
+      OnnxWeights weights(model);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(has(error_of("qmoe_fp4"), "quant_type 'fp4'"));
+  CHECK(has(error_of("qmoe_mixed"), "fc2_expert_weight_bits 8, expert_weight_bits 4"));
+  CHECK(has(error_of("qmoe_prepacked"), "weights_prepacked 1"));
+  CHECK(has(error_of("qmoe_3bit"), "3 bits"));
 }
 
 TEST_CASE("codes of any width and place: the fast way is the plain way") {

@@ -30,6 +30,62 @@ args = arguments.parse_args()
 PROMPTS = ["One morning Mara went to", "Once upon a time", "The crab said", "In the water there was"]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 9}, "b": {"type": "string", "maxLength": 5}}, "required": ["a", "b"]}
 problems, counts, lock = [], {}, threading.Lock()
+SLOW_SECONDS = 5  # a request that takes longer is looked into while it waits
+
+
+class Watch(threading.Thread):
+    """Says what the server was doing when a request was slow, and when this machine stood still (a paused process, a
+    laptop that slept): then a client's timeout says nothing about the server."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.under_way, self.pauses, self.slowest, self.beat = server, {}, [], (0.0, ""), time.monotonic()
+
+    def run(self):
+        while True:
+            time.sleep(0.2)
+            with lock:
+                now = self.look()
+                late = [(w, k, b) for w, (k, b, told) in self.under_way.items() if now - b > SLOW_SECONDS and not told]
+                for w, k, b in late:
+                    self.under_way[w] = (k, b, True)
+            if late:
+                self.tell(now, late)
+
+    def look(self):
+        """Notes a pause that has just ended; whoever wakes up first does."""
+        now = time.monotonic()
+        if now - self.beat > 2:
+            self.pauses.append((self.beat, now))
+        self.beat = now
+        return now
+
+    def seconds(self):
+        """Time so far, without pauses."""
+        with lock:
+            return self.look() - sum(b - a for a, b in self.pauses)
+
+    def tell(self, now, late):
+        try:
+            slots = [{k: s[k] for k in ("id", "is_processing", "id_task", "n_prompt_tokens", "n_past") if k in s} for s in self.server.get("/slots", timeout=5)]
+            figures = [line for line in self.server.get("/metrics", timeout=5).splitlines() if line.startswith("llamacpp:requests_")]
+        except OSError as e:
+            slots, figures = repr(e), []
+        print(f"slow: {[(k, round(now - b, 1)) for _, k, b in late]}; slots {slots}; {figures}; pauses {len(self.pauses)}", flush=True)
+
+    def begin(self, worker, kind):
+        with lock:
+            self.under_way[worker] = (kind, time.monotonic(), False)
+
+    def end(self, worker):
+        """Whether the machine stood still meanwhile."""
+        with lock:
+            now = self.look()
+            kind, begin, _ = self.under_way.pop(worker)
+            paused = any(stop > begin for _, stop in self.pauses)
+            if not paused:
+                self.slowest = max(self.slowest, (now - begin, kind))
+            return paused
 
 
 def note(kind, problem=None):
@@ -147,17 +203,24 @@ def flood(server, count):
     return closed
 
 
-def worker(server, seed, alone, end):
+def worker(server, watch, seed, alone, end):
     rng = random.Random(seed)
     kinds = [right_answer, right_answer, right_json, hang_up, hang_up, slow_reader, garbage, garbage, bad_json, bad_json, small_request,
              small_request]
-    while time.time() < end and len(problems) < 5:
+    while watch.seconds() < end and len(problems) < 5:
+        kind, problem = rng.choice(kinds), None
+        watch.begin(seed, kind.__name__)
         try:
-            rng.choice(kinds)(server, rng, alone)
+            kind(server, rng, alone)
         except (ConnectionResetError, BrokenPipeError):
             note("resets")
         except Exception as e:
-            note("failures", repr(e))
+            problem = e
+        paused = watch.end(seed)
+        if isinstance(problem, TimeoutError) and paused:
+            note("timeouts while the machine stood still")
+        elif problem:
+            note("failures", f"{kind.__name__}: {problem!r}")
 
 
 def main():
@@ -169,12 +232,16 @@ def main():
         alone = [json.loads(subprocess.run([maker, "run", bundle, p, "--raw", "--max-new", "12", "--json"], check=True, capture_output=True,
                                            text=True, stdin=subprocess.DEVNULL).stdout)["text"] for p in PROMPTS]
         with Server(args.command, [bundle], "--parallel", "4", "--cache-memory", "64", "--cache-dir", folder + "/cache", "--cache-disk", "64", "--max-connections", str(args.idle + 100)) as server:
+            watch = Watch(server)
+            watch.start()
             idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(args.idle)]
             def rounds(seconds, seed):
-                end = time.time() + seconds
-                threads = [threading.Thread(target=worker, args=(server, seed + i, alone, end)) for i in range(8)]
+                end = watch.seconds() + seconds
+                threads = [threading.Thread(target=worker, args=(server, watch, seed + i, alone, end)) for i in range(8)]
                 [t.start() for t in threads]
                 [t.join() for t in threads]
+                if server.process.poll() is not None:
+                    raise SystemExit("\n".join([*problems[:5], f"the server ended with {server.process.returncode}: {server.errors()[-4000:]}"]))
             rounds(max(5, args.seconds / 4), 1)
             warm = server.rss()
             rounds(args.seconds * 3 / 4, 100)
@@ -187,13 +254,12 @@ def main():
                 problems.append("a slot is still busy")
             if grown > args.grow << 20:
                 problems.append(f"memory grew by {grown >> 20} MiB after the warm-up")
-            if server.process.poll() is not None:
-                problems.append(f"the server ended: {server.errors()[-2000:]}")
             for s in idle:
                 s.close()
         if server.process.returncode != 0:  # also what a leak sanitizer says
             problems.append(f"the server ended with {server.process.returncode}: {server.errors()[-2000:]}")
-        print(", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f"; {closed} of {args.flood} connections closed; memory {warm >> 20} MiB, {grown >> 20:+d} MiB since the warm-up")
+        print(", ".join(f"{n} {k}" for k, n in sorted(counts.items())) + f"; {closed} of {args.flood} connections closed; memory {warm >> 20} MiB, {grown >> 20:+d} MiB since the warm-up; the slowest request took {watch.slowest[0]:.1f} s ({watch.slowest[1]}); "
+              f"the machine stood still {len(watch.pauses)} times, {sum(b - a for a, b in watch.pauses):.0f} s")
     if problems:
         raise SystemExit("\n".join(problems[:5]))
 

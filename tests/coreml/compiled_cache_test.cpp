@@ -47,9 +47,46 @@ TEST_CASE("a compiled package is put once") {
     const fs::path kept = cache.put(compiled, "0123456789abcdef", "layers.mlpackage");
     CHECK(kept == cache.find("0123456789abcdef"));
     CHECK(slurp(kept / "model.mil") == "one");  // who was first
+    CHECK_FALSE(fs::exists(compiled));
   }
   CHECK_FALSE(other.find("0123456789abcdef"));
   REQUIRE(cache.entries().size() == 1);
   CHECK(cache.entries()[0].package == "layers.mlpackage");
   CHECK(cache.entries()[0].bytes == 3);
+}
+
+TEST_CASE("cleaning removes what the cache made, whatever else is in its folder") {
+  const TempFolder folder;
+  // As if somebody had named a folder of his own.
+  const std::map<std::string, std::string> others = {{"letter.txt", "Dear Ann"},
+                                                     {"photos/sea.jpg", "sea"},
+                                                     {"photos/0123456789abcdef", "a name of 16 digits"},
+                                                     {"photos/notes.json", "{}"},
+                                                     {"models/tide.mlmodelc/model.mil", "compiled by hand"},
+                                                     {"24A1/readme.json", "{}"},
+                                                     {"keys/house", "under the mat"},
+                                                     {"keys/abc", "short"}};
+  for (const auto& [name, text] : others) spill(folder / name, text);
+  fs::create_directory(folder / "empty");
+  const CompiledCache cache(folder.path(), "24B2");
+  for (const char* build : {"24A1", "24B2", "24A0"}) {
+    const fs::path compiled = folder / "made.mlmodelc";
+    spill(compiled / "model.mil", build);
+    CompiledCache(folder.path(), build).put(compiled, "0123456789abcdef", "layers.mlpackage");
+  }
+  // What a killed process left.
+  spill(folder / "24A1/.0123456789abcdef.mlmodelc.partial-77-0/model.mil", "half");
+  const TempFolder package;
+  cache.key(made_package(package.path() / "a.mlpackage", "m", "w"));
+  CHECK(cache.entries().size() == 3);
+  cache.clean(false);
+  CHECK(cache.find("0123456789abcdef"));
+  CHECK(cache.entries().size() == 1);
+  CHECK_FALSE(fs::exists(folder / "24A0"));
+  CHECK(all_files(folder / "24A1").size() == 1);
+  CHECK(all_files(folder / "keys").size() == 3);
+  cache.clean(true);
+  CHECK(cache.entries().empty());
+  CHECK(all_files(folder.path()) == others);
+  CHECK(fs::exists(folder / "empty"));
 }

@@ -1,6 +1,7 @@
 // The verbs with --backend coreml, on the double: the command that users have, linked with another Core ML.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/npy.h"
@@ -24,8 +25,9 @@ struct Place {
 
   explicit Place(const std::vector<std::string>& more = {}) {
     ::setenv("ANEMONE_COREML_CACHE", (folder / "cache").c_str(), 1);
-    std::vector<std::string> call{"convert", kModel, "-o", bundle, "--context", "96", "--quiet"};
+    std::vector<std::string> call{"convert", kModel, "-o", bundle, "--quiet"};
     call.insert(call.end(), more.begin(), more.end());
+    if (std::ranges::find(more, "--context") == more.end()) call.insert(call.end(), {"--context", "96"});
     REQUIRE(anemone_command(call).status == 0);
   }
   ~Place() {
@@ -76,6 +78,37 @@ TEST_CASE("verbs give with Core ML what they give with the CPU engine") {
                 {"--arith is for the CPU engine"});
   check_refused(anemone_command({"perplexity", kModel, "--text", text, "--backend", "coreml"}),
                 {"is for bundles"});
+}
+
+TEST_CASE("chat and translate give with Core ML what they give with the CPU engine") {
+  const Place place({"--tokens", "1,4", "--context", "256"});
+  const std::string form = place.folder.write(
+      "form.jinja",
+      "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}Question: {{ m.content }}\nAnswer:"
+      "{% else %}{{ m.content }}\n{% endif %}{% endfor %}");
+  place.folder.write("lines", "Hi.\n\nThe tide comes in.\n");
+  same_output({"translate", place.bundle, "--to", "fr", "--template", form, "Hi.", "--max-new", "8"});
+  same_output({"translate", place.bundle, "--to", "fr", "--template", form, "--file",
+               (place.folder / "lines").string(), "--lines", "--max-new", "8", "--stop", "\\n"});
+  // A conversation: the second prompt goes on from the first answer, /undo goes back behind it.
+  place.folder.write("talk", "What does a crab eat?\nAnd a gull?\n/undo\nAnd a seal?\n/history\n");
+  place.folder.write("rest", "And a gull?\n/undo\nAnd a seal?\n/history\n");
+  const auto talk = [&](const char* lines, const std::string& flags) {
+    return shell(std::string("cat '") + (place.folder / lines).string() + "' | '" + ANEMONE_BINARY +
+                 "' chat '" + place.bundle + "' --template '" + form + "' --max-new 12 --quiet " + flags);
+  };
+  const Outcome own = talk("talk", "--backend coreml"), cpu = talk("talk", "--backend cpu --arith fp16");
+  CAPTURE(own.err);
+  CHECK(own.status == 0);
+  CHECK(own.out == cpu.out);
+  CHECK(own.out.find("user: And a seal?") != std::string::npos);
+  CHECK(own.out.find("user: And a gull?") == std::string::npos);
+  // A prediction that fails ends the answer, not the conversation: it goes on as if the question had not been asked.
+  place.set("fail_at=30");
+  const Outcome failed = talk("talk", "--backend coreml");
+  CHECK(failed.status == 0);
+  CHECK(failed.err.find("a prediction failed") != std::string::npos);
+  CHECK(failed.out.ends_with(talk("rest", "--backend cpu --arith fp16").out));
 }
 
 TEST_CASE("texts that are seen whole: embed, classify and redact, many at once") {
@@ -143,6 +176,8 @@ TEST_CASE("bench measures Core ML as it measures the CPU engine") {
     CHECK_MESSAGE(html.find(part) != std::string::npos, part);
   check_refused(anemone_command({"bench", place.bundle, "--fill", "90", "--tokens", "30"}),
                 {"has no room for 30"});
+  check_refused(anemone_command({"bench", place.bundle, "--fill", "0", "--tokens", "3"}), {"at least one"});
+  check_refused(anemone_command({"bench", place.bundle, "--tokens", "0"}), {"found 0, expected 1 to 95"});
   check_refused(anemone_command({"bench", place.bundle, "--fill", "x"}), {"--fill takes numbers"});
 }
 
@@ -172,6 +207,30 @@ TEST_CASE("warm compiles and loads, and doctor shows and cleans what it made") {
   CHECK(clean.out.find("MB removed") != std::string::npos);
   CHECK(clean.out.find("0 compiled packages") != std::string::npos);
   check_refused(anemone_command({"doctor", "--clean"}), {"--clean goes with --cache"});
+}
+
+TEST_CASE("warm and doctor say so where the cache cannot be used") {
+  const Place place;
+  place.folder.write("file", "x");
+  ::setenv("ANEMONE_COREML_CACHE", (place.folder / "file/cache").c_str(), 1);
+  const Outcome warm = anemone_command({"warm", place.bundle});
+  CHECK(warm.status == 1);
+  CHECK(warm.out.find("functions tried in") != std::string::npos);
+  CHECK(warm.out.find("nothing is kept in") != std::string::npos);
+  CHECK(warm.out.find("compiled anew each time") != std::string::npos);
+  CHECK(warm.err.find("the cache cannot be written") != std::string::npos);
+  const Outcome json = anemone_command({"warm", place.bundle, "--json"});
+  CHECK(json.status == 1);
+  CHECK(Json::parse(json.out)["kept"] == false);
+  const Outcome run = anemone_command({"run", place.bundle, "Once", "--max-new", "2", "--stats"});
+  CHECK(run.status == 0);
+  CHECK(run.err.find("compiled anew each time") != std::string::npos);
+  ::setenv("ANEMONE_COREML_CACHE", (place.folder / "file").c_str(), 1);
+  check_refused(anemone_command({"doctor", "--cache"}), {"file", "is no folder"});
+  check_refused(anemone_command({"doctor", "--cache", "some text"}), {"without a message"});
+  check_refused(anemone_command({"doctor", "--cache", "--bundle", place.bundle}), {"without --bundle"});
+  ::setenv("ANEMONE_COREML_CACHE", (place.folder / "none").c_str(), 1);
+  CHECK(anemone_command({"doctor", "--cache"}).out.find("0 compiled packages") != std::string::npos);
 }
 
 TEST_CASE("warm tries the variants of a bundle and sessions use the better one") {
@@ -264,6 +323,20 @@ TEST_CASE("check --device: agreement, differences, exit status; --save and --com
   const Outcome none = anemone_command({"check", place.bundle, "--device"});
   CHECK(none.status == 1);
   CHECK(none.out.find("conv on ANE: 0/") != std::string::npos);
+  place.set("");
+  CHECK(anemone_command({"check", place.bundle, "--device", "--compute-units", "cpu"}).status == 1);
   check_refused(anemone_command({"check", place.bundle, "--save", report}), {"--save goes with --device"});
   check_refused(anemone_command({"check", place.bundle, "--compare", kModel}), {"is no report of a device"});
+  // Of functions that are not in a report nothing is known: that is no success.
+  Json less = saved;
+  less["functions"].erase(0);
+  place.folder.write("less.json", less.dump());
+  const Outcome unknown =
+      anemone_command({"check", place.bundle, "--compare", (place.folder / "less.json").string()});
+  CHECK(unknown.status == 1);
+  CHECK(unknown.out.find("not in the report, which is of 'bundle': 1 function") != std::string::npos);
+  less["compute_units"] = "quantum";
+  place.folder.write("less.json", less.dump());
+  check_refused(anemone_command({"check", place.bundle, "--compare", (place.folder / "less.json").string()}),
+                {"less.json", "'quantum'"});
 }

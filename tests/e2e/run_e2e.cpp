@@ -102,6 +102,9 @@ TEST_CASE("run --json says the same as run, and the same with speculation and fr
   for (const char* key : {"prompt_tokens", "new_tokens", "first_token_s", "prefill_tokens_per_s",
                           "decode_tokens_per_s", "peak_bytes", "weight_bytes", "cache_bytes"})
     CHECK_MESSAGE(one.at(key).get<double>() > 0, key);
+  // What a process needs beside the model and its cache: the program, its plans, the tokenizer.
+  CHECK(one.at("peak_bytes").get<double>() <=
+        one.at("weight_bytes").get<double>() + one.at("cache_bytes").get<double>() + 60 * 1048576.0);
   const Json drafted =
       Json::parse(run({kPrompt, "--max-new", "50", "--ignore-eos", "--speculate", "3", "--json"}).out);
   CHECK(drafted.at("ids") == one.at("ids"));
@@ -157,7 +160,7 @@ TEST_CASE("a chat template and a system text reach the model") {
 
 TEST_CASE("run refuses what cannot be, in one line") {
   const TempFolder folder;
-  const std::string narrow = bundle({"--context", "32", "--tokens", "1"}),
+  const std::string narrow = bundle({"--context", "32", "--tokens", "1", "--kv", "packed"}),
                     argmax = bundle({"--context", "32", "--tokens", "1", "--argmax-output"});
   std::string tale;
   while (tale.size() < 1000) tale += kPrompt + " ";

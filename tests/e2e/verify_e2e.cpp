@@ -42,6 +42,20 @@ TEST_CASE("verify: passes with 0, fails with 1, refuses with 2") {
                 {"none.npz"});
 }
 
+TEST_CASE("verify: bundles from ONNX graphs, with experts and as Olive leaves them") {
+  for (const char* name : {"genai-gptoss-int4", "qmoe-qwen3-rows4", "olive-qwen3-tied"}) {
+    CAPTURE(name);
+    const TempFolder folder;
+    const std::string source = (source_dir() / "tests/data/onnx/models" / name).string(),
+                      bundle = (folder / "bundle").string();
+    REQUIRE(anemone_command({"convert", source, "-o", bundle, "--context", "64", "--no-int8", "--quiet"})
+                .status == 0);
+    const Outcome good = anemone_command({"verify", bundle, "--source", source, "--steps", "4", "--quiet"});
+    CHECK(good.status == 0);
+    CHECK(good.out == "PASSED: 6 rungs\n");
+  }
+}
+
 TEST_CASE("golden: what a model computes verifies its bundle, and a bundle of another does not") {
   const TempFolder folder;
   const std::string bundle = converted(folder, {"--precision", "fp16"}), golden = (folder / "g.npz").string();

@@ -96,19 +96,57 @@ TEST_CASE("a state is read as it was, written, and kept from call to call") {
                                   "tensor<fp16, [2]> now = read_state(input = s)[name = string(\"now\")];"
                                   "tensor<fp16, [2]> y = sub(x = now, y = old)[name = string(\"y\")];",
                                   "y, now");
-  const auto predictor = make_predictor(package);
-  const auto state = predictor->make_state();
-  const Array x = Array::from<float>({2}, {1, 2});
-  for (int i = 1; i <= 3; ++i) {
-    const Prediction out = predictor->predict({{"x", x}}, state.get());
-    CHECK(floats(out.at("y")) == std::vector<float>{1, 2});  // `old` is what it was before the write
-    CHECK(floats(out.at("now")) == std::vector<float>{static_cast<float>(i), static_cast<float>(2 * i)});
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast}) {
+    const auto predictor = make_predictor(package, "", {.arithmetic = arithmetic});
+    const auto state = predictor->make_state();
+    const Array x = Array::from<float>({2}, {1, 2});
+    for (int i = 1; i <= 3; ++i) {
+      const Prediction out = predictor->predict({{"x", x}}, state.get());
+      CHECK(floats(out.at("y")) == std::vector<float>{1, 2});  // `old` is what it was before the write
+      CHECK(floats(out.at("now")) == std::vector<float>{static_cast<float>(i), static_cast<float>(2 * i)});
+    }
+    CHECK(floats(state->get("s")) == std::vector<float>{3, 6});
+    state->set("s", Array::from<float>({2}, {10, 20}));
+    CHECK(floats(predictor->predict({{"x", x}}, state.get()).at("now")) == std::vector<float>{11, 22});
+    CHECK_THROWS_WITH_AS(predictor->predict({{"x", x}}), "the function 'main' needs a state", Error);
+    CHECK_THROWS_AS(state->set("s", Array::from<float>({1}, {1})), Error);
   }
-  CHECK(floats(state->get("s")) == std::vector<float>{3, 6});
-  state->set("s", Array::from<float>({2}, {10, 20}));
-  CHECK(floats(predictor->predict({{"x", x}}, state.get()).at("now")) == std::vector<float>{11, 22});
-  CHECK_THROWS_WITH_AS(predictor->predict({{"x", x}}), "the function 'main' needs a state", Error);
-  CHECK_THROWS_AS(state->set("s", Array::from<float>({1}, {1})), Error);
+}
+
+TEST_CASE(
+    "states of type fp16 are kept as fp16 but in fp32 arithmetic, and whoever looks at them gets numbers") {
+  // Views of a state that leave the function, and that an operation takes.
+  const auto package = package_of(
+      "tensor<fp16, [1]> p, state<tensor<fp16, [2, 3]>> s",
+      "tensor<fp16, [2, 3]> all = read_state(input = s)[name = string(\"all\")];"
+      "tensor<fp16, [1, 3]> row = slice_by_index(begin = tensor<int32, [2]>([1, 0]), end = tensor<int32, "
+      "[2]>([2, 3]), x = all)[name = string(\"row\")];"
+      "tensor<fp16, [3]> flat = reshape(shape = tensor<int32, [1]>([3]), x = row)[name = string(\"flat\")];"
+      "tensor<fp16, [3]> twice = add(x = flat, y = flat)[name = string(\"twice\")];",
+      "row, twice");
+  const Array values = Array::from<float>({2, 3}, {1, 2, 3, 0.1f, 1.0f / 3, 1000.3f});
+  // By numpy.float16.
+  const std::vector<float> rounded = {0.0999755859375f, 0.333251953125f, 1000.5f};
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast}) {
+    const bool exact = arithmetic == Arithmetic::fp32;
+    // With a plan that is made when there is no state yet, too.
+    for (const bool early : {false, true}) {
+      const auto predictor = make_predictor(package, "", {.arithmetic = arithmetic});
+      if (early) predictor->make_call({{"p", {1}}})->get_ready();
+      const auto state = predictor->make_state();
+      CHECK(state->bytes() == (exact ? 24 : 12));
+      state->set("s", values);
+      const std::vector<float> kept = exact ? std::vector<float>{0.1f, 1.0f / 3, 1000.3f} : rounded;
+      const auto fork = state->clone();
+      for (State* one : {state.get(), fork.get()}) {
+        const Prediction out = predictor->predict({{"p", Array::from<float>({1}, {0})}}, one);
+        CHECK(floats(out.at("row")) == kept);
+        for (size_t i = 0; i < kept.size(); ++i) CHECK(floats(out.at("twice"))[i] == 2 * kept[i]);
+        const std::vector<float> all = floats(one->get("s"));
+        CHECK(std::vector<float>(all.begin() + 3, all.end()) == kept);
+      }
+    }
+  }
 }
 
 TEST_CASE("fp16 arithmetic rounds declared halves once an op and names the first overflow") {
@@ -184,17 +222,19 @@ TEST_CASE("states of whole numbers and of one number are set and got back") {
                  "fp16 m = add(x = n, y = fp16(1))[name = string(\"m\")];"
                  "write_state(data = m, input = count)[name = string(\"v\")];",
                  "y", "ios26");
-  const auto predictor = make_predictor(package);
-  const auto state = predictor->make_state();
-  state->set("sum", Array::from<int8_t>({2}, {100, -7}));
-  const std::map<std::string, Array> inputs = {{"x", Array::from<int32_t>({2}, {1, 2})}};
-  CHECK(predictor->predict(inputs, state.get()).at("y").to_int() == std::vector<int64_t>{101, -5});
-  const auto copy = predictor->make_state();
-  for (const std::string& name : state->names()) copy->set(name, state->get(name));
-  CHECK(predictor->predict(inputs, copy.get()).at("y").to_int() == std::vector<int64_t>{102, -3});
-  CHECK(floats(copy->get("count")) == std::vector<float>{2});
-  CHECK_THROWS_WITH_AS(state->set("sum", Array::from<int32_t>({2}, {1, 300})),
-                       doctest::Contains("a value of the state 'sum' is outside its type"), Error);
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast}) {
+    const auto predictor = make_predictor(package, "", {.arithmetic = arithmetic});
+    const auto state = predictor->make_state();
+    state->set("sum", Array::from<int8_t>({2}, {100, -7}));
+    const std::map<std::string, Array> inputs = {{"x", Array::from<int32_t>({2}, {1, 2})}};
+    CHECK(predictor->predict(inputs, state.get()).at("y").to_int() == std::vector<int64_t>{101, -5});
+    const auto copy = predictor->make_state();
+    for (const std::string& name : state->names()) copy->set(name, state->get(name));
+    CHECK(predictor->predict(inputs, copy.get()).at("y").to_int() == std::vector<int64_t>{102, -3});
+    CHECK(floats(copy->get("count")) == std::vector<float>{2});
+    CHECK_THROWS_WITH_AS(state->set("sum", Array::from<int32_t>({2}, {1, 300})),
+                         doctest::Contains("a value of the state 'sum' is outside its type"), Error);
+  }
 }
 
 TEST_CASE("what cannot be run is said before it is") {

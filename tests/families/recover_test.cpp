@@ -85,7 +85,7 @@ std::string error_with(const std::string& model, const std::string& file, const 
 }  // namespace
 
 TEST_CASE("decoders recovered from ONNX graphs give onnxruntime's logits") {
-  CHECK(bundles().size() >= 13);
+  CHECK(bundles().size() >= 24);
   for (const fs::path& folder : bundles()) {
     CAPTURE(folder.string());
     // fp32 sums in another order; graphs that compute in fp16 round every value.
@@ -136,4 +136,38 @@ TEST_CASE("a node that has no place is named") {
   const std::string error = error_with("torch-llama-eager", "model.onnx", "Softmax", "Hardmax");
   CHECK(has(error, "has no place in a decoder"));
   CHECK(has(error, ".mlpackage"));
+}
+
+TEST_CASE("experts of an ONNX graph") {
+  const Model gpt_oss = describe(Checkpoint::open(small_models() / "genai-gptoss-int4"));
+  const auto& limited = std::get<Experts>(gpt_oss.layers.at(0).steps.at(1).block);
+  CHECK(limited.count() == 4);
+  CHECK(limited.used == 2);
+  CHECK(limited.share == Experts::Share::of_chosen);
+  CHECK(limited.experts[0].limit == 7);
+  CHECK(limited.experts[0].slope == doctest::Approx(1.702));
+  CHECK(limited.experts[3].down.bias.slice == 3);
+  CHECK(first_attention(gpt_oss)->sinks.rows() == 2);
+  CHECK(first_attention(gpt_oss)->reach == Reach{Reach::Kind::window, 5});
+  const Model flat = describe(Checkpoint::open(small_models() / "moe-qwen3-flat"));
+  const auto& plain = std::get<Experts>(flat.layers.at(1).steps.at(1).block);
+  CHECK(plain.share == Experts::Share::of_all);
+  CHECK(plain.experts[0].limit == 0);
+  CHECK(plain.experts[0].activation == Activation::silu);
+}
+
+TEST_CASE("experts in layouts that were not checked are refused by name") {
+  // An attribute under another name is one that the node does not have.
+  const auto without = [](const std::string& model, std::string attribute) {
+    std::string gone = attribute;
+    gone.back() = 'X';
+    return error_with(model, "model.onnx", attribute, gone);
+  };
+  CHECK(has(without("qmoe-qwen3-rows4", "normalize_routing_weights"), "onnxruntime's kernels differ"));
+  CHECK(has(without("qmoe-qwen3-rows4", "swiglu_fusion"), "swiglu_fusion 1"));
+  CHECK(has(without("qmoe-qwen3-rows4", "activation_type"), "experts with relu have no gate"));
+  CHECK(has(without("genai-gptoss-fp32", "swiglu_limit"), "found alpha 1.702, beta 1, limit inf"));
+  CHECK(has(error_with("genai-gptoss-int4", "genai_config.json", "\"provider_options\": []",
+                       "\"provider_options\": [{\"cuda\": {}}]"),
+            "packed for one GPU"));
 }

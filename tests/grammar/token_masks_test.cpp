@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grammar/json_schema.h"
+#include "runtime/sampler.h"
 #include "support/data.h"
 #include "text/tokenizer.h"
 
@@ -42,5 +43,48 @@ TEST_CASE(
       random = random * 1664525 + 1013904223;
       matcher.take(allowed[(random >> 8) % allowed.size()]);
     }
+  }
+}
+
+TEST_CASE("a sampler chooses the same with masks and before there are any") {
+  const auto tokenizer = Tokenizer::load(source_dir() / "examples/demo_model/demo.gguf");
+  const auto vocabulary =
+      std::make_shared<const GrammarVocabulary>(*tokenizer, tokenizer->end_of_generation());
+  const auto grammar = std::make_shared<const Grammar>(schema_grammar(nlohmann::ordered_json::parse(
+      R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 60},
+          "kind": {"enum": ["sea", "seal", "the sea"]}, "n": {"type": "integer"}},
+          "required": ["name", "kind", "n"]})")));
+  for (const SamplerOptions& options :
+       {SamplerOptions{}, SamplerOptions{.temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05},
+        SamplerOptions{.temperature = 1.2, .top_k = 3, .presence_penalty = 0.5},
+        SamplerOptions{.temperature = 1, .biases = {{5, -3.0f}}}}) {
+    CAPTURE(options.top_k);
+    Sampler masked(options), lazy(options);
+    GrammarMatcher known(std::make_shared<TokenMasks>(grammar, vocabulary));
+    GrammarMatcher fresh(std::make_shared<TokenMasks>(grammar, vocabulary));
+    uint32_t random = 11;
+    std::vector<int32_t> text;
+    int without = 0;
+    for (int step = 0; step < 200; ++step) {
+      // The vocabulary's logits are noise; those of tokens that may come are often better, as a model has it.
+      std::vector<float> logits(vocabulary->size());
+      const auto next = [&] { return random = random * 1664525 + 1013904223, random >> 8; };
+      for (size_t i = 0; i < logits.size(); ++i) {
+        logits[i] = static_cast<float>(next() % 1000) / 100;
+        if (step % 3 && known.allows(static_cast<int32_t>(i))) logits[i] += 4;
+      }
+      std::vector<float> allowed = logits;
+      known.mask(allowed);
+      without += !fresh.has_mask();
+      const int32_t id = masked.pick(allowed, text, text);
+      REQUIRE(lazy.pick(logits, text, text, &fresh) == id);
+      if (vocabulary->ends(id)) break;
+      known.take(id);
+      fresh.take(id);
+      text.push_back(id);
+    }
+    CHECK(text.size() > 10);
+    CHECK(without > 5);
+    CHECK(fresh.text() == known.text());
   }
 }

@@ -2,18 +2,18 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "kernels/all_targets.h"
+#include "kernels/convert.h"
 #include "support/random.h"
 
 using namespace anemone;
 using anemone::test::normal_floats;
-
-namespace {}  // namespace
 
 TEST_CASE("scores, softmax and values agree with their plain twins on every target") {
   test::for_each_target([&](const char* target) {
@@ -41,6 +41,81 @@ TEST_CASE("scores, softmax and values agree with their plain twins on every targ
           attention_values(b.data(), stride, rows, v.data(), columns, dim, begin, dim, x.data());
           attention_values_plain(b.data(), stride, rows, v.data(), columns, dim, begin, dim, y.data());
           for (size_t i = 0; i < x.size(); ++i) REQUIRE(std::abs(x[i] - y[i]) <= 1e-5f);
+        }
+  });
+}
+
+TEST_CASE("keys and values that are halves give what they give as floats, on every target") {
+  test::for_each_target([&](const char* target) {
+    CAPTURE(target);
+    std::mt19937 random(2);
+    for (const int64_t rows : {1, 3, 5, 8})
+      for (const int64_t dim : {1, 7, 20, 64, 128})
+        for (const int64_t columns : {1, 5, 33, 128}) {
+          const auto q = normal_floats(rows * dim, random);
+          auto k = normal_floats(columns * dim, random);
+          k[0] = 1e-7f;  // below the normal halves
+          std::vector<uint16_t> halves(k.size());
+          floats_to_halves(k.data(), static_cast<int64_t>(k.size()), halves.data());
+          round_halves(k.data(), static_cast<int64_t>(k.size()));
+          std::vector<float> a(static_cast<size_t>(rows * columns)), b = a, plain = a;
+          attention_scores(q.data(), rows, dim, halves.data(), columns, a.data(), columns);
+          attention_scores(q.data(), rows, dim, k.data(), columns, b.data(), columns);
+          attention_scores_plain(q.data(), rows, dim, halves.data(), columns, plain.data(), columns);
+          for (size_t i = 0; i < a.size(); ++i)
+            REQUIRE(std::abs(a[i] - plain[i]) <= 1e-6f * static_cast<float>(dim) + 1e-6f);
+          CHECK(a == b);
+          std::vector<float> x(static_cast<size_t>(rows * dim)), y = x, z = x;
+          attention_values(a.data(), columns, rows, halves.data(), columns, dim, 0, dim, x.data());
+          attention_values(a.data(), columns, rows, k.data(), columns, dim, 0, dim, y.data());
+          attention_values_plain(a.data(), columns, rows, halves.data(), columns, dim, 0, dim, z.data());
+          CHECK(x == y);
+          for (size_t i = 0; i < x.size(); ++i)
+            REQUIRE(std::abs(x[i] - z[i]) <= 1e-5f * static_cast<float>(dim + columns));
+        }
+  });
+}
+
+TEST_CASE("parts of a row that are joined give the softmax of all of it, on every target") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  test::for_each_target([&](const char* target) {
+    CAPTURE(target);
+    std::mt19937 random(3);
+    const int64_t dim = 20;
+    for (const int64_t part : {1, 7, 64})
+      for (const int64_t columns : {1, 9, 130})
+        for (const int odd : {0, 1, 2, 3}) {
+          auto scores = normal_floats(columns, random);
+          const auto values = normal_floats(columns * dim, random);
+          for (float& s : scores) s *= 20;
+          if (odd == 1)  // a part that sees nothing
+            for (int64_t i = 0; i < std::min(part, columns - 1); ++i)
+              scores[static_cast<size_t>(i)] = -infinity;
+          if (odd == 2) std::fill(scores.begin(), scores.end(), -infinity);
+          if (odd == 3) scores[static_cast<size_t>(columns / 2)] = std::nanf("");
+          CAPTURE(part);
+          CAPTURE(columns);
+          CAPTURE(odd);
+          const int64_t parts = (columns + part - 1) / part;
+          std::vector<SoftmaxPart> stats;
+          std::vector<float> x = scores, sums(static_cast<size_t>(parts * dim)),
+                             got(static_cast<size_t>(dim)), expected = got;
+          for (int64_t p = 0; p < parts; ++p) {
+            const int64_t n = std::min(part, columns - p * part);
+            stats.push_back(softmax_part(x.data() + p * part, n));
+            attention_values(x.data() + p * part, n, 1, values.data() + p * part * dim, n, dim, 0, dim,
+                             sums.data() + p * dim);
+          }
+          join_parts(stats.data(), sums.data(), parts, 1, dim, dim, got.data());
+          softmax_plain(scores.data(), columns);
+          attention_values_plain(scores.data(), columns, 1, values.data(), columns, dim, 0, dim,
+                                 expected.data());
+          for (size_t i = 0; i < got.size(); ++i) {
+            if (odd >= 2)
+              CHECK(std::isnan(got[i]));
+            else
+              CHECK(std::abs(got[i] - expected[i]) <= 2e-6f);
+          }
         }
   });
 }

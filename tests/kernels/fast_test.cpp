@@ -72,6 +72,21 @@ struct Rows {
   std::vector<FastRow> all;
 };
 
+// Columns of k floats, one after the other, rounded; and where their results go, `rows` for each.
+struct Columns {
+  Columns(const float* x, int64_t k, int64_t count) : room(count * fast_column_bytes(k)) {
+    for (int64_t c = 0; c < count; ++c)
+      all.push_back(fast_column(x + c * k, k, true, room.data() + c * fast_column_bytes(k)));
+  }
+  std::vector<float*> into(std::vector<float>& out, int64_t rows) const {
+    std::vector<float*> to;
+    for (size_t c = 0; c < all.size(); ++c) to.push_back(out.data() + static_cast<int64_t>(c) * rows);
+    return to;
+  }
+  Room room;
+  std::vector<FastColumn> all;
+};
+
 std::vector<float> numbers(int64_t count, std::mt19937& random) {
   std::normal_distribution<float> normal;
   std::vector<float> out(static_cast<size_t>(count));
@@ -103,9 +118,8 @@ TEST_CASE(
           const int64_t count = 9;
           const Rows w(kind, count, k, 0, columns % 2 == 1, random);
           const std::vector<float> x = numbers(columns * k, random);
-          Room room(fast_columns_bytes(k, columns)), rest(fast_panels_bytes(k, columns)),
-              tile(fast_room_bytes(count, k));
-          const FastColumns q = fast_columns(x.data(), k, columns, room.data());
+          Room rest(fast_panels_bytes(k, columns)), tile(fast_room_bytes(true, count, k));
+          const Columns q(x.data(), k, columns);
           std::vector<float> a(static_cast<size_t>(count * columns), -1), b = a;
           CAPTURE(static_cast<int>(kind));
           CAPTURE(k);
@@ -116,8 +130,9 @@ TEST_CASE(
                       tolerance(w.all[i % static_cast<size_t>(count)], kind, k, false));
           };
           if (columns <= kFastColumns) {
-            fast_matvec(kind, 0, w.all.data(), count, q, a.data(), count);
-            fast_product_plain(kind, 0, w.all.data(), count, q, false, b.data(), count);
+            fast_matvec(kind, 0, w.all.data(), count, k, q.all.data(), columns, q.into(a, count).data());
+            fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns, false,
+                               q.into(b, count).data());
             compare();
           }
           std::vector<float> across(x.size()), c(a.size());  // as an image: channels apart
@@ -126,12 +141,18 @@ TEST_CASE(
               across[static_cast<size_t>(i * columns + t)] = x[static_cast<size_t>(t * k + i)];
           const int64_t lanes = fast_panel_columns();
           fast_pack(across.data(), columns, k, columns, 0, (columns + lanes - 1) / lanes, rest.data());
-          fast_gemm(kind, 0, w.all.data(), count, {k, columns, rest.data()}, c.data(), columns, tile.data());
-          for (int64_t r = 0; r < count; ++r)
-            for (int64_t t = 0; t < columns; ++t)
-              a[static_cast<size_t>(r + t * count)] = c[static_cast<size_t>(r * columns + t)];
-          fast_product_plain(kind, 0, w.all.data(), count, q, true, b.data(), count);
-          compare();
+          const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
+          for (const bool fine : {false, true}) {
+            CAPTURE(fine);
+            fast_gemm(kind, 0, fine, w.all.data(), count, {k, columns, rest.data()}, c.data(), columns,
+                      tile.data());
+            for (int64_t r = 0; r < count; ++r)
+              for (int64_t t = 0; t < columns; ++t)
+                a[static_cast<size_t>(r + t * count)] = c[static_cast<size_t>(r * columns + t)];
+            fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns, !(fine && table),
+                               q.into(b, count).data());
+            compare();
+          }
         }
   });
 }
@@ -149,17 +170,18 @@ TEST_CASE(
             const int64_t count = 7;
             const Rows w(kind, count, k, block, offsets, random);
             const std::vector<float> x = numbers(columns * k, random);
-            Room room(fast_columns_bytes(k, columns)), rest(fast_panels_bytes(k, columns)),
-                tile(fast_room_bytes(count, k));
-            const FastColumns q = fast_columns(x.data(), k, columns, room.data());
+            Room rest(fast_panels_bytes(k, columns)), tile(fast_room_bytes(true, count, k));
+            const Columns q(x.data(), k, columns);
             std::vector<float> a(static_cast<size_t>(count * columns), -1), b = a;
             CAPTURE(static_cast<int>(kind));
             CAPTURE(k);
             CAPTURE(block);
             CAPTURE(columns);
             if (columns <= kFastColumns) {
-              fast_matvec(kind, block, w.all.data(), count, q, a.data(), count);
-              fast_product_plain(kind, block, w.all.data(), count, q, false, b.data(), count);
+              fast_matvec(kind, block, w.all.data(), count, k, q.all.data(), columns,
+                          q.into(a, count).data());
+              fast_product_plain(kind, block, w.all.data(), count, k, q.all.data(), columns, false,
+                                 q.into(b, count).data());
               for (size_t i = 0; i < a.size(); ++i)
                 REQUIRE(std::abs(a[i] - b[i]) <= 2 * tolerance(w.all[0], kind, k, true));
             }
@@ -169,9 +191,10 @@ TEST_CASE(
                 across[static_cast<size_t>(i * columns + t)] = x[static_cast<size_t>(t * k + i)];
             const int64_t lanes = fast_panel_columns();
             fast_pack(across.data(), columns, k, columns, 0, (columns + lanes - 1) / lanes, rest.data());
-            fast_gemm(kind, block, w.all.data(), count, {k, columns, rest.data()}, a.data(), columns,
+            fast_gemm(kind, block, false, w.all.data(), count, {k, columns, rest.data()}, a.data(), columns,
                       tile.data());
-            fast_product_plain(kind, block, w.all.data(), count, q, true, b.data(), count);
+            fast_product_plain(kind, block, w.all.data(), count, k, q.all.data(), columns, true,
+                               q.into(b, count).data());
             for (int64_t r = 0; r < count; ++r)
               for (int64_t t = 0; t < columns; ++t)
                 REQUIRE(std::abs(a[static_cast<size_t>(r * columns + t)] -
@@ -186,20 +209,21 @@ TEST_CASE("a column's bits do not depend on the columns beside it, on every targ
   test::for_each_target([&](const char* name) {
     CAPTURE(name);
     for (const FastKind kind : kKinds)
-      for (const int64_t block : {0, 32}) {
+      for (const auto& [k, block] :
+           {std::pair<int64_t, int64_t>{608, 0}, {608, 32}, {320, 160}, {24, 0}, {1024, 32}}) {
         if (block > 0 && kind >= FastKind::table1 && kind <= FastKind::table8) continue;
-        const int64_t k = 608, count = 13;
+        const int64_t count = 13;
         const Rows w(kind, count, k, block, true, random);
         const std::vector<float> x = numbers(kFastColumns * k, random);
-        Room room(fast_columns_bytes(k, kFastColumns));
+        const Columns q(x.data(), k, kFastColumns);
         std::vector<float> alone(static_cast<size_t>(count * kFastColumns));
-        for (int64_t c = 0; c < kFastColumns; ++c)
-          fast_matvec(kind, block, w.all.data(), count, fast_columns(x.data() + c * k, k, 1, room.data()),
-                      alone.data() + c * count, count);
+        const std::vector<float*> to = q.into(alone, count);
+        for (size_t c = 0; c < to.size(); ++c)
+          fast_matvec(kind, block, w.all.data(), count, k, &q.all[c], 1, &to[c]);
         for (int64_t columns = 2; columns <= kFastColumns; ++columns) {
           std::vector<float> together(static_cast<size_t>(count * columns));
-          fast_matvec(kind, block, w.all.data(), count, fast_columns(x.data(), k, columns, room.data()),
-                      together.data(), count);
+          fast_matvec(kind, block, w.all.data(), count, k, q.all.data(), columns,
+                      q.into(together, count).data());
           CHECK(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)) == 0);
         }
       }
@@ -212,8 +236,8 @@ TEST_CASE("activations are rounded to 127 steps a block, and what is not finite 
     std::vector<float> x(96);
     for (size_t i = 0; i < x.size(); ++i) x[i] = (i < 32 ? 1.0f : 1000.0f) * std::sin(static_cast<float>(i));
     for (size_t i = 64; i < 96; ++i) x[i] = 0;
-    Room room(fast_columns_bytes(96, 1));
-    const FastColumns q = fast_columns(x.data(), 96, 1, room.data());
+    Room room(fast_column_bytes(96));
+    const FastColumn q = fast_column(x.data(), 96, false, room.data());
     for (int64_t b = 0; b < 96; b += 32) {
       float most = 0;
       for (int64_t i = b; i < b + 32; ++i) most = std::max(most, std::fabs(x[static_cast<size_t>(i)]));
@@ -226,7 +250,9 @@ TEST_CASE("activations are rounded to 127 steps a block, and what is not finite 
     const std::vector<std::byte> row(96, std::byte{1});
     const FastRow w{.data = row.data()};
     float out = 0;
-    fast_matvec(FastKind::int8, 0, &w, 1, fast_columns(x.data(), 96, 1, room.data()), &out, 1);
+    float* to = &out;
+    const FastColumn odd = fast_column(x.data(), 96, false, room.data());
+    fast_matvec(FastKind::int8, 0, &w, 1, 96, &odd, 1, &to);
     CHECK(std::isnan(out));
   });
 }

@@ -46,7 +46,7 @@ Message node(std::string_view op, std::initializer_list<std::string_view> in, st
   return m;
 }
 
-OnnxModel model_of(std::initializer_list<Message> nodes, std::initializer_list<Message> inputs,
+OnnxModel model_of(const std::vector<Message>& nodes, std::initializer_list<Message> inputs,
                    std::initializer_list<Message> outputs) {
   Message graph, opset, other, model;
   for (const Message& n : nodes) graph.message(1, n);
@@ -202,6 +202,42 @@ TEST_CASE("onnx network: verify finds no difference in a sound package, and name
   CHECK_FALSE(bad.passed());
   REQUIRE(bad.first);
   CHECK(bad.first->node == "node 'b' (Tanh)");
+}
+
+TEST_CASE("onnx network: very many nodes are refused before any is converted") {
+  constexpr size_t kNodes = (1 << 18) + 1;
+  std::vector<Message> nodes;
+  for (size_t i = 0; i < kNodes; ++i)
+    nodes.push_back(node("Relu", {"v" + std::to_string(i)}, "v" + std::to_string(i + 1)));
+  const OnnxModel model =
+      model_of(nodes, {value_info("v0", {1})}, {value_info("v" + std::to_string(kNodes), {1})});
+  const std::string error = error_of([&] { lower_network(model, {}); });
+  CHECK_MESSAGE(has(error, "262145 nodes"), error);
+  CHECK_MESSAGE(has(error, "at most 262144"), error);
+}
+
+TEST_CASE("onnx network: verify compares states over several calls") {
+  const std::initializer_list<Message> inputs = {value_info("x", {2}), value_info("past", {2})},
+                                       outputs = {value_info("y", {2}), value_info("present", {2})};
+  const OnnxModel model =
+      model_of({node("Add", {"x", "past"}, "present"), node("Neg", {"present"}, "y")}, inputs, outputs);
+  const OnnxModel other =
+      model_of({node("Sub", {"x", "past"}, "present"), node("Neg", {"present"}, "y")}, inputs, outputs);
+  const auto backend = cpu_backend({.threads = 1});
+  const auto package = std::make_shared<const Package>(
+      network_package(lower_network(model, {.states = {{"past", "present"}}}), "t.onnx"));
+  CHECK(onnx_states(*package) == std::map<std::string, std::string>{{"past", "present"}});
+  const NetworkVerdict good = verify_network(package, model, {}, *backend);
+  CHECK(good.passed());
+  CHECK(good.calls == 3);
+  REQUIRE(good.outputs.size() == 2);
+  // With an empty state both networks are the same; only the calls after it differ.
+  const NetworkVerdict bad = verify_network(package, other, {}, *backend);
+  CHECK_FALSE(bad.passed());
+  REQUIRE(bad.first);
+  CHECK(bad.first->node == "node 'present' (Sub)");
+  const Array start = Array::from<float>({2}, {3, -4});
+  CHECK(verify_network(package, model, {{"past", start}}, *backend).passed());
 }
 
 namespace {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes tests/data/onnx/models: very small decoders as exporters write them, with the logits that onnxruntime gives.
 
-    pip install numpy onnx onnxscript onnxruntime onnxruntime-genai transformers torch
+    pip install numpy onnx onnxscript onnxruntime onnxruntime-genai transformers torch accelerate
     tests/oracle/make_onnx_models.py tests/data/onnx/models [NAME ...]
 
-Made with onnx 1.23, onnxruntime 1.31, onnxruntime-genai 0.18, transformers 5.22, torch 2.9. Weights are random. The
-logits are of an empty cache, with MatMulNBits at accuracy level 1 (activations stay fp32); where activations are
-quantized at run time, of the same graph with the weights made plain. The seeds of the fuzzer:
+Made with onnx 1.23, onnxruntime 1.31, onnxruntime-genai 0.18, transformers 5.22, torch 2.9 (experts: 5.23, 2.15).
+Weights are random. The logits are of an empty cache, with MatMulNBits at accuracy level 1 and QMoE without its 8-bit
+kernels (activations stay fp32); where activations are quantized at run time, of the same graph with the weights made
+plain. The seeds of the fuzzer:
 
     tests/oracle/make_onnx_models.py tests/fuzz/corpus/onnx_recover seeds
 """
@@ -22,17 +23,21 @@ import onnx
 import onnxruntime as ort
 import torch
 from onnx import numpy_helper as nh
-from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig,
-                          LlamaForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM)
+from safetensors.torch import load_file, save_file
+from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel,
+                          GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 from transformers.cache_utils import DynamicCache
 
+os.environ["ORT_QMOE_CPU_QNBIT_GEMM"] = "0"  # 8-bit blocks of QMoE with fp32 activations
 OUT, ONLY = sys.argv[1], sys.argv[2:]
 WORK = tempfile.mkdtemp()
 SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
              num_key_value_heads=1, max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 LONG = dict(rope_type="longrope", type="longrope", rope_theta=10000.0, short_factor=[1 + 0.05 * i for i in range(8)],
             long_factor=[1 + 0.4 * i for i in range(8)])
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64, beta_fast=4.0,
+            beta_slow=1.0, truncate=False)
 MODELS = {
     "llama": (LlamaForCausalLM, LlamaConfig(**SIZES, tie_word_embeddings=False)),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config(**SIZES, tie_word_embeddings=True)),
@@ -42,6 +47,9 @@ MODELS = {
     "phi3": (Phi3ForCausalLM, Phi3Config(**SIZES | dict(vocab_size=72), tie_word_embeddings=False, original_max_position_embeddings=64,
                                          rope_parameters=LONG)),
     "gemma2": (Gemma2ForCausalLM, Gemma2Config(**SIZES, head_dim=16, query_pre_attn_scalar=24, sliding_window=5)),
+    "gptoss": (GptOssForCausalLM, GptOssConfig(**SIZES | dict(intermediate_size=32), head_dim=16, sliding_window=5,
+                                               num_local_experts=4, num_experts_per_tok=2, tie_word_embeddings=False,
+                                               rope_parameters=YARN)),
     "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=2, n_positions=64, bos_token_id=1,
                                          eos_token_id=2)),
 }
@@ -62,7 +70,26 @@ def hugging_face(name):
             else:
                 p.mul_(4.0)
     model.save_pretrained(folder)
+    if name == "gptoss":
+        as_mxfp4(folder)
     return folder
+
+
+def as_mxfp4(folder):
+    """gpt-oss as it is published: experts as FP4 codes [experts, out, in / 32, 16] with a power of two a block."""
+    tensors, rng = load_file(f"{folder}/model.safetensors"), np.random.default_rng(7)
+    for key in [k for k in tensors if k.endswith(("gate_up_proj", "down_proj"))]:
+        experts, width, out = tensors.pop(key).shape
+        blocks = rng.integers(0, 256, (experts, out, width // 32, 16), np.uint8)
+        tensors[key + "_blocks"] = torch.from_numpy(blocks)
+        tensors[key + "_scales"] = torch.from_numpy(rng.integers(121, 125, blocks.shape[:3], np.uint8))
+    save_file(tensors, f"{folder}/model.safetensors", {"format": "pt"})
+    with open(f"{folder}/config.json") as f:
+        config = json.load(f)
+    config["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=[
+        "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"])
+    with open(f"{folder}/config.json", "w") as f:
+        json.dump(config, f)
 
 
 def genai(out, name, precision, **options):
@@ -73,7 +100,7 @@ def genai(out, name, precision, **options):
     Tokenizer(models.BPE({chr(33 + i): i for i in range(60)}, [])).save(f"{folder}/tokenizer.json")
     extra = ["--extra_options"] + [f"{k}={v}" for k, v in options.items()] if options else []
     subprocess.run([sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", folder, "-o", out, "-p", precision,
-                    "-e", "cpu", "-c", f"{WORK}/cache", *extra], check=True, capture_output=True)
+                    "-e", "cpu", "-c", f"{WORK}/cache", *extra], check=True, stdout=subprocess.DEVNULL)
     for file in os.listdir(out):
         if file not in ("model.onnx", "model.onnx.data", "genai_config.json"):
             os.remove(f"{out}/{file}")
@@ -125,6 +152,75 @@ def exported(out, name, opset, dynamo, attention):
         del node.metadata_props[:]
     del graph.graph.value_info[:]
     onnx.save(graph, f"{out}/model.onnx")
+
+
+def pack(codes, bits):
+    """Codes along the last axis, the first in the lowest bits."""
+    per = 8 // bits
+    codes = codes.reshape(codes.shape[:-1] + (-1, per)).astype(np.uint32)
+    return sum(codes[..., i] << (bits * i) for i in range(per)).astype(np.uint8)
+
+
+def stack(inits, name, shape, bits, block, zeros, rng):
+    """Random weights [experts, rows, in] as initializers; their names: weights, scales, zero points."""
+    names = [f"{name}.{part}" for part in ("weight", "scales", "zeros")]
+    if not bits:
+        inits.append(nh.from_array((rng.standard_normal(shape) * 0.15).astype(np.float32), names[0]))
+        return names[0], "", ""
+    blocks = shape[:2] + ((shape[2] // block,) if block else ())
+    inits.append(nh.from_array(pack(rng.integers(0, 2**bits, shape), bits), names[0]))
+    inits.append(nh.from_array((rng.uniform(0.5, 1, blocks) * 0.5 / 2**bits).astype(np.float32), names[1]))
+    if zeros:
+        inits.append(nh.from_array(pack(rng.integers(0, 2**bits, blocks), bits), names[2]))
+    return names[0], names[1], names[2] if zeros else ""
+
+
+def experts(out, bits=0, block=0, zeros=False, flat=False, **attributes):
+    """Qwen3 of the GenAI builder with MoE or QMoE in place of each MLP. The builder has no Qwen3-MoE of its own."""
+    genai(out, "qwen3", "fp32")
+    model, rng = onnx.load(f"{out}/model.onnx"), np.random.default_rng(9)
+    count, hidden, width = 4, 32, 32
+    inits, nodes = model.graph.initializer, []
+    inits.append(nh.from_array(np.array([-1, count]), "router_shape"))
+    inits.append(nh.from_array(np.array([-1, hidden]), "flat_shape"))
+    for node in model.graph.node:
+        if "/mlp/" not in node.name:
+            nodes.append(node)
+        if not node.name.endswith("/mlp/down_proj/MatMul"):
+            continue
+        at = node.name[:-len("/mlp/down_proj/MatMul")]
+        x, y = f"{at}/post_attention_layernorm/output_0", node.output[0]
+        make = lambda op, ins, outs, **a: nodes.append(
+            onnx.helper.make_node(op, ins, outs, f"{at}/{outs[0]}/{op}", **a))
+        inits.append(nh.from_array(rng.standard_normal((hidden, count)).astype(np.float32), f"{at}.router"))
+        if flat:
+            make("Reshape", [x, "flat_shape"], [f"{at}.x"])
+            make("Shape", [x], [f"{at}.shape"])
+            x, y = f"{at}.x", f"{at}.y"
+        make("MatMul", [x, f"{at}.router"], [f"{at}.logits"])
+        logits = f"{at}.logits"
+        if not flat:
+            make("Reshape", [logits, "router_shape"], [f"{at}.rows"])
+            logits = f"{at}.rows"
+        w1, s1, z1 = stack(inits, f"{at}.gate_up", (count, 2 * width, hidden), bits, block, zeros, rng)
+        w2, s2, z2 = stack(inits, f"{at}.down", (count, hidden, width), bits, block, zeros, rng)
+        shared = dict(domain="com.microsoft", k=2, activation_type="swiglu", swiglu_fusion=1) | attributes
+        if bits:
+            blocks = dict(block_size=block) if block else {}
+            make("QMoE", [x, logits, w1, s1, "", w2, s2, "", "", "", "", z1, z2], [y], expert_weight_bits=bits,
+                 **shared, **blocks)
+        else:
+            make("MoE", [x, logits, w1, "", w2], [y], **shared)
+        if flat:
+            make("Reshape", [y, f"{at}.shape"], [node.output[0]])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    used = {i for n in nodes for i in n.input}
+    for t in [t for t in inits if t.name not in used]:
+        inits.remove(t)
+    del model.graph.value_info[:]
+    os.remove(f"{out}/model.onnx.data")
+    onnx.save(model, f"{out}/model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=256)
 
 
 def dynamic(out, name):
@@ -196,6 +292,12 @@ CASES = {
     "genai-qwen2-fp16": lambda out: genai(out, "qwen2", "fp16"),
     "genai-phi3-longrope": lambda out: genai(out, "phi3", "int4", int4_block_size=16),
     "genai-gemma2-int4": lambda out: genai(out, "gemma2", "int4", int4_block_size=16),
+    "genai-gptoss-int4": lambda out: genai(out, "gptoss", "int4", int4_block_size=16, qmoe_block_size=32),
+    "genai-gptoss-fp32": lambda out: genai(out, "gptoss", "fp32"),
+    "moe-qwen3-flat": lambda out: experts(out, flat=True),  # shares among all experts
+    "qmoe-qwen3-rows4": lambda out: experts(out, 4, 0, True, normalize_routing_weights=1),
+    "qmoe-qwen3-blocks8": lambda out: experts(out, 8, 16, True, True, normalize_routing_weights=1),
+    "qmoe-qwen3-blocks2": lambda out: experts(out, 2, 16, normalize_routing_weights=1),
     "torch-llama-eager": lambda out: exported(out, "llama", 17, False, "eager"),
     "torch-llama-dynamic": lambda out: dynamic(out, "llama"),
     "torch-gemma2-eager": lambda out: exported(out, "gemma2", 17, False, "eager"),

@@ -5,8 +5,10 @@
     tests/oracle/make_onnx_weights.py tests/data/onnx/weights
 
 The matrix is found by multiplying the identity (MatMulNBits at accuracy level 1, so that activations stay fp32) or by
-taking every row (GatherBlockQuantized, DequantizeLinear). NAME.npy holds it as [out, in], fp32.
+taking every row (GatherBlockQuantized, DequantizeLinear). NAME.npy holds it as [out, in], fp32; of QMoE as [experts,
+out, in], through experts whose second weights are the identity.
 """
+import os
 import sys
 import numpy as np
 import onnx
@@ -15,6 +17,7 @@ from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper as nh
 
+os.environ["ORT_QMOE_CPU_QNBIT_GEMM"] = "0"  # 8-bit blocks with fp32 activations
 OUT = sys.argv[1]
 rng = np.random.default_rng(5)
 
@@ -110,6 +113,32 @@ def dequantize(name, kind, dims, scale_dims, axis=1, block=0, zero=False):
     np.save(f"{OUT}/{name}.npy", session.run(None, {"X": np.zeros(dims, np.float32)})[0])
 
 
+def experts(name, bits, block, zero):
+    count, n, k = 3, 32, 64
+    blocks = lambda width: width // block if block else 1
+    per_row = lambda a: a if block else a[..., 0]
+    codes = rng.integers(0, 2**bits, (count, n, k))
+    scales = (rng.standard_normal((count, n, blocks(k))) * 0.1).astype(np.float32)
+    identity = np.broadcast_to(np.eye(k, n, dtype=np.int64) + 2 ** (bits - 1), (count, k, n))
+    inits = [nh.from_array(pack(codes, bits), "W"), nh.from_array(per_row(scales), "S"),
+             nh.from_array(pack(identity, bits), "W2"),
+             nh.from_array(per_row(np.ones((count, k, blocks(n)), np.float32)), "S2")]
+    inputs = ["X", "R", "W", "S", "", "W2", "S2", "", "", "", ""]
+    if zero:
+        half = np.full((count, k, blocks(n)), 2 ** (bits - 1))
+        inits += [nh.from_array(pack(per_row(rng.integers(0, 2**bits, (count, n, blocks(k)))), bits), "Z"),
+                  nh.from_array(pack(per_row(half), bits), "Z2")]
+        inputs += ["Z", "Z2"]
+    node = h.make_node("QMoE", inputs, ["Y"], "q", domain="com.microsoft", k=1, activation_type="identity",
+                       expert_weight_bits=bits, **({"block_size": block} if block else {}))
+    session = save(name, [node], inits, [h.make_tensor_value_info("X", T.FLOAT, [k, k]),
+                                         h.make_tensor_value_info("R", T.FLOAT, [k, count])],
+                   [h.make_tensor_value_info("Y", T.FLOAT, [k, k])])
+    chosen = np.eye(count, dtype=np.float32)[:, None, :].repeat(k, 1)
+    found = [session.run(None, {"X": np.eye(k, dtype=np.float32), "R": r})[0][:, :n].T for r in chosen]
+    np.save(f"{OUT}/{name}.npy", np.stack(found))
+
+
 for bits in (2, 4, 8):
     nbits(f"nbits{bits}_b32", bits, 32, 6, 64)
     nbits(f"nbits{bits}_zp", bits, 16, 5, 96, "packed")
@@ -135,3 +164,22 @@ dequantize("dq_int8_axis0", T.INT8, [6, 10], [6], axis=0)
 dequantize("dq_uint8_axis1", T.UINT8, [6, 10], [10], axis=1, zero=True)
 dequantize("dq_int4_block0", T.INT4, [64, 6], [4, 6], axis=0, block=16)
 dequantize("dq_uint4_block1", T.UINT4, [6, 64], [6, 2], axis=1, block=32, zero=True)
+for bits in (2, 4, 8):
+    for block in (0, 16):
+        for zero in (False, True):
+            experts(f"qmoe{bits}_{'blocks' if block else 'rows'}{'_zp' if zero else ''}", bits, block, zero)
+
+# What onnxruntime's CPU kernel does not take, or takes for something else: refused by name.
+for name, attributes in {"qmoe_fp4": dict(quant_type="fp4"), "qmoe_mixed": dict(fc2_expert_weight_bits=8),
+                         "qmoe_prepacked": dict(weights_prepacked=1), "qmoe_3bit": dict(expert_weight_bits=3)}.items():
+    values = {"W": np.zeros((1, 4, 8), np.uint8), "S": np.ones((1, 4), np.float32),
+              "W2": np.zeros((1, 16, 2), np.uint8), "S2": np.ones((1, 16), np.float32)}
+    node = h.make_node("QMoE", ["X", "R", "W", "S", "", "W2", "S2"], ["Y"], "q", domain="com.microsoft", k=1,
+                       **attributes)
+    graph = h.make_graph([node], name, [h.make_tensor_value_info("X", T.FLOAT, [1, 16]),
+                                        h.make_tensor_value_info("R", T.FLOAT, [1, 1])],
+                         [h.make_tensor_value_info("Y", T.FLOAT, [1, 16])],
+                         [nh.from_array(v, key) for key, v in values.items()])
+    os.makedirs(f"{OUT}/refused", exist_ok=True)
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 21), h.make_opsetid("com.microsoft", 1)],
+                           ir_version=10), f"{OUT}/refused/{name}.onnx")

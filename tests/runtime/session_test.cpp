@@ -269,3 +269,34 @@ TEST_CASE("memory is counted: weights once, the cache by its rows") {
   CHECK(session.memory().weights > 3'476'224u);
   CHECK(session.memory().weights < 3'476'224u + 2 * 2048 * 256 + 200'000);
 }
+
+TEST_CASE("tokens that go in turn have the bits of tokens one by one") {
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::fp16, Arithmetic::fast})
+    for (const int threads : {1, 2}) {
+      CAPTURE(static_cast<int>(arithmetic));
+      const auto bundle = demo_bundle({.context = {16, 64}, .tokens = {{1, 1}, {8, 8}}},
+                                      {.arithmetic = arithmetic, .threads = threads});
+      Session in_turn(bundle), alone(bundle);
+      CHECK(in_turn.goes_in_turn());
+      const std::vector<int32_t> prompt = {1, 5, 9, 2, 7};
+      in_turn.forward(prompt, true);
+      alone.forward(prompt, true);
+      int32_t next = 3;
+      for (const size_t count : {8, 2, 5, 1, 11}) {  // over the end of a tier, and more than go at once
+        std::vector<int32_t> ids(count + 2);
+        for (int32_t& id : ids) id = next = (next * 37 + 11) % static_cast<int32_t>(bundle->info().vocab);
+        const std::vector<float> together = in_turn.forward_in_turn(ids);
+        std::vector<float> one_by_one;
+        for (size_t i = 0; i < ids.size(); ++i) {
+          const std::vector<float> row = alone.forward(std::span(ids).subspan(i, 1));
+          one_by_one.insert(one_by_one.end(), row.begin(), row.end());
+        }
+        CHECK(together == one_by_one);
+        // What was rejected leaves nothing behind.
+        in_turn.rewind(in_turn.position() - 2);
+        alone.rewind(alone.position() - 2);
+      }
+      CHECK(in_turn.ids() == alone.ids());
+      CHECK(in_turn.forward(prompt) == alone.forward(prompt));
+    }
+}

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <future>
 
 #include "base/error.h"
@@ -120,6 +121,34 @@ TEST_CASE("a prompt goes on from what an earlier one left, and a conversation fr
   CHECK(counts.cache_bytes > 0);
 }
 
+TEST_CASE("a seed gives the same answer whether the prompt is known or not, also in fast arithmetic") {
+  const auto bundle = demo_bundle({.context = {256}, .tokens = {{1, 1}, {16, 16}}},
+                                  {.arithmetic = Arithmetic::fast, .threads = 1});
+  const auto tokenizer = load_tokenizer(*bundle);
+  Scheduler scheduler(bundle, tokenizer, {.slots = 2});
+  GenerateOptions options{.max_new = 8, .ignore_eos = true};
+  options.sampling.temperature = 1.2;
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    std::vector<std::string> texts;
+    std::vector<int64_t> known;
+    for (const bool reuse : {false, true}) {
+      const auto heard = std::make_shared<Listener>();
+      REQUIRE(scheduler.submit({{.prompt = PromptFormat(tokenizer).plain(kPrompts[3]),
+                                 .options = options,
+                                 .seed = seed,
+                                 .reuse = reuse,
+                                 .sink = heard}}));
+      const Generation g = heard->wait();
+      texts.push_back(g.text);
+      known.push_back(g.stats.prompt_tokens - g.stats.reused_tokens);
+    }
+    CAPTURE(seed);
+    CHECK(texts[0] == texts[1]);
+    CHECK(known[0] > 8);
+    CHECK(known[1] == 1);
+  }
+}
+
 TEST_CASE("more than the queue takes is refused, and what waits hears when the server stops") {
   const DemoText demo;
   std::vector<std::shared_ptr<Listener>> heard;
@@ -144,6 +173,67 @@ TEST_CASE("more than the queue takes is refused, and what waits hears when the s
       CHECK(std::string(e.what()).find("stops") != std::string::npos);
     }
   }
+}
+
+TEST_CASE(
+    "a client that hangs up frees its slot before the next token, and before the next piece of its prompt") {
+  const DemoText demo;
+  Scheduler scheduler(demo.bundle, demo.tokenizer, {.slots = 1});
+  const GenerateOptions options{.max_new = 200, .ignore_eos = true};
+  const auto talker = std::make_shared<Listener>(3);
+  REQUIRE(scheduler.submit({{.prompt = demo.ids("Once"), .options = options, .sink = talker}}));
+  const Generation g = talker->wait();
+  CHECK(g.why == StopReason::cancelled);
+  CHECK(g.ids.size() == 3);
+
+  // Gone after the first of fifteen pieces.
+  struct Reader : Listener {
+    bool wanted() const override { return pieces < 1; }
+    void prompt_progress(int64_t done, int64_t, int64_t reused) override { pieces += done > reused; }
+    std::atomic<int> pieces = 0;
+  };
+  const auto reader = std::make_shared<Reader>();
+  const uint64_t before = scheduler.counts().prompt_tokens;
+  REQUIRE(scheduler.submit({{.prompt = std::vector<int32_t>(241, 7), .options = options, .sink = reader}}));
+  CHECK(reader->wait().ids.empty());
+  CHECK(scheduler.counts().prompt_tokens - before == 16);
+  CHECK(scheduler.counts().cancelled == 2);
+}
+
+TEST_CASE(
+    "between two tokens of an answer at most one piece of others' prompts is read, and these take turns") {
+  const DemoText demo;
+  Scheduler scheduler(demo.bundle, demo.tokenizer, {.slots = 3});
+  // All sinks hear from one thread: what they note is in order.
+  static std::string events;
+  events.clear();
+  struct Noter : Listener {
+    explicit Noter(char sign) : sign_(sign) {}
+    void prompt_progress(int64_t done, int64_t, int64_t reused) override {
+      if (done > reused) events += sign_;
+    }
+    void token(const Generation& g, std::string_view fresh) override {
+      Listener::token(g, fresh);
+      if (sign_ == 't') events += 't';
+    }
+    char sign_;
+  };
+  const auto talker = std::make_shared<Noter>('t'), one = std::make_shared<Noter>('1'),
+             two = std::make_shared<Noter>('2');
+  const GenerateOptions brief{.max_new = 1};
+  REQUIRE(scheduler.submit(
+      {{.prompt = demo.ids("Once"), .options = {.max_new = 60, .ignore_eos = true}, .sink = talker},
+       {.prompt = std::vector<int32_t>(161, 7), .options = brief, .sink = one},
+       {.prompt = std::vector<int32_t>(161, 9), .options = brief, .sink = two}}));
+  talker->wait();
+  one->wait();
+  two->wait();
+  CAPTURE(events);
+  // Ten pieces of 16, and the last token beside those of the answer.
+  CHECK(std::count(events.begin(), events.end(), '1') == 11);
+  CHECK(std::count(events.begin(), events.end(), '2') == 11);
+  const std::string rest = events.substr(events.find('1'));
+  for (size_t i = 0; i < 36; i += 4) CHECK(rest.substr(i, 4) == "1t2t");
 }
 
 TEST_CASE("the cache of prompts stays within its memory") {

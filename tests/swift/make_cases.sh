@@ -20,9 +20,9 @@ make() {
   local name=$1 model=$2 prompt=$3 tokens=$4
   shift 4
   mkdir -p "$folder/$name"
-  "$anemone" convert "$model" -o "$folder/$name/bundle" --quiet "$@" >/dev/null
+  "$anemone" convert "$model" -o "$folder/$name/bundle" --quiet "$@" >/dev/null || return
   [ "$tokens" != 0 ] || return 0
-  "$anemone" tokenize "$folder/$name/bundle" "$prompt" --add-special --json >"$folder/$name/prompt.json"
+  "$anemone" tokenize "$folder/$name/bundle" "$prompt" --add-special --json >"$folder/$name/prompt.json" || return
   "$anemone" run "$folder/$name/bundle" "$prompt" --raw --json --backend cpu --arith fp16 --max-new "$tokens" --quiet \
     --ignore-eos >"$folder/$name/expected.json"
 }
@@ -34,6 +34,7 @@ make tiers $demo "$text" 60 --context 16,32,96 --tokens 1,4
 make packed $demo "$text" 40 --context 64 --tokens 1,4 --kv packed
 make io $demo "$text" 40 --context 32,64 --tokens 1,4 --kv io
 make slice $demo "$text" 40 --context 64 --tokens 1,4 --kv-write slice
+make both $demo "$text" 40 --context 64 --tokens 1,4 --kv-write both
 make whole $demo "$text" 40 --context 64 --tokens 1,4 --whole
 make argmax $demo "$text" 40 --context 64 --tokens 1,4 --argmax-output --head-rows 700
 make shards $demo "$text" 40 --context 64 --tokens 1,4 --shard-mb 1 --head-rows 700
@@ -57,8 +58,11 @@ for root in "${roots[@]}"; do
         make "$name" "$model" "$text" 24 --context 16,64 --tokens 1,4 --experts all
         make "$name.host" "$model" "" 0 --context 64 --tokens 1 --experts host
       fi
+    elif grep -q '"kind": "generate"' "$folder/$name/bundle/bundle.json" 2>/dev/null; then
+      echo "error: $model was converted, and then: $(tail -1 "$folder/$name.log")" >&2
+      exit 1
     else
-      rm -rf "${folder:?}/$name"  # no checkpoint, or none that generates text
+      rm -rf "${folder:?}/$name"  # no checkpoint, none of a known family, or none that generates text
     fi
   done
 done

@@ -13,8 +13,8 @@ fi
 command -v debootstrap >/dev/null || apt-get install -y debootstrap
 [ -e "$root/etc/debian_version" ] || debootstrap --variant=minbase trixie "$root" "$mirror"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-# The mount is gone when the command ends.
+# The mount is gone when the command ends. Swift itself needs it, too: the loader finds its libraries by /proc/self/exe.
 unshare -m bash -euc "mount -t proc proc '$root/proc'
-  chroot '$root' sh -c 'apt-get update -q &&
-    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends swiftlang libstdc++-14-dev libc6-dev'"
-chroot "$root" swift --version
+  chroot '$root' sh -euc 'apt-get update -q
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends swiftlang libstdc++-14-dev libc6-dev
+    swift --version'"

@@ -1,4 +1,6 @@
 // The picture: a canvas that draws what is in the window and nothing else; a panel with what was chosen.
+// Inside of another page, that page has the title.
+if (window.top !== window) document.documentElement.classList.add("framed");
 const $ = (id) => document.getElementById(id);
 const canvas = $("canvas"), ink = canvas.getContext("2d"), tip = $("tip");
 const camera = {x: 0, y: 0, k: 1}, kTitleHigh = 34;

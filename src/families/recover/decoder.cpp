@@ -123,6 +123,16 @@ ValueId logits_of(Context& c) {
   }
   for (const OnnxValueInfo& output : graph.outputs)
     if (output.name == name) return c.graph.find(name);
+  // Quantizers rename outputs ("logits_Q4" by Olive). Caches have four dimensions, logits three.
+  const OnnxValueInfo* only = nullptr;
+  size_t count = 0;
+  for (const OnnxValueInfo& output : graph.outputs)
+    if (output.has_shape && output.dims.size() == 3) only = &output, ++count;
+  if (count == 1) {
+    c.inferred.push_back(
+        fmt::format("logits: output '{}', the only one with three dimensions", printable(only->name)));
+    return c.graph.find(only->name);
+  }
   throw Error("the graph gives no logits")
       .at(c.graph.model().path())
       .found(graph.outputs.empty() ? "no outputs"

@@ -114,6 +114,9 @@ InputRole role_of(const Graph& graph, std::string_view input) {
   if (input == genai_name(graph, "input_ids", "input_ids")) return InputRole::tokens;
   if (input == genai_name(graph, "attention_mask", "attention_mask")) return InputRole::mask;
   if (input == genai_name(graph, "position_ids", "position_ids")) return InputRole::positions;
+  // Olive and GenAI: in place of a mask, what GroupQueryAttention takes.
+  if (input == genai_name(graph, "past_sequence_length", "past_seq_len")) return InputRole::last_position;
+  if (input == genai_name(graph, "total_sequence_length", "total_seq_len")) return InputRole::length;
   const OnnxValueInfo* info = graph.model().graph().info(input);
   const bool cache = info && info->has_shape && info->dims.size() >= 4 && onnx_type_info(info->type).floating;
   return cache ? InputRole::past : InputRole::other;
@@ -143,12 +146,16 @@ Array Evaluator::input(ValueId value) const {
       return out;
     }
     case InputRole::past: return Array::filled(past_dims(value), 0);
+    case InputRole::last_position: return Array::filled({1, 1}, static_cast<double>(p + t - 1), true);
+    case InputRole::length: return Array::filled({}, static_cast<double>(p + t), true);
     case InputRole::other: break;
   }
   throw errorf("the graph has an input whose meaning is not known")
       .at(graph_.model().path())
       .found(fmt::format("'{}'", printable(name)))
-      .expected("input_ids, attention_mask, position_ids, and caches of keys and values")
+      .expected(
+          "input_ids, attention_mask, position_ids, past_seq_len, total_seq_len, and caches of keys and "
+          "values")
       .hint("-o NAME.mlpackage converts a network op by op, whatever it is");
 }
 
@@ -309,7 +316,8 @@ std::vector<int64_t> Evaluator::infer(const Op& op, ValueId wanted) {
   if (op.type == "DynamicQuantizeLinear" && wanted != op.output()) return {};  // its scale and zero point
   if (op.type.ends_with("LayerNormalization") || op.type == "RMSNormalization" ||
       op.type == "DequantizeLinear" || op.type == "QuantizeLinear" || op.type.ends_with("RotaryEmbedding") ||
-      op.type == "DynamicQuantizeLinear" || op.type == "ms.GroupQueryAttention" || op.type == "ms.QMoE")
+      op.type == "DynamicQuantizeLinear" || op.type == "ms.GroupQueryAttention" || op.type == "ms.QMoE" ||
+      op.type == "ms.MoE")
     return dims(op.input(0));
   if (is_elementwise(op.type)) {
     std::vector<int64_t> out;

@@ -35,7 +35,7 @@ struct Probe {
 };
 
 // What an input of the graph is for: known by the config, or by the names that exporters agree on.
-enum class InputRole { tokens, mask, positions, past, other };
+enum class InputRole { tokens, mask, positions, past, last_position, length, other };
 
 class Evaluator {
  public:

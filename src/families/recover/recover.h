@@ -48,6 +48,9 @@ Evaluator evaluator(const Context& c, Probe probe);
 // The value before operators that change nothing, a Reshape to the same dimensions among them.
 ValueId plain(Context& c, ValueId value);
 
+// The value before a Reshape that leaves each token's row as it is: [1, tokens, n] and [tokens, n].
+ValueId by_tokens(Context& c, ValueId value);
+
 // y = projection(x), with the value x and y's width.
 struct Linear {
   ValueId input = kNone, output = kNone;

@@ -8,6 +8,9 @@
 namespace anemone::onnx_ops {
 namespace {
 
+constexpr int64_t kMostEdge = int64_t{1} << 31;    // elements that are added or cut away
+constexpr int64_t kMostPlaces = int64_t{1} << 24;  // of one dimension, where each is written down
+
 struct Edges {
   std::vector<int64_t> before, after;
 };
@@ -21,6 +24,8 @@ Edges edges_of(OnnxCall& n, int64_t rank) {
     for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
   if (pads.size() != 2 * axes.size())
     throw errorf("pads must have two entries for each dimension").found(fmt::format("{}", pads.size()));
+  for (const int64_t pad : pads)
+    if (pad < -kMostEdge || pad > kMostEdge) throw n.refused(fmt::format("an edge of {} elements", pad));
   Edges e{std::vector<int64_t>(static_cast<size_t>(rank), 0),
           std::vector<int64_t>(static_cast<size_t>(rank), 0)};
   for (size_t k = 0; k < axes.size(); ++k) {
@@ -57,6 +62,8 @@ Value* pad_by_gather(OnnxCall& n, Value* x, const Edges& e, std::string_view mod
   const std::vector<int64_t> dims = n.dims(x);
   for (size_t d = 0; d < dims.size(); ++d) {
     if (!e.before[d] && !e.after[d]) continue;
+    if (const int64_t size = e.before[d] + dims[d] + e.after[d]; size > kMostPlaces || dims[d] < 1)
+      throw n.refused(fmt::format("{} elements taken from {}", size, dims[d]));
     std::vector<int64_t> places;
     for (int64_t at = -e.before[d]; at < dims[d] + e.after[d]; ++at)
       places.push_back(source(mode, at, dims[d]));
@@ -130,7 +137,8 @@ void center_crop_pad(OnnxCall& n) {
   Edges e{std::vector<int64_t>(dims.size(), 0), std::vector<int64_t>(dims.size(), 0)};
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<size_t>(n.axis(axes[k], x->type.rank()));
-    const int64_t more = sizes.at(k) - dims[d];
+    if (sizes.at(k) < 0 || sizes[k] > kMostEdge) throw n.refused(fmt::format("a size of {}", sizes[k]));
+    const int64_t more = sizes[k] - dims[d];
     const int64_t size = more < 0 ? -more : more;
     e.before[d] = more < 0 ? -(size / 2) : size / 2;
     e.after[d] = more - e.before[d];

@@ -58,7 +58,7 @@ export async function show(root, model) {
   const facts = make("section", "panel"), tiles = make("div", "tiles"), graph = make("section", "panel"), title = make("h2", "", info.name || model);
   title.append(make("span", "", [info.family, info.precision, info.kind].filter(Boolean).join(" · ")));
   tiles.append(tile(size(info.bytes), "on disk"), tile(info.context.toLocaleString(), "tokens of context"), tile(info.vocab.toLocaleString(), "tokens in the vocabulary"),
-    tile(info.layers, "layers"), tile(info.hidden.toLocaleString(), "numbers for a token"), tile(`${info.heads} / ${info.kv_heads}`, "heads / of keys"));
+    tile(info.layers, "layers"), tile(info.hidden.toLocaleString(), "numbers for a token"), tile(`${info.heads} / ${info.kv_heads}`, "heads / heads of keys"));
   facts.append(title, tiles);
   if (info.verdict) facts.append(make("p", "soft", `Checked for ${info.target}: ${info.verdict}`));
   const frame = make("iframe"), heading = make("h2", "", "Graph"), hint = make("span", "", "each operation in the color of its device; drag and zoom");

@@ -27,7 +27,8 @@ class Plot {
     this.most = make("small");
     const scale = make("p", "scale");
     scale.append(make("small", "", "1 min"), this.most);
-    this.root.append(this.number, make("span", "", label), this.picture, scale);
+    this.label = make("span", "", label);
+    this.root.append(this.number, this.label, this.picture, scale);
   }
   add(value, text) {
     this.values = [...this.values, value].slice(-kPoints);
@@ -56,7 +57,7 @@ export class Live {
     this.decode = new Plot("tokens written in a second", "");
     this.prompt = new Plot("prompt tokens read in a second", "");
     this.busy = new Plot("answers under way", "");
-    this.cache = new Plot("memory of texts that can go on", " MB");
+    this.cache = new Plot("memory of known texts", " MB");
     const plots = make("div", "plots");
     plots.append(this.decode.root, this.prompt.root, this.busy.root, this.cache.root);
     this.slots = make("div", "slots");
@@ -90,10 +91,14 @@ export class Live {
     }
     this.last = state;
     this.busy.add(m.requests_processing, `${m.requests_processing} of ${slots.length}` + (m.requests_deferred ? `, ${m.requests_deferred} wait` : ""));
-    this.cache.add(m.cache_bytes / 1e6, `${(m.cache_bytes / 1e6).toFixed(0)} MB, ${m.cache_sessions} text${m.cache_sessions === 1 ? "" : "s"}`);
+    this.cache.add(m.cache_bytes / 1e6);
+    this.cache.label.textContent = `memory of ${m.cache_sessions} known text${m.cache_sessions === 1 ? "" : "s"}`;
+    const several = new Set(slots.map((s) => s.model)).size > 1;
     this.slots.replaceChildren(...slots.map((s, i) => {
       const e = make("div", "slot" + (s.is_processing ? " busy" : "")), meter = make("span", "meter"), bar = make("i");
-      e.append(make("b", "", `Slot ${i + 1}`), make("span", "soft", s.is_processing ? `${s.n_past} tokens, ${s.tokens_per_second.toFixed(1)} tok/s` : "free"));
+      const name = make("b", "", `Slot ${i + 1}`);
+      name.append(make("i", "", several ? s.model : ""));
+      e.append(name, make("span", "soft", s.is_processing ? `${s.n_past} tokens, ${s.tokens_per_second.toFixed(1)} tok/s` : "free"));
       bar.style.width = `${(100 * s.n_past) / s.n_ctx}%`;
       meter.append(bar);
       e.append(meter);
