@@ -37,10 +37,11 @@ struct Shelf {
   ModelShelf models;
 
   explicit Shelf(double idle_seconds = 0)
-      : models({{"one", path}, {"two", path}}, {.scheduler = {.slots = 2},
-                                                .backend = [] { return cpu_backend({.threads = 1}); },
-                                                .chat_template = "",
-                                                .idle_seconds = idle_seconds}) {}
+      : models({{"one", path}, {"two", path}},
+               {.scheduler = {.slots = 2},
+                .backend_for = [](BundleKind) { return cpu_backend({.threads = 1}); },
+                .chat_template = "",
+                .idle_seconds = idle_seconds}) {}
 
   std::vector<std::string> loaded() const {
     std::vector<std::string> out;
