@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/shape.h"
 #include "kernels/convert.h"
 
 namespace anemone {
@@ -13,7 +14,7 @@ CpuState::CpuState(const Function& function, Arithmetic arithmetic) {
     try {
       const Type content = input->type.content();
       const bool halves = keeps_halves(content, arithmetic);
-      Entry entry{content, halves, Buffer::zeros(static_cast<uint64_t>(content.size()) * (halves ? 2 : 4)),
+      Entry entry{content, halves, Buffer::zeros(packed_bytes(content.size(), halves ? 16 : 32)),
                   StateBounds(content)};
       entries_.emplace(input->name, std::move(entry));
     } catch (Error& e) {

@@ -21,7 +21,7 @@ std::string key_of(const Block& block, size_t begin, std::span<const int> ids, c
   for (const int id : ids) {
     const Cell& cell = cells[static_cast<size_t>(id)];
     if (!cell.type) continue;
-    key += fmt::format("|{}:{}", id, cell.type->text());
+    key += fmt::format("|{}:{}{}", id, cell.type->text(), cell.halves ? "h" : "");
     if (cell.known && cell.type->is_tensor())
       key.append(static_cast<const char*>(cell.data), static_cast<size_t>(cell.type->size()) * 4);
   }

@@ -91,6 +91,7 @@ void FastWeight::prepare_tables(int64_t first, int64_t count, Room& room) const 
     out.scale = scale * scales.fine;
     out.offset = kFastMiddle;
     out.coarse_scale = scale * scales.coarse;
+    out.coarse_offset = 0;
   }
 }
 
@@ -113,6 +114,7 @@ void FastWeight::read_tables(int64_t first, int64_t count, Room& room) const {
       out.scale = scale * scales.fine;
       out.offset = kFastMiddle;
       out.coarse_scale = scale * scales.coarse;
+      out.coarse_offset = 0;
     }
   }
 }

@@ -1,5 +1,5 @@
 // States that are kept as fp16: who cannot read them so is given a copy in floats.
-//     widen_states(plan, cells, staying);        // behind the patterns, before memory is given out
+//     widen_states(plan, cells, staying, last);    // behind the patterns, before memory is given out
 #pragma once
 
 #include <set>

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <string>
+
 #include "base/error.h"
 
 namespace anemone::hub {
@@ -17,9 +19,13 @@ constexpr const char* kNames[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 class Loader {
  public:
   Loader() {
-    for (const char* name : kNames)
+    std::string problem;
+    for (const char* name : kNames) {
       if ((library_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL))) return;
-    throw errorf("downloads need libcurl, and this machine has none ({})", kNames[0])
+      if (const char* said = ::dlerror(); said && problem.empty()) problem = said;
+    }
+    throw Error("downloads need libcurl, and it could not be loaded")
+        .found(problem)
         .hint("install it (Debian and Ubuntu: libcurl4), or download the files by hand");
   }
 

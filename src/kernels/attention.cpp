@@ -34,7 +34,7 @@ HWY_INLINE hn::Vec<D> load_as_floats(D d, const uint16_t* p) {
 }
 HWY_INLINE float one_float(float v) { return v; }
 HWY_INLINE float one_float(uint16_t v) { return half_to_float(v); }
-// a * b + c as the vectors have it, rounded once or twice. The compiler may choose otherwise for floats than for halves.
+// a * b + c as the vectors have it, rounded once or twice: the compiler may choose one for floats, another for halves.
 HWY_INLINE float one_mul_add(float a, float b, float c) {
   const hn::CappedTag<float, 1> d;
   return hn::GetLane(hn::MulAdd(hn::Set(d, a), hn::Set(d, b), hn::Set(d, c)));

@@ -1,6 +1,6 @@
-// Weights of four bits, a part of fast_loops-inl.h. A byte has two elements: the low halves of a vector of bytes are the
-// even ones, the high halves the odd ones. So a column is kept apart in the same way (FastColumn::split), and nothing
-// is moved to its place. From a level it takes, beside the rest:
+// Weights of four bits, a part of fast_loops-inl.h. A byte has two elements: the low halves of a vector of bytes are
+// the even ones, the high halves the odd ones. So a column is kept apart in the same way (FastColumn::split), and
+// nothing is moved to its place. From a level it takes, beside the rest:
 //     Nibbles{even, odd}, nibbles(bytes)   the halves, for look_up() (bits above may be foreign)
 //     load_some(p, count)                  so many bytes, and zeros
 //     spread(p, count)                     so many floats (kLanes / 4 at most), each for four lanes, and zeros

@@ -5,6 +5,9 @@
 #include <utility>
 
 #define FAST_INLINE inline
+#if defined(__x86_64__)
+#define FAST_UNROLL  // nearly nobody runs it there; unrolled it takes a minute to compile
+#endif
 namespace anemone::fast_portable {
 
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;

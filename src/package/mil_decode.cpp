@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -228,6 +229,7 @@ class ProgramReader {
   std::vector<std::unique_ptr<Function>> decode_functions(const std::vector<MapEntry>& entries, size_t size) {
     constexpr size_t kLarge = 1 << 18;
     std::vector<std::unique_ptr<Function>> out(entries.size());
+    std::vector<std::exception_ptr> failures(entries.size());
     std::mutex mutex;
     const BlobOpener one_at_a_time = [&](const std::string& file, uint64_t offset, const Type& type) {
       std::lock_guard lock(mutex);
@@ -236,10 +238,15 @@ class ProgramReader {
     const auto cores = static_cast<size_t>(std::max(1u, std::thread::hardware_concurrency()));
     ThreadPool pool(size < kLarge ? 1 : static_cast<int>(std::clamp<size_t>(entries.size(), 1, cores)));
     pool.parallel_for(static_cast<int64_t>(entries.size()), 1, [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-        out[i] = at_place([&] { return fmt::format("function '{}'", entries[i].key); },
-                          [&] { return ProgramReader(one_at_a_time).function(entries[i]); });
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) try {
+          out[i] = at_place([&] { return fmt::format("function '{}'", entries[i].key); },
+                            [&] { return ProgramReader(one_at_a_time).function(entries[i]); });
+        } catch (...) {
+          failures[i] = std::current_exception();
+        }
     });
+    for (const std::exception_ptr& failure : failures)  // the first, whichever came first
+      if (failure) std::rethrow_exception(failure);
     return out;
   }
 

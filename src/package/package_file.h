@@ -23,6 +23,7 @@ class MlPackage {
  public:
   explicit MlPackage(const std::filesystem::path& path, BlobUse use = BlobUse::look);
 
+  const std::filesystem::path& path() const { return path_; }
   // `only`: that function alone, and Package::partial says so; empty: all.
   Package read(std::string_view only = {}) const;
   std::vector<Signature> signatures() const;

@@ -318,6 +318,8 @@ std::shared_ptr<const PackageFile> PackageFile::open(const fs::path& path) {
     if (fs::is_directory(named) && !is_compiled(named)) {
       out->stored_ = std::make_unique<const MlPackage>(named, BlobUse::run);
       out->signatures_ = out->stored_->signatures();
+      out->stored_
+          ->weight_files();  // open from now on: whoever replaces the package does not change this one
     } else {
       out->whole_ = open_package(path);
       out->signatures_ = anemone::signatures(*out->whole_);
@@ -328,12 +330,14 @@ std::shared_ptr<const PackageFile> PackageFile::open(const fs::path& path) {
 
 std::shared_ptr<const Package> PackageFile::whole() const {
   std::lock_guard lock(mutex_);
-  if (!whole_) whole_ = std::make_shared<const Package>(stored_->read());
+  if (!whole_)
+    whole_ = at_path(stored_->path(), [&] { return std::make_shared<const Package>(stored_->read()); });
   return whole_;
 }
 
 std::vector<std::shared_ptr<const MappedFile>> PackageFile::weight_files() const {
-  return stored_ ? stored_->weight_files() : std::vector<std::shared_ptr<const MappedFile>>();
+  if (!stored_) return {};
+  return at_path(stored_->path(), [&] { return stored_->weight_files(); });
 }
 
 std::shared_ptr<const Package> PackageFile::function(const std::string& name) const {
@@ -342,7 +346,7 @@ std::shared_ptr<const Package> PackageFile::function(const std::string& name) co
     std::lock_guard lock(mutex_);
     if (whole_) return whole_;
   }
-  return std::make_shared<const Package>(stored_->read(name));
+  return at_path(stored_->path(), [&] { return std::make_shared<const Package>(stored_->read(name)); });
 }
 
 }  // namespace anemone

@@ -96,14 +96,21 @@ double Bundle::cost(const StageFunction& function, int64_t width) const {
 }
 
 const Predictor& Bundle::predictor(size_t stage, const std::string& function) const {
-  std::lock_guard lock(mutex_);
-  auto& slot = predictors_[{stage, function}];
-  if (slot) return *slot;
+  const std::pair<size_t, std::string> key{stage, function};
+  const auto made = [&]() -> const Predictor* {
+    std::lock_guard lock(mutex_);
+    const auto it = predictors_.find(key);
+    return it == predictors_.end() ? nullptr : it->second.get();
+  };
+  if (const Predictor* predictor = made()) return *predictor;
+  std::lock_guard opening(opening_);  // can take minutes; who wants one that is open does not wait
+  if (const Predictor* predictor = made()) return *predictor;
   const auto taps = watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>();
   const PackageFile& file = *packages_[stage];
   // A backend that cannot tap is given a changed copy, which needs all of it.
-  slot = open_tapped(*backend_, taps.empty() ? file.function(function) : file.whole(), function, taps);
-  return *slot;
+  auto opened = open_tapped(*backend_, taps.empty() ? file.function(function) : file.whole(), function, taps);
+  std::lock_guard lock(mutex_);
+  return *predictors_.emplace(key, std::move(opened)).first->second;
 }
 
 void Bundle::saw(size_t stage, const std::string& function, const Call& call, int64_t tokens) const {
@@ -136,7 +143,7 @@ void Bundle::fetch_weights() const {
       for (const auto& file : packages_[s]->weight_files())
         if (fetched_ + file->size() <= memory / 2 && map_pages(file->bytes())) fetched_ += file->size();
     }
-  } catch (const Error&) {  // whoever reads it says what is wrong
+  } catch (const std::exception&) {  // whoever reads it says what is wrong
   }
 }
 

@@ -64,8 +64,8 @@ class Bundle {
   int64_t most_tokens() const;
   // Bytes of weights and of the embedding, mapped from files.
   uint64_t weight_bytes() const;
-  // Maps the weights, all but those of experts, before a call needs them. Beside other
-  // work, on a thread of its own. Where they are more than half of the machine's memory, nothing.
+  // Maps the weights, all but those of experts, before a call needs them: file by file, up to half of the machine's
+  // memory. Beside other work, on a thread of its own.
   void fetch_weights() const;
   uint64_t fetched_bytes() const { return fetched_; }
   // Working memory of the predictors made so far.
@@ -83,7 +83,8 @@ class Bundle {
   std::unique_ptr<const EmbeddingReader> embedding_;
   std::vector<std::shared_ptr<const PackageFile>> packages_;  // by stage
   mutable std::atomic<uint64_t> fetched_{0};
-  mutable std::mutex mutex_;
+  mutable std::mutex opening_;  // held while a predictor is made; before mutex_
+  mutable std::mutex mutex_;    // of predictors_
   mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
 };
 

@@ -100,9 +100,9 @@ bool Session::goes_in_turn() const {
   if (bundle_->backend().most_in_turn() < 2 || info.recurrent() || info.argmax || options_.chunk > 0 ||
       !options_.function.empty())
     return false;
-  bool alone = false;  // a token can be
   for (const Stage& stage : info.stages) {
     if (stage.kind != StageKind::run) return false;
+    bool alone = false;  // a token can be
     for (const StageFunction& f : stage.functions) {
       alone |= f.least_tokens == 1;
       for (const Port& port : f.interface.inputs)
@@ -110,8 +110,9 @@ bool Session::goes_in_turn() const {
       for (const Port& port : f.interface.states)  // one for all layers is in use from the first to the last
         if (port.role.layers.size() > 1) return false;
     }
+    if (!alone) return false;
   }
-  return alone;
+  return true;
 }
 
 std::vector<float> Session::forward_in_turn(std::span<const int32_t> ids) {

@@ -149,6 +149,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a state of another arithmetic is taken, whatever plan there is") {
+  const auto package = package_of("tensor<fp16, [3]> x, state<tensor<fp16, [3]>> s",
+                                  "tensor<fp16, [3]> old = read_state(input = s)[name = string(\"old\")];"
+                                  "tensor<fp16, [3]> y = add(x = old, y = x)[name = string(\"y\")];",
+                                  "y");
+  const std::map<std::string, Array> x{{"x", Array::from<float>({3}, {1, 2, 3})}};
+  const auto exact = make_predictor(package, "", {.arithmetic = Arithmetic::fp32});
+  const auto fast = make_predictor(package, "", {.arithmetic = Arithmetic::fast});
+  for (const Predictor* runner : {exact.get(), fast.get()})
+    for (const Predictor* maker : {exact.get(), fast.get(), exact.get()}) {
+      const auto state = maker->make_state();
+      state->set("s", Array::from<float>({3}, {10, 20, 30}));
+      CHECK(floats(runner->predict(x, state.get()).at("y")) == std::vector<float>{11, 22, 33});
+    }
+}
+
 TEST_CASE("fp16 arithmetic rounds declared halves once an op and names the first overflow") {
   const auto package =
       package_of("tensor<fp16, [2]> x",
@@ -277,4 +293,11 @@ TEST_CASE("sizes beyond the machine are refused, not tried") {
       "tensor<fp32, [1, 1]>([[0x1p+0]]))[name = string(\"y\")];",
       "y");
   CHECK_THROWS_AS(make_predictor(package)->predict({{"x", Array::from<float>({1}, {1})}}), Error);
+  const auto state = package_of(
+      "tensor<fp32, [1]> x, state<tensor<fp32, [4611686018427387904]>> s",
+      "tensor<fp32, [4611686018427387904]> all = read_state(input = s)[name = string(\"all\")];"
+      "tensor<fp32, [1]> y = slice_by_index(begin = tensor<int32, [1]>([2147483646]), end = tensor<int32, "
+      "[1]>([2147483647]), x = all)[name = string(\"y\")];",
+      "y");
+  CHECK_THROWS_AS(make_predictor(state)->make_state(), Error);
 }

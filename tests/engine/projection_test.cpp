@@ -304,3 +304,39 @@ TEST_CASE("in fast arithmetic a projection rounds its input alone, and a token's
       }
     }
 }
+
+TEST_CASE("in fast arithmetic weights in different forms beside each other do not mix") {
+  std::mt19937 random(9);
+  const int64_t rows = 70, k = 128, tokens = 17;
+  const Stored forms[] = {Stored::uint8_offset, Stored::palette8, Stored::int8_offset, Stored::palette1,
+                          Stored::uint4_offset, Stored::palette4, Stored::int8};
+  Package p;
+  Function& f = add_function(p.program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp32, {1, k, tokens, 1}));
+  Builder b(f);
+  for (size_t i = 0; i < std::size(forms); ++i) {
+    std::vector<float> values;
+    Value* w = stored_weight(b, forms[i], rows, k, random, values);
+    b.output(lower::conv1x1(b, x, w, nullptr, "y" + std::to_string(i)));
+  }
+  p.description = description_of(p.program);
+  p.spec_version = 9;
+  const auto package = std::make_shared<const Package>(std::move(p));
+  const std::map<std::string, Array> input{{"x", padded(k, tokens, tokens, random)}};
+  const Prediction exact = make_predictor(package, "", {.threads = 1})->predict(input);
+  for (const int threads : {1, 2, 3}) {
+    const Prediction fast =
+        make_predictor(package, "", {.arithmetic = Arithmetic::fast, .threads = threads})->predict(input);
+    for (size_t i = 0; i < std::size(forms); ++i) {
+      CAPTURE(i);
+      const auto got = fast.at("y" + std::to_string(i)).to_float();
+      const auto want = exact.at("y" + std::to_string(i)).to_float();
+      double error = 0, size = 0;
+      for (size_t j = 0; j < got.size(); ++j) {
+        error += std::pow(got[j] - want[j], 2);
+        size += std::pow(want[j], 2);
+      }
+      CHECK(std::sqrt(error / size) < 0.015);
+    }
+  }
+}

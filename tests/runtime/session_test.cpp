@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <thread>
 
 #include "runtime/demo.h"
@@ -299,4 +300,45 @@ TEST_CASE("tokens that go in turn have the bits of tokens one by one") {
       CHECK(in_turn.ids() == alone.ids());
       CHECK(in_turn.forward(prompt) == alone.forward(prompt));
     }
+}
+
+TEST_CASE("a function that is damaged fails alone, by name, and leaves the bundle whole") {
+  const TempFolder folder;
+  const auto good = demo_bundle({.context = {64}, .tokens = {{1, 1}, {16, 16}}});
+  std::filesystem::copy(good->path(), folder / "bundle", std::filesystem::copy_options::recursive);
+  const auto model =
+      folder / "bundle" / good->info().stages.front().package / "Data/com.apple.CoreML/model.mlmodel";
+  std::string bytes = slurp(model);
+  const size_t at = bytes.rfind("softmax");  // of the last function, which is decoded when it is needed
+  REQUIRE(at != std::string::npos);
+  bytes[at] = 'z';
+  std::ofstream(model, std::ios::binary) << bytes;
+  const auto bundle = Bundle::open(folder / "bundle", cpu_backend({.threads = 1}));
+  const Ids ids = story();
+  int failed = 0;
+  for (const size_t count : {16, 1, 16, 1}) {
+    Session session(bundle);
+    const std::string problem = error_of([&] { session.forward(part(ids, 0, count)); });
+    failed += !problem.empty();
+    if (!problem.empty()) CHECK(problem.find("zoftmax") != std::string::npos);
+    CHECK(session.memory().weights == good->weight_bytes());
+  }
+  CHECK(failed == 2);
+}
+
+TEST_CASE("a bundle that is open does not change with the files of its folder") {
+  const TempFolder folder;
+  const auto good = demo_bundle({.context = {64}});
+  std::filesystem::copy(good->path(), folder / "bundle", std::filesystem::copy_options::recursive);
+  const auto bundle = Bundle::open(folder / "bundle", cpu_backend({.threads = 1}));
+  std::filesystem::rename(folder / "bundle", folder / "old");
+  std::filesystem::copy(good->path(), folder / "bundle", std::filesystem::copy_options::recursive);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "bundle"))
+    if (entry.path().filename() == "weight.bin") {
+      std::string bytes = slurp(entry.path());
+      std::fill(bytes.begin() + static_cast<int64_t>(bytes.size() / 2), bytes.end(), '\1');
+      std::ofstream(entry.path(), std::ios::binary) << bytes;
+    }
+  const Ids ids = story();
+  CHECK(fresh(bundle, part(ids, 0, 8)) == fresh(good, part(ids, 0, 8)));
 }

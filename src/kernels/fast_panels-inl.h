@@ -1,0 +1,194 @@
+// Products of many columns, a part of fast_loops-inl.h: rows are expanded to bytes in `room`, and multiplied with
+// panels of columns side by side.
+
+// Coarse, as signed bytes; or fine, as the high plane and behind it the low one.
+template <class S, bool kFine>
+void expand_row(const FastRow& row, int64_t k, uint8_t* out) {
+  const S s(row);
+  const int64_t stride = fast_padded(k);
+  const auto* p = reinterpret_cast<const uint8_t*>(row.data);
+  alignas(64) uint8_t room[kFastStep];
+  for (int64_t i = 0; i < k; i += kFastStep, p += kFastStep * S::kBits / 8) {
+    __builtin_prefetch(p + kAhead, 0, 2);
+    const uint8_t* from = i + kFastStep <= k ? p : whole_step<S::kBits>(p, k - i, room);
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const uint8_t* piece = from + v * kBytes * S::kBits / 8;
+      if constexpr (kFine) {
+        const Planes w = s.fine(piece);
+        store_bytes(w.high, out + i + v * kBytes);
+        store_bytes(w.low, out + stride + i + v * kBytes);
+      } else {
+        store_bytes(for_product(s.coarse(piece)), out + i + v * kBytes);
+      }
+    }
+  }
+}
+
+// R rows of bytes, `stride` apart, against V panels.
+struct Product {
+  const uint8_t* rows;
+  int64_t stride, plane;  // plane: from the high one of a row to the low one
+  const FastRow* about;
+  int64_t k, step;  // step: blocks of kFastBlock for each scale of the weight; 0: one for the row
+  const uint8_t* panel;
+  int64_t panel_bytes;
+  float shift;
+};
+
+// R rows by one block of V panels, on top of the sums.
+template <int R, int V, bool kFine>
+FAST_INLINE void add_products(const Product& p, const uint8_t* rows, const uint8_t* block, Ints sums[R][V]) {
+  FAST_UNROLL
+  for (int64_t i = 0; i < kFastBlock; i += 4) {
+    Bytes x[V];
+    FAST_UNROLL
+    for (int v = 0; v < V; ++v) x[v] = load_bytes(block + v * p.panel_bytes + i * kLanes);
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const Four w = four_bytes(rows + r * p.stride + i);
+      FAST_UNROLL
+      for (int v = 0; v < V; ++v)
+        sums[r][v] = kFine ? dot_four_small(sums[r][v], w, x[v]) : dot_four(sums[r][v], w, x[v]);
+    }
+  }
+}
+
+// The whole numbers of one block: R x V sums.
+template <int R, int V, bool kFine>
+FAST_INLINE void multiply_block(const Product& p, const uint8_t* rows, const uint8_t* block,
+                                Ints sums[R][V]) {
+  FAST_UNROLL
+  for (int v = 0; v < V; ++v) {
+    const Ints start = kFine ? zero_ints() : load_ints(block + v * p.panel_bytes + 40 * kLanes);
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) sums[r][v] = start;
+  }
+  add_products<R, V, kFine>(p, rows, block, sums);
+  if constexpr (kFine) {
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) FAST_UNROLL
+    for (int v = 0; v < V; ++v) sums[r][v] = times_128(sums[r][v]);
+    add_products<R, V, kFine>(p, rows + p.plane, block, sums);
+  }
+}
+
+// The sums of a block on top of the totals. `at`: which scale of the weight.
+template <int R, int V, bool kScaled>
+FAST_INLINE void add_block(const Product& p, const uint8_t* block, int64_t at, const Ints sums[R][V],
+                           Floats totals[R][V]) {
+  FAST_UNROLL
+  for (int v = 0; v < V; ++v) {
+    const uint8_t* beside = block + v * p.panel_bytes + 32 * kLanes;
+    const Floats scale = load_floats(beside);
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) {
+      if constexpr (kScaled) {
+        const FastRow& row = p.about[r];
+        Floats d = multiply(to_floats(sums[r][v]), scale);
+        const float offset = row.coarse_offset + p.shift + (row.block_offset ? row.block_offset[at] : 0.0f);
+        if (offset != 0) d = multiply_add(load_floats(beside + 4 * kLanes), all_floats(-offset), d);
+        totals[r][v] = multiply_add(d, all_floats(row.block_scale[at]), totals[r][v]);
+      } else {
+        totals[r][v] = multiply_add(to_floats(sums[r][v]), scale, totals[r][v]);
+      }
+    }
+  }
+}
+
+template <int R, int V, bool kScaled, bool kFine>
+void multiply_panels(const Product& p, float* out, int64_t out_stride) {
+  Floats totals[R][V];
+  FAST_UNROLL
+  for (int r = 0; r < R; ++r) FAST_UNROLL
+  for (int v = 0; v < V; ++v) totals[r][v] = zero_floats();
+  const uint8_t* block = p.panel;
+  const uint8_t* rows = p.rows;
+  const int64_t blocks = kScaled ? p.k / kFastBlock : fast_padded(p.k) / kFastBlock;
+  for (int64_t b = 0; b < blocks; ++b, block += kPanelBlock, rows += kFastBlock) {
+    Ints sums[R][V];
+    multiply_block<R, V, kFine>(p, rows, block, sums);
+    add_block<R, V, kScaled>(p, block, kScaled && p.step > 1 ? b / p.step : b, sums, totals);
+  }
+  const uint8_t* end = p.panel + fast_padded(p.k) / kFastBlock * kPanelBlock;
+  FAST_UNROLL
+  for (int v = 0; v < V; ++v) {
+    const Floats x = load_floats(end + v * p.panel_bytes);
+    FAST_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const FastRow& row = p.about[r];
+      if constexpr (!kScaled) {
+        const float offset = kFine ? row.offset : row.coarse_offset + p.shift;
+        const Floats scale = all_floats(kFine ? row.scale : row.coarse_scale);
+        totals[r][v] = multiply(subtract(totals[r][v], multiply(x, all_floats(offset))), scale);
+      }
+      store_floats(totals[r][v], out + r * out_stride + v * kLanes);
+    }
+  }
+}
+
+template <int R, int V>
+void multiply_either(const Product& p, float* out, int64_t out_stride) {
+  if (p.plane > 0) return multiply_panels<R, V, false, true>(p, out, out_stride);
+  p.step > 0 ? multiply_panels<R, V, true, false>(p, out, out_stride)
+             : multiply_panels<R, V, false, false>(p, out, out_stride);
+}
+
+template <int V>
+void multiply_some(int64_t count, const Product& p, float* out, int64_t out_stride) {
+  switch (count) {
+    case 1: return multiply_either<1, V>(p, out, out_stride);
+    case 2: return multiply_either<2, V>(p, out, out_stride);
+    case 3: return multiply_either<3, V>(p, out, out_stride);
+    case 4: return multiply_either<4, V>(p, out, out_stride);
+    case 5: return multiply_either<(kMostRows < 5 ? 1 : 5), V>(p, out, out_stride);
+    default: return multiply_either<(kMostRows < 6 ? 1 : 6), V>(p, out, out_stride);
+  }
+}
+
+template <int V>
+void multiply_all(int64_t count, Product p, int64_t columns, float* out, int64_t out_stride) {
+  alignas(64) float edge[kMostRows * V * kLanes];
+  for (int64_t r = 0; r < count; r += kMostRows) {
+    const int64_t some = count - r < kMostRows ? count - r : kMostRows;
+    float* to = out + r * out_stride;
+    if (columns == V * kLanes) {
+      multiply_some<V>(some, p, to, out_stride);
+    } else {  // what hangs over the last column goes elsewhere
+      multiply_some<V>(some, p, edge, V * kLanes);
+      for (int64_t i = 0; i < some; ++i)
+        __builtin_memcpy(to + i * out_stride, edge + i * V * kLanes,
+                         static_cast<size_t>(columns) * sizeof(float));
+    }
+    p.rows += kMostRows * p.stride;
+    p.about += kMostRows;
+  }
+}
+
+template <class S, bool kFine>
+void gemm_of(int64_t block, const FastRow* rows, int64_t count, const FastPanels& x, float* out,
+             int64_t out_stride, std::byte* room) {
+  auto* bytes = reinterpret_cast<uint8_t*>(room);
+  const int64_t padded = fast_padded(x.k), stride = kFine ? 2 * padded : padded;
+  const int64_t panel_bytes = fast_panel_bytes(x.k, kLanes);
+  for (int64_t r = 0; r < count; ++r) expand_row<S, kFine>(rows[r], x.k, bytes + r * stride);
+  Product p{.rows = bytes,
+            .stride = stride,
+            .plane = kFine ? padded : 0,
+            .about = rows,
+            .k = x.k,
+            .step = block / kFastBlock,
+            .panel = reinterpret_cast<const uint8_t*>(x.data),
+            .panel_bytes = panel_bytes,
+            .shift = S::kCoarseShift};
+  for (int64_t c = 0; c < x.columns;) {
+    const int64_t left = x.columns - c;
+    if (left > (kPanels - 1) * kLanes) {
+      multiply_all<kPanels>(count, p, left < kPanels * kLanes ? left : kPanels * kLanes, out + c, out_stride);
+      p.panel += kPanels * panel_bytes;
+      c += kPanels * kLanes;
+    } else {
+      multiply_all<1>(count, p, left, out + c, out_stride);
+      c += kLanes;
+    }
+  }
+}
