@@ -182,6 +182,7 @@ class Bench {
     std::vector<FastRow> all(static_cast<size_t>(rows));
     for (int64_t r = 0; r < rows; ++r) {
       all[static_cast<size_t>(r)] = {.data = memory_.data() + r * row_bytes, .table = table.data()};
+      if (form.kind == FastKind::number4) all[static_cast<size_t>(r)].offset = 8;  // they are signed
       if (form.block > 0) all[static_cast<size_t>(r)].block_scale = scales.data() + r * o_.k / form.block;
     }
     if (tokens <= kFastColumns) {

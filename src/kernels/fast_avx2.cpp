@@ -53,6 +53,10 @@ FAST_INLINE Ints times_128(Ints v) { return _mm256_slli_epi32(v, 7); }
 FAST_INLINE Floats spread(const float* p, int64_t count) {
   return _mm256_set_m128(count > 1 ? _mm_set1_ps(p[1]) : _mm_setzero_ps(), _mm_set1_ps(p[0]));
 }
+FAST_INLINE Floats load_some_floats(const float* p, int64_t count) {
+  const Ints lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), lanes));
+}
 FAST_INLINE Bytes load_some(const uint8_t* p, int64_t count) {
   alignas(32) uint8_t room[32] = {};
   __builtin_memcpy(room, p, static_cast<size_t>(count));

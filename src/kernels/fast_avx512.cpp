@@ -60,6 +60,9 @@ FAST_INLINE Floats spread(const float* p, int64_t count) {
   const __m128 some = _mm_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), p);
   return _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(some));
 }
+FAST_INLINE Floats load_some_floats(const float* p, int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
+}
 FAST_INLINE Bytes load_some(const uint8_t* p, int64_t count) {
   return _mm512_maskz_loadu_epi8((1ull << count) - 1, p);
 }

@@ -1,6 +1,7 @@
 // The loops of fast.h, written once for all levels. Each fast_<level>.cpp includes this inside a namespace of its own,
 // behind what it defines:
 //     kLanes, Bytes (4 * kLanes of them), Ints, Floats and the operations on them; kSignedShift
+//     load_some_floats(p, n)    so many, up to kLanes, and zeros
 //     codes<bits>(p)            as many elements as Bytes has, each in a byte (bits above may be foreign for tables)
 //     Table<bits>(plane)        its look_up(codes)
 //     Signed, as_signed(bytes), dot(sum, Signed, x): signed by signed bytes, plus kSignedShift for each byte of x
@@ -231,11 +232,14 @@ FAST_INLINE void block_offsets(const FastRow& row, int64_t blocks, int64_t step,
   const float* z = row.block_offset;
   Floats sums[4] = {zero_floats(), zero_floats(), zero_floats(), zero_floats()};
   int64_t b = 0;
-  for (; step == 1 && b + kLanes <= blocks; b += kLanes) {
-    const Floats offset = z ? add(load_floats(z + b), all_floats(shift)) : all_floats(shift);
-    const Floats factor = multiply(load_floats(s + b), offset);
+  for (; step == 1 && b < blocks; b += kLanes) {
+    const int64_t some = blocks - b < kLanes ? blocks - b : kLanes;
+    const Floats middle = all_floats(shift);
+    const Floats offset = z ? add(load_some_floats(z + b, some), middle) : middle;
+    const Floats factor = multiply(load_some_floats(s + b, some), offset);  // 0 behind the last
     FAST_UNROLL
-    for (int c = 0; c < C; ++c) sums[c] = multiply_add(factor, load_floats(x[c].sums + b), sums[c]);
+    for (int c = 0; c < C; ++c)
+      sums[c] = multiply_add(factor, load_some_floats(x[c].sums + b, some), sums[c]);
   }
   float totals[4];
   store_four_sums(sums, totals);

@@ -82,6 +82,9 @@ inline Ints times_128(const Ints& v) {
 inline Floats spread(const float* p, int64_t count) {
   return each<Floats>([&](int i) { return i / 4 < count ? p[i / 4] : 0.0f; });
 }
+inline Floats load_some_floats(const float* p, int64_t count) {
+  return each<Floats>([&](int i) { return i < count ? p[i] : 0.0f; });
+}
 inline Bytes load_some(const uint8_t* p, int64_t count) {
   Bytes out = {};
   __builtin_memcpy(&out, p, static_cast<size_t>(count));
