@@ -250,6 +250,8 @@ def keys_and_limits(bundle, folder):
         check("health needs none", server.get("/health")["status"] == "ok")
         answer = server.raw(b"OPTIONS /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: http://page.example\r\nConnection: close\r\n\r\n")
         check("its origin may", b"Access-Control-Allow-Origin: http://page.example" in answer, answer)
+        answer = server.raw(b"OPTIONS /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: http://page.example\r\nAccess-Control-Request-Headers: authorization\r\nConnection: close\r\n\r\n")
+        check("with its key", b"Access-Control-Allow-Headers: authorization\r\n" in answer, answer)
         answer = server.raw(b"OPTIONS /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: http://evil.example\r\nConnection: close\r\n\r\n")
         check("others may not", b"Access-Control" not in answer, answer)
         # More than the queue takes: some are told to come again, and the package does so by itself.
