@@ -1,5 +1,5 @@
 """The limits of `anemone serve`, each with its clear answer: queue, size, context, tokens, time, connections, slow readers,
-hang-ups.
+hang-ups; and what is logged.
     limits.py path/to/anemone
 """
 import json
@@ -90,7 +90,7 @@ def sizes(bundle):
 def time_limit(bundle):
     """A text to redact that takes far longer than the limit; meanwhile chats are answered."""
     with Server(COMMAND, [bundle], "--timeout", "1") as server:
-        text = "Ann Lee lives at 5 High Street, Bonn, and calls +49 228 123456. " * 3000
+        text = "Ann Lee lives at 5 High Street, Bonn, and calls +49 228 123456. " * 1000
         start = time.time()
         slow = [send(server, "/v1/redact", {"input": text}) for _ in range(5)]
         time.sleep(0.3)
@@ -118,7 +118,7 @@ def connections(bundle):
 def slow_reader(bundle):
     """Who does not read delays nobody, and still gets all of it."""
     with Server(COMMAND, [bundle], "--parallel", "2") as server:
-        slow = send(server, "/v1/completions", {**LONG, "n": 2, "stream": True, "logprobs": 20}, buffer=2048)
+        slow = send(server, "/v1/completions", {**LONG, "n": 2, "stream": True, "logprobs": 5}, buffer=8192)
         start = time.time()
         status, body = server.post("/v1/completions", {"prompt": "The crab", "max_tokens": 4})
         assert status == 200 and time.time() - start < 20
@@ -141,9 +141,22 @@ def hang_up(bundle):
             assert metric(server, "tokens_predicted_total") - made < 8 * 490
 
 
+def logs(bundle):
+    """Nothing is said of requests unless asked for, and their text only where that is asked for, too."""
+    for flags, lines, text in ((["--quiet"], 0, False), (["--log-json"], 3, False), (["--log-prompts"], 3, True)):
+        with Server(COMMAND, [bundle], *flags) as server:
+            assert server.get("/health")["status"] == "ok"  # the line that it listens came before
+            server.post("/v1/completions", {"prompt": "Zanzibar", "max_tokens": 2})
+            server.post("/v1/chat/completions", {"messages": "Zanzibar"})
+        said = [json.loads(line) for line in server.errors().splitlines()]
+        assert len(said) == lines and ("Zanzibar" in server.errors()) == text, server.errors()
+        if said:
+            assert [line["status"] for line in said] == [200, 200, 400] and said[1]["usage"]["completion_tokens"] == 2, said
+
+
 with tempfile.TemporaryDirectory() as folder:
     demo = demo_bundle(COMMAND, folder, "--context", "512", "--tokens", "1,32")
-    for limit in (queue, sizes, time_limit, connections, slow_reader, hang_up):
+    for limit in (queue, sizes, time_limit, connections, slow_reader, hang_up, logs):
         begin = time.time()
         limit(demo)
         print(f"{limit.__name__}: {time.time() - begin:.1f} s", flush=True)
