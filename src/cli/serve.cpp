@@ -114,6 +114,7 @@ serve::AppOptions options_of(const Args& args, const Common& common) {
       .check();
   if (!args.key_file.empty()) o.keys = keys_of(args.key_file);
   o.cors = args.cors;
+  o.say = [common](const std::string& fault) { note(common, "fault: " + fault); };
   o.page = !args.no_page;
   o.log_prompts = args.log_prompts;
   if (args.log_json || args.log_prompts)
@@ -133,11 +134,12 @@ int serve_models(const Args& args, const Common& common) {
   serve::App app(std::move(options));
   running = &app;
   std::signal(SIGPIPE, SIG_IGN);
-  call_instead_of_signal_exit([] {
-    if (serve::App* one = running) one->stop();
-  });
   const std::string host = args.host.find(':') == std::string::npos ? args.host : "[" + args.host + "]";
   app.run([&](int port) {
+    // From here on a signal stops the server in order. Before, while the model loads, it ends the process.
+    call_instead_of_signal_exit([] {
+      if (serve::App* one = running) one->stop();
+    });
     fmt::print("listening on http://{}:{}\n", host, port);
     std::fflush(stdout);
   });

@@ -1,7 +1,6 @@
 #include "grammar/automaton.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -12,6 +11,12 @@ namespace {
 // Ways to read one text at once, and steps to find them; ordinary grammars need a handful.
 constexpr size_t kMostTops = 2000;
 constexpr size_t kMostSteps = 100'000;
+constexpr size_t kMostBytes = 256u << 20;
+
+GrammarError too_many_ways() {
+  return GrammarError(
+      errorf("the grammar can be read in too many ways at once").hint("make its choices differ early"));
+}
 
 uint64_t pair_key(int32_t a, int32_t b) {
   return static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b);
@@ -44,6 +49,13 @@ GrammarAutomaton::GrammarAutomaton(std::shared_ptr<const Grammar> grammar) : gra
   start_ = state_of(std::move(reached));
 }
 
+void GrammarAutomaton::count(size_t work) {
+  work_ += work;
+  if (work_ > most_work_ || bytes_ > kMostBytes)
+    throw GrammarError(errorf("the grammar takes too much work to follow")
+                           .hint("fewer repetitions that can be read in several ways"));
+}
+
 void GrammarAutomaton::flatten() {
   for (const GrammarRule& rule : grammar_->rules) {
     choices_.emplace_back();
@@ -59,10 +71,14 @@ void GrammarAutomaton::flatten() {
 
 void GrammarAutomaton::sort_bytes() {
   for (const ByteSet& set : grammar_->sets) {
-    std::map<std::pair<uint8_t, bool>, uint8_t> split;
-    for (size_t b = 0; b < 256; ++b)
-      class_of_[b] =
-          split.try_emplace({class_of_[b], set.test(b)}, static_cast<uint8_t>(split.size())).first->second;
+    std::array<int16_t, 512> split;  // by the class so far, and whether the set has the byte
+    split.fill(-1);
+    int16_t classes = 0;
+    for (size_t b = 0; b < 256; ++b) {
+      int16_t& to = split[2 * size_t{class_of_[b]} + set.test(b)];
+      if (to < 0) to = classes++;
+      class_of_[b] = static_cast<uint8_t>(to);
+    }
   }
   const uint8_t most = *std::max_element(class_of_.begin(), class_of_.end());
   sample_.resize(static_cast<size_t>(most) + 1);
@@ -88,14 +104,14 @@ void GrammarAutomaton::open(int32_t place, int32_t parent, Reached& reached) {
   while (!todo.empty()) {
     const auto [at, under] = todo.back();
     todo.pop_back();
+    count(1);
     const Flat& flat = flat_[static_cast<size_t>(at)];
     if (flat.kind == Flat::Kind::bytes) {
       reached.tops.push_back(node(at, under));
       continue;
     }
     if (!reached.seen.insert(pair_key(at, under)).second) continue;
-    if (reached.seen.size() > kMostSteps)
-      throw errorf("the grammar can be read in too many ways at once").hint("make its choices differ early");
+    if (reached.seen.size() > kMostSteps) throw too_many_ways();
     if (flat.kind == Flat::Kind::end) {
       if (under == 0)
         reached.accepts = true;
@@ -117,8 +133,7 @@ int32_t GrammarAutomaton::state_of(Reached reached) {
   std::sort(tops.begin(), tops.end());
   tops.erase(std::unique(tops.begin(), tops.end()), tops.end());
   if (tops.empty() && !reached.accepts) return kDead;
-  if (tops.size() > kMostTops)
-    throw errorf("the grammar can be read in too many ways at once").hint("make its choices differ early");
+  if (tops.size() > kMostTops) throw too_many_ways();
   const uint64_t hash = hash_of(tops, reached.accepts);
   const auto [begin, end] = state_of_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
@@ -140,6 +155,7 @@ int32_t GrammarAutomaton::make_next(int32_t state, uint8_t byte_class) {
   Reached reached;
   const size_t byte = sample_[byte_class];
   const std::vector<int32_t> tops = states_[static_cast<size_t>(state)].tops;
+  count(1 + tops.size() / 4 + sample_.size() / 16);
   for (const int32_t top : tops) {
     const Node at = nodes_[static_cast<size_t>(top)];
     const auto set = static_cast<size_t>(flat_[static_cast<size_t>(at.place)].index);
@@ -152,19 +168,20 @@ int32_t GrammarAutomaton::make_next(int32_t state, uint8_t byte_class) {
 
 // Where most bytes lead from a state, and which bytes these are.
 int32_t GrammarAutomaton::usual(int32_t state, ByteSet& bytes) {
-  std::vector<std::pair<int32_t, size_t>> count;  // a handful
+  count(sample_.size() / 4);
+  std::vector<std::pair<int32_t, size_t>> found;  // a handful
   for (size_t c = 0; c < sample_.size(); ++c) {
     const int32_t to = next(state, sample_[c]);
     if (to == kDead) continue;
-    const auto known = std::find_if(count.begin(), count.end(), [&](const auto& n) { return n.first == to; });
-    if (known == count.end())
-      count.emplace_back(to, members_[c].count());
+    const auto known = std::find_if(found.begin(), found.end(), [&](const auto& n) { return n.first == to; });
+    if (known == found.end())
+      found.emplace_back(to, members_[c].count());
     else
       known->second += members_[c].count();
   }
   bytes.reset();
-  if (count.empty()) return kDead;
-  const int32_t out = std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
+  if (found.empty()) return kDead;
+  const int32_t out = std::max_element(found.begin(), found.end(), [](const auto& a, const auto& b) {
                         return a.second < b.second;
                       })->first;
   for (size_t c = 0; c < sample_.size(); ++c)

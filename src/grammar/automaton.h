@@ -35,6 +35,10 @@ class GrammarAutomaton {
   // Bytes of which any `steps` in a row keep reading going: inside of a text, all that are not special there. Perhaps
   // not all such bytes.
   const ByteSet& safe(int32_t state, size_t steps);
+  // What making its states has cost so far, in places of the grammar that were looked at: about 50 ns each. It may do
+  // so much more; then next() and safe() throw.
+  size_t work() const { return work_; }
+  void allow(size_t more) { most_work_ = work_ + more; }
   // About how much it holds.
   size_t bytes() const { return bytes_; }
   size_t states() const { return states_.size(); }
@@ -58,6 +62,7 @@ class GrammarAutomaton {
   };
   struct Reached;
 
+  void count(size_t work);
   void flatten();
   void sort_bytes();
   int32_t make_next(int32_t state, uint8_t byte_class);
@@ -77,7 +82,7 @@ class GrammarAutomaton {
   std::vector<State> states_;
   std::unordered_multimap<uint64_t, int32_t> state_of_;
   int32_t start_ = 0;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, work_ = 0, most_work_ = SIZE_MAX;
 };
 
 }  // namespace anemone

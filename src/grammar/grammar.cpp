@@ -58,20 +58,37 @@ std::string shown(const GrammarRule& rule, size_t index) {
   return rule.name.empty() ? fmt::format("number {}", index) : fmt::format("'{}'", rule.name);
 }
 
-// Which rules fulfil `of`, given which do: found by repetition until nothing changes.
-template <class Of>
-std::vector<bool> fixed_point(const Grammar& grammar, const Of& of) {
+// Which rules have a choice of which every symbol counts: rules that do themselves, and bytes if these do. Each place
+// of a rule is looked at once, whatever the order of the rules.
+std::vector<bool> rules_with(const Grammar& grammar, bool bytes_count) {
+  struct Choice {
+    size_t rule = 0, left = 0;  // symbols that do not count yet
+  };
   std::vector<bool> have(grammar.rules.size());
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t r = 0; r < have.size(); ++r) {
-      if (have[r]) continue;
-      const auto& choices = grammar.rules[r].choices;
-      have[r] = std::any_of(choices.begin(), choices.end(), [&](const Symbols& symbols) {
-        return std::all_of(symbols.begin(), symbols.end(), [&](Symbol s) { return of(s, have); });
-      });
-      changed |= have[r];
+  std::vector<Choice> choices;
+  std::vector<std::vector<size_t>> places(grammar.rules.size());  // choices with this rule in them
+  std::vector<size_t> todo;
+  const auto settle = [&](size_t rule) {
+    if (have[rule]) return;
+    have[rule] = true;
+    todo.push_back(rule);
+  };
+  for (size_t r = 0; r < have.size(); ++r)
+    for (const Symbols& symbols : grammar.rules[r].choices) {
+      size_t left = 0;
+      for (const Symbol s : symbols) {
+        const bool rule = s.kind == Symbol::Kind::rule;
+        if (rule) places[static_cast<size_t>(s.index)].push_back(choices.size());
+        left += rule || !bytes_count;
+      }
+      choices.push_back({r, left});
+      if (left == 0) settle(r);
     }
+  while (!todo.empty()) {
+    const size_t rule = todo.back();
+    todo.pop_back();
+    for (const size_t c : places[rule])
+      if (--choices[c].left == 0) settle(choices[c].rule);
   }
   return have;
 }
@@ -251,16 +268,12 @@ Grammar GrammarBuilder::finish(Symbol root) {
   for (size_t r = 0; r < defined_.size(); ++r)
     if (!defined_[r])
       throw errorf("the grammar has no rule {}", shown(grammar_.rules[r], r)).hint("it is used, not defined");
-  const std::vector<bool> ends = fixed_point(grammar_, [](Symbol s, const std::vector<bool>& have) {
-    return s.kind == Symbol::Kind::bytes || have[static_cast<size_t>(s.index)];
-  });
+  const std::vector<bool> ends = rules_with(grammar_, true);
   for (size_t r = 0; r < ends.size(); ++r)
     if (!ends[r])
       throw errorf("the rule {} of the grammar can never end", shown(grammar_.rules[r], r))
           .hint("give it a choice without itself");
-  const std::vector<bool> empty = fixed_point(grammar_, [](Symbol s, const std::vector<bool>& have) {
-    return s.kind == Symbol::Kind::rule && have[static_cast<size_t>(s.index)];
-  });
+  const std::vector<bool> empty = rules_with(grammar_, false);
   LeftRecursion(grammar_, empty).check();
   return std::move(grammar_);
 }

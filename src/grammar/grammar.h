@@ -14,9 +14,17 @@
 #include <utility>
 #include <vector>
 
+#include "anemone/error.h"
+
 namespace anemone {
 
 using ByteSet = std::bitset<256>;
+
+// A text cannot go on as its grammar wants: the grammar is to blame, not the model.
+class GrammarError : public Error {
+ public:
+  explicit GrammarError(Error what) : Error(std::move(what)) {}
+};
 
 // One of a set of bytes, or a rule.
 struct Symbol {

@@ -106,8 +106,8 @@ int64_t whole(double value) {
 // Turns schemas into rules; one for each place that a $ref names.
 class SchemaRules {
  public:
-  SchemaRules(GrammarBuilder& builder, JsonText& json, const Json& root)
-      : b_(builder), json_(json), root_(root) {
+  SchemaRules(GrammarBuilder& builder, JsonText& json, const Json& root, SchemaWork& work)
+      : b_(builder), json_(json), root_(root), work_(work) {
     if (json_text(root).size() > kMostSchemaBytes)
       throw errorf("the schema is too large").expected(fmt::format("at most {} bytes", kMostSchemaBytes));
   }
@@ -116,6 +116,7 @@ class SchemaRules {
     if (depth > kMostSchemaDepth)
       throw errorf("the schema nests too deep").expected(fmt::format("{} levels", kMostSchemaDepth));
     if (schema == Json(true)) return json_.generic_value();
+    work_.add(1 + schema.size());
     if (!schema.is_object())
       throw errorf("a part of the schema is not an object").found(json_text(schema).substr(0, 100));
     for (const auto& [key, unused] : schema.items())
@@ -165,7 +166,7 @@ class SchemaRules {
     Json beside = Json::object();
     for (const auto& [key, v] : schema.items())
       if (key != "$ref" && key != "$defs" && key != "definitions" && !is_annotation(key)) beside[key] = v;
-    if (!beside.empty()) return value(merge_schemas(*target, beside), depth + 1);
+    if (!beside.empty()) return value(merge_schemas(*target, beside, work_), depth + 1);
     if (const auto known = references_.find(name); known != references_.end()) return known->second;
     const Symbol rule = b_.declare(name);
     references_.emplace(name, rule);
@@ -173,9 +174,10 @@ class SchemaRules {
     return rule;
   }
 
-  Json resolved(const Json& schema, int depth) const {
+  Json resolved(const Json& schema, int depth) {
+    work_.add(schema);
     if (!schema.is_object() || !schema.contains("$ref") || depth > kMostSchemaDepth) return schema;
-    const std::string name = schema.value("$ref", "");
+    const std::string name = schema["$ref"].is_string() ? schema["$ref"].get<std::string>() : "";
     if (!name.starts_with("#")) return schema;
     try {
       return resolved(root_.at(Json::json_pointer(name.substr(1))), depth + 1);
@@ -194,17 +196,20 @@ class SchemaRules {
     const bool bare = std::all_of(base.items().begin(), base.items().end(),
                                   [](const auto& item) { return is_annotation(item.key()); });
     if (std::string_view(key) == "allOf") {
-      for (const Json& part : parts) base = merge_schemas(base, resolved(part, 0));
+      for (const Json& part : parts) base = merge_schemas(base, resolved(part, 0), work_);
       return value(base, depth + 1);
     }
-    if (std::string_view(key) == "oneOf")
-      for (size_t i = 0; i < parts.size(); ++i)
-        for (size_t j = i + 1; j < parts.size(); ++j)
-          if (!are_disjoint(resolved(parts[i], 0), resolved(parts[j], 0)))
-            throw errorf("'oneOf' of the schema has branches that may both fit").hint("use 'anyOf'");
     std::vector<Symbols> choices;
-    for (const Json& part : parts)
-      choices.push_back({value(bare ? part : merge_schemas(base, resolved(part, 0)), depth + 1)});
+    const bool one = std::string_view(key) == "oneOf";
+    std::vector<Json> known;
+    for (const Json& part : parts) known.push_back(bare && !one ? part : resolved(part, 0));
+    if (one)
+      for (size_t i = 0; i < known.size(); ++i)
+        for (size_t j = i + 1; j < known.size(); ++j)
+          if (!are_disjoint(known[i], known[j], work_))
+            throw errorf("'oneOf' of the schema has branches that may both fit").hint("use 'anyOf'");
+    for (size_t i = 0; i < known.size(); ++i)
+      choices.push_back({value(bare ? parts[i] : merge_schemas(base, known[i], work_), depth + 1)});
     return b_.choice(choices);
   }
 
@@ -309,6 +314,7 @@ class SchemaRules {
         if (!name.is_string()) throw errorf("'required' of the schema is not a list of names");
         required.push_back(name.get<std::string>());
       }
+    work_.add(required.size() * (properties.size() + required.size()));
     std::vector<std::pair<std::string, Json>> members;
     for (const auto& [name, part] : properties.items()) members.emplace_back(name, part);
     const auto more = schema.find("additionalProperties");
@@ -346,16 +352,22 @@ class SchemaRules {
   JsonText& json_;
   const Json& root_;
   std::map<std::string, Symbol> references_;
+  SchemaWork& work_;
 };
 
-Symbol schema_rule(GrammarBuilder& builder, JsonText& json, const Json& schema) {
-  return SchemaRules(builder, json, schema).value(schema);
+Symbol schema_rule(GrammarBuilder& builder, JsonText& json, const Json& schema, SchemaWork& work) {
+  try {
+    return SchemaRules(builder, json, schema, work).value(schema);
+  } catch (const Json::exception&) {
+    throw errorf("a keyword of the schema has a value of the wrong type");
+  }
 }
 
 Grammar schema_grammar(const Json& schema) {
   GrammarBuilder builder;
   JsonText json(builder);
-  return builder.finish(schema_rule(builder, json, schema));
+  SchemaWork work;
+  return builder.finish(schema_rule(builder, json, schema, work));
 }
 
 Grammar json_grammar() { return schema_grammar(Json{{"type", "object"}}); }

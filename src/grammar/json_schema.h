@@ -18,7 +18,8 @@ Grammar json_grammar();
 
 // For grammars that hold JSON among other things: the calls of tools, say.
 class JsonText;
-class SchemaRules;
-Symbol schema_rule(GrammarBuilder& builder, JsonText& json, const nlohmann::ordered_json& schema);
+class SchemaWork;
+Symbol schema_rule(GrammarBuilder& builder, JsonText& json, const nlohmann::ordered_json& schema,
+                   SchemaWork& work);
 
 }  // namespace anemone

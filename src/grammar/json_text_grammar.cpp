@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kMostInteger = 999'999'999'999'999;  // 15 digits: exact in a double
 constexpr int64_t kMostFraction = 15;
+constexpr size_t kMostName = 1000;  // bytes; the tree of names nests so deep
 constexpr CodeRange kDigit{'0', '9'};
 
 const CodeRanges& hex_digits() {
@@ -133,6 +134,10 @@ Symbol JsonText::string_but(const std::vector<std::string_view>& not_these) {
   };
   std::vector<std::u32string> wide;
   for (const std::string_view word : not_these) {
+    if (word.size() > kMostName)
+      throw errorf("a name beside 'additionalProperties' is too long")
+          .found(fmt::format("{} bytes", word.size()))
+          .expected(fmt::format("at most {}", kMostName));
     wide.emplace_back();
     for (const char* p = word.data(); p < word.data() + word.size();)
       wide.back() += decode_utf8(p, word.data() + word.size());

@@ -43,7 +43,7 @@ void check_closed(const Json& a, const Json& b) {
           .found(fmt::format("'{}'", name));
 }
 
-Json merged_values(const std::string& key, const Json& a, const Json& b) {
+Json merged_values(const std::string& key, const Json& a, const Json& b, SchemaWork& work) {
   static constexpr std::array<const char*, 4> kLargest = {"minimum", "minLength", "minItems",
                                                           "exclusiveMinimum"};
   static constexpr std::array<const char*, 4> kSmallest = {"maximum", "maxLength", "maxItems",
@@ -53,6 +53,7 @@ Json merged_values(const std::string& key, const Json& a, const Json& b) {
   if (std::any_of(kLargest.begin(), kLargest.end(), is)) return std::max(a, b);
   if (std::any_of(kSmallest.begin(), kSmallest.end(), is)) return std::min(a, b);
   if (key == "type") return common_types(a, b);
+  work.add(a.size() * b.size());
   Json out = a;
   if (key == "required") {
     for (const Json& name : b)
@@ -61,10 +62,10 @@ Json merged_values(const std::string& key, const Json& a, const Json& b) {
   }
   if (key == "properties" || key == "$defs" || key == "definitions") {
     for (const auto& [name, value] : b.items())
-      out[name] = out.contains(name) ? merge_schemas(out[name], value) : value;
+      out[name] = out.contains(name) ? merge_schemas(out[name], value, work) : value;
     return out;
   }
-  if (key == "items") return merge_schemas(a, b);
+  if (key == "items") return merge_schemas(a, b, work);
   if (key == "enum") {
     out = Json::array();
     for (const Json& value : a)
@@ -104,7 +105,23 @@ std::string schema_type_of(const Json& value) {
   return value.is_number_integer() ? "integer" : "number";
 }
 
-Json merge_schemas(const Json& a, const Json& b) {
+void SchemaWork::add(size_t values) {
+  if ((done_ += values) > kMost)
+    throw errorf("the schema takes too much work").hint("fewer branches, shorter lists, less text");
+}
+
+// A long text counts for more: it is copied, too.
+size_t SchemaWork::count(const Json& json) {
+  if (json.is_string()) return 1 + json.get_ref<const std::string&>().size() / 64;
+  size_t out = 1;
+  if (json.is_structured())
+    for (const Json& part : json) out += count(part);
+  return out;
+}
+
+Json merge_schemas(const Json& a, const Json& b, SchemaWork& work) {
+  work.add(a);
+  work.add(b);
   if (a == Json(true)) return b;
   if (b == Json(true)) return a;
   if (!a.is_object() || !b.is_object()) throw errorf("the schema has parts that no value fits: false");
@@ -112,14 +129,17 @@ Json merge_schemas(const Json& a, const Json& b) {
   check_closed(b, a);
   Json out = a;
   for (const auto& [key, value] : b.items())
-    out[key] = out.contains(key) ? merged_values(key, out[key], value) : value;
+    out[key] = out.contains(key) ? merged_values(key, out[key], value, work) : value;
   return out;
 }
 
-bool are_disjoint(const Json& a, const Json& b) {
+bool are_disjoint(const Json& a, const Json& b, SchemaWork& work) {
+  work.add(a);
+  work.add(b);
   if (!a.is_object() || !b.is_object()) return false;
   Json own_a, own_b;
   const Json *in_a = constants(a, own_a), *in_b = constants(b, own_b);
+  if (in_a && in_b) work.add(in_a->size() * in_b->size());
   if (in_a && in_b)
     return std::none_of(in_a->begin(), in_a->end(), [&](const Json& v) {
       return std::find(in_b->begin(), in_b->end(), v) != in_b->end();
@@ -134,9 +154,10 @@ bool are_disjoint(const Json& a, const Json& b) {
     if (!meet) return true;
   }
   if (!a.contains("properties") || !b.contains("properties")) return false;
+  work.add(a["properties"].size() * b["properties"].size());
   for (const auto& [name, schema] : a["properties"].items())
     if (b["properties"].contains(name) && requires_name(a, name) && requires_name(b, name) &&
-        are_disjoint(schema, b["properties"][name]))
+        are_disjoint(schema, b["properties"][name], work))
       return true;
   return false;
 }

@@ -115,25 +115,48 @@ const TokenMask& TokenMasks::mask(int32_t state) {
 GrammarMatcher::GrammarMatcher(std::shared_ptr<TokenMasks> masks)
     : masks_(std::move(masks)), state_(masks_->automaton().start()) {}
 
+// While it lives the automaton may do what the answer has left, and what it does is taken from that.
+class GrammarMatcher::Spending {
+ public:
+  explicit Spending(GrammarMatcher& of)
+      : of_(of), automaton_(of.masks_->automaton()), before_(automaton_.work()) {
+    automaton_.allow(of.work_);
+  }
+  ~Spending() { of_.work_ -= std::min(of_.work_, automaton_.work() - before_); }
+  Spending(const Spending&) = delete;
+  Spending& operator=(const Spending&) = delete;
+
+ private:
+  GrammarMatcher& of_;
+  GrammarAutomaton& automaton_;
+  size_t before_;
+};
+
 // The states and masks of a long text can grow without end: a fresh automaton reads it once more instead.
 void GrammarMatcher::make_room() {
   if (masks_->bytes() < kMostBytes) return;
+  masks_->set_full();
   masks_ = std::make_shared<TokenMasks>(masks_->grammar(), masks_->vocabulary());
-  state_ = masks_->automaton().start();
-  for (const char c : text_) state_ = masks_->automaton().next(state_, static_cast<uint8_t>(c));
+  const Spending spending(*this);
+  state_ = follow(masks_->automaton().start(), text_);
+}
+
+int32_t GrammarMatcher::follow(int32_t state, std::string_view bytes) {
+  for (const char c : bytes) state = masks_->automaton().next(state, static_cast<uint8_t>(c));
+  return state;
 }
 
 bool GrammarMatcher::allows(int32_t id) {
   if (id < 0 || static_cast<size_t>(id) >= masks_->vocabulary()->size()) return false;
   if (masks_->vocabulary()->ends(id)) return complete();
   const std::string& bytes = masks_->vocabulary()->bytes(id);
-  int32_t state = state_;
-  for (const char c : bytes) state = masks_->automaton().next(state, static_cast<uint8_t>(c));
-  return !bytes.empty() && state != GrammarAutomaton::kDead;
+  const Spending spending(*this);
+  return !bytes.empty() && follow(state_, bytes) != GrammarAutomaton::kDead;
 }
 
 void GrammarMatcher::mask(std::span<float> logits) {
   make_room();
+  const Spending spending(*this);
   const TokenMask& mask = masks_->mask(state_);
   bool any = false;
   for (size_t base = 0; base < logits.size(); base += 64) {
@@ -143,14 +166,16 @@ void GrammarMatcher::mask(std::span<float> logits) {
     for (size_t i = base; i < std::min(base + 64, logits.size()); ++i)
       if (!(bits >> (i - base) & 1)) logits[i] = -std::numeric_limits<float>::infinity();
   }
-  if (!any) throw errorf("no token of the vocabulary goes on with what the grammar allows");
+  if (!any) throw GrammarError(errorf("no token of the vocabulary goes on with what the grammar allows"));
 }
 
 void GrammarMatcher::take(int32_t id) {
   if (masks_->vocabulary()->ends(id)) return;
   make_room();
+  work_ = std::min(work_ + kWorkPerToken, kMostWork);
+  const Spending spending(*this);
   const std::string& bytes = masks_->vocabulary()->bytes(id);
-  for (const char c : bytes) state_ = masks_->automaton().next(state_, static_cast<uint8_t>(c));
+  state_ = follow(state_, bytes);
   text_ += bytes;
 }
 

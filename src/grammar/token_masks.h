@@ -5,10 +5,12 @@
 // Masks are kept by the state of the grammar: TokenMasks can be shared by answers of one thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -65,6 +67,9 @@ class TokenMasks {
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
   const std::shared_ptr<const GrammarVocabulary>& vocabulary() const { return vocabulary_; }
   size_t bytes() const { return automaton_.bytes() + mask_bytes_; }
+  // It holds so much that the next answer better begins with fresh ones. For any thread.
+  bool full() const { return full_; }
+  void set_full() { full_ = true; }
 
  private:
   TokenMask make(int32_t state);
@@ -74,12 +79,15 @@ class TokenMasks {
   GrammarAutomaton automaton_;
   std::unordered_map<int32_t, TokenMask> masks_;
   size_t mask_bytes_ = 0;
+  std::atomic<bool> full_ = false;
 };
 
 class GrammarMatcher {
  public:
   // What a grammar may hold before a matcher goes on with a fresh one.
   static constexpr size_t kMostBytes = 64u << 20;
+  // Work of the automaton that one answer may cost: so much at once (about a second), a little more with each token.
+  static constexpr size_t kMostWork = 20'000'000, kWorkPerToken = 100'000;
 
   explicit GrammarMatcher(std::shared_ptr<TokenMasks> masks);
 
@@ -96,10 +104,13 @@ class GrammarMatcher {
   const std::string& text() const { return text_; }
 
  private:
+  class Spending;
   void make_room();
+  int32_t follow(int32_t state, std::string_view bytes);
 
   std::shared_ptr<TokenMasks> masks_;
   int32_t state_;
+  size_t work_ = kMostWork;  // that is left
   std::string text_;
 };
 

@@ -33,7 +33,9 @@ std::vector<float> pool(std::span<const float> hidden, int64_t tokens, Pooling p
 }  // namespace
 
 Encoder::Encoder(std::shared_ptr<const Bundle> bundle, EncoderOptions options)
-    : bundle_(std::move(bundle)), options_(options) {
+    : bundle_(std::move(bundle)),
+      options_(options),
+      calls_(std::make_shared<CallsPool>(std::max(1, bundle_->backend().calls_at_once()))) {
   expect_kind(bundle_->info(), bundle_->path(), {BundleKind::embed, BundleKind::classify});
 }
 
@@ -82,7 +84,7 @@ std::unique_ptr<StageCalls> Encoder::CallsPool::take() {
 
 void Encoder::CallsPool::give(std::unique_ptr<StageCalls> calls) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(calls));
+  if (free_.size() < most_) free_.push_back(std::move(calls));
 }
 
 // After an Error the calls are not lent again.

@@ -62,13 +62,16 @@ class Encoder {
             const std::function<bool()>& go_on = {}) const;
 
  private:
-  // Lends each text the calls of one that is done: as many as texts have run at once.
+  // Lends each text the calls of one that is done. No more are kept than are good to have under way at once: a moment
+  // of many texts leaves no memory behind.
   class CallsPool {
    public:
+    explicit CallsPool(int most) : most_(static_cast<size_t>(most)) {}
     std::unique_ptr<StageCalls> take();
     void give(std::unique_ptr<StageCalls> calls);
 
    private:
+    const size_t most_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<StageCalls>> free_;
   };
@@ -80,8 +83,7 @@ class Encoder {
 
   std::shared_ptr<const Bundle> bundle_;
   EncoderOptions options_;
-  std::shared_ptr<CallsPool> calls_ =
-      std::make_shared<CallsPool>();  // of calls into the bundle: goes before it
+  std::shared_ptr<CallsPool> calls_;  // of calls into the bundle: goes before it
 };
 
 // Brings a vector to length 1.

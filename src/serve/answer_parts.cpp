@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "serve/fields.h"
 
 namespace anemone::serve {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>";
 constexpr std::string_view kCall = "<tool_call>", kCallEnd = "</tool_call>";
@@ -190,8 +188,9 @@ bool AnswerParts::in_header(bool all) {
 }
 
 bool AnswerParts::give_calls(std::string_view text, std::vector<Part>& out) {
-  const Json json = Json::parse(without_spaces(text), nullptr, false);
-  if (json.is_discarded()) return false;
+  const std::optional<Json> given = parse_inner(without_spaces(text));
+  if (!given) return false;
+  const Json& json = *given;
   if (options_.form == ToolForm::harmony) {
     out.push_back({Part::Kind::call, json_text(json), tool_});
     return true;
@@ -209,7 +208,7 @@ bool AnswerParts::give_calls(std::string_view text, std::vector<Part>& out) {
     Json arguments = call.contains("arguments")    ? call["arguments"]
                      : call.contains("parameters") ? call["parameters"]
                                                    : Json::object();
-    if (arguments.is_string()) arguments = Json::parse(arguments.get<std::string>(), nullptr, false);
+    if (arguments.is_string()) arguments = parse_inner(arguments.get<std::string>()).value_or(Json());
     if (!arguments.is_object()) return false;
     calls.push_back({Part::Kind::call, json_text(arguments), call["name"].get<std::string>()});
   }

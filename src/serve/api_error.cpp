@@ -42,18 +42,22 @@ Json ApiError::body() const {
 
 ApiError as_api_error(const std::exception& problem) {
   if (const auto* own = dynamic_cast<const ApiError*>(&problem)) return *own;
-  if (const auto* error = dynamic_cast<const Error*>(&problem))
-    return ApiError(dynamic_cast<const PredictionError*>(error) ? 500 : 400, words_of(*error));
+  if (dynamic_cast<const PredictionError*>(&problem)) return fault_of_server("a prediction failed", problem);
+  if (const auto* error = dynamic_cast<const Error*>(&problem)) return ApiError(400, words_of(*error));
   // A field that is read without a look at its type first.
   if (dynamic_cast<const Json::exception*>(&problem))
     return ApiError(400, "a field of the request has the wrong type");
-  return ApiError(500, "something went wrong inside the server");
+  return fault_of_server("something went wrong inside the server", problem);
 }
 
 ApiError fault_of_server(const std::string& what, const std::exception& problem) {
   if (const auto* own = dynamic_cast<const ApiError*>(&problem)) return *own;
   const auto* error = dynamic_cast<const Error*>(&problem);
-  return ApiError(500, error ? fmt::format("{}: {}", what, words_of(*error)) : what);
+  const bool says_more =
+      error && error->message() != what && error->message().find_first_of("/\\") == std::string::npos;
+  ApiError out(500, says_more ? fmt::format("{}: {}", what, error->message()) : what);
+  out.inside = problem.what();
+  return out;
 }
 
 }  // namespace anemone::serve

@@ -20,6 +20,7 @@ class ApiError : public std::exception {
   // Clients that are told so come again.
   int retry_after = 0;
   Json more = Json::object();  // beside message, type, param and code
+  std::string inside;          // what happened, with paths; for the log, never for clients
   Json body() const;
 
  private:
@@ -32,7 +33,8 @@ const char* error_type(int status);
 // The answer to any exception: an Error of the library is the request's fault, whatever else is ours. Paths of this
 // machine are left out.
 ApiError as_api_error(const std::exception& problem);
-// Status 500, for an Error that no request is to blame for.
+// Status 500, for what no request is to blame for. Clients hear what went wrong, not where or with what: a device's own
+// words may name files. A message that may hold a path stays inside, too.
 ApiError fault_of_server(const std::string& what, const std::exception& problem);
 
 }  // namespace anemone::serve

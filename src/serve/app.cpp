@@ -13,18 +13,18 @@
 namespace anemone::serve {
 namespace {
 
-// Takes the same time wherever two keys differ.
-bool same_key(std::string_view given, std::string_view key) {
+bool is_free(const std::string& path) { return path == "/health" || path == "/v1/health"; }
+
+}  // namespace
+
+// Takes the same time wherever two keys differ, and for every key that is given.
+bool App::same_key(std::string_view given, std::string_view key) {
   unsigned difference = given.size() == key.size() ? 0 : 1;
   for (size_t i = 0; i < key.size(); ++i)
     difference |=
         static_cast<unsigned char>(key[i]) ^ static_cast<unsigned char>(i < given.size() ? given[i] : 0);
   return difference == 0;
 }
-
-bool is_free(const std::string& path) { return path == "/health" || path == "/v1/health"; }
-
-}  // namespace
 
 const std::map<std::string, std::pair<std::string, App::Route>>& App::routes() {
   static const auto all = [] {
@@ -61,20 +61,34 @@ App::App(AppOptions options) : options_(std::move(options)) {
   http_ = std::make_unique<HttpServer>(
       options_.http, [this](std::shared_ptr<HttpExchange> exchange) { take(std::move(exchange)); });
   work_ = std::make_unique<WorkQueue>(options_.workers, options_.most_requests);
+  slow_ = std::make_unique<WorkQueue>(options_.slow_workers, options_.most_requests);
 }
 
 App::~App() {
   work_->stop();
+  slow_->stop();
   shelf_->drop_all();  // schedulers end before the sockets that they write to
 }
 
-// Drops models that nobody uses, and ends answers that take too long once the server stops.
-void App::keep(const std::atomic<bool>& done) {
-  int stopping = 0;
-  for (int tick = 0; !done; ++tick) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (http_->stopping() && ++stopping > 10 * options_.http.stop_seconds) shelf_->stop_answers();
-    if (tick % 10 == 0) shelf_->drop_idle();
+// Ends answers that take too long once the server stops.
+void App::end_late_answers(const std::atomic<bool>& done) {
+  std::optional<std::chrono::steady_clock::time_point> since;
+  while (!done) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (!http_->stopping()) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (!since) since = now;
+    if (std::chrono::duration<double>(now - *since).count() < options_.http.stop_seconds) continue;
+    ending_ = true;
+    return shelf_->stop_answers();
+  }
+}
+
+// A thread of its own: a model that is dropped may have texts to save.
+void App::drop_idle_models(const std::atomic<bool>& done) {
+  for (int tick = 1; !done; ++tick) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (tick % 20 == 0 && !http_->stopping()) shelf_->drop_idle();
   }
 }
 
@@ -91,12 +105,15 @@ void App::run(const std::function<void(int port)>& ready) {
       problem = std::current_exception();
       http_->stop();
     }
-    keep(done);
+    end_late_answers(done);
   });
+  std::thread dropper([&] { drop_idle_models(done); });
   http_->run();
   done = true;
   keeper.join();
+  dropper.join();
   work_->stop();
+  slow_->stop();
   shelf_->drop_all();
   if (problem) std::rethrow_exception(problem);
 }
@@ -128,10 +145,14 @@ void App::take(std::shared_ptr<HttpExchange> exchange) {
   const std::string& method = request.method;
   if (method == "OPTIONS") {
     HttpHeaders headers = call.headers;
+    // To browsers a star does not mean Authorization: they hear the names that they asked for.
+    const std::string asked(request.header("access-control-request-headers"));
+    const bool browser = request.header("origin").find("://") != std::string_view::npos;
     if (!headers.empty())
-      headers.insert(headers.end(), {{"Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"},
-                                     {"Access-Control-Allow-Headers", "*"},
-                                     {"Access-Control-Max-Age", "600"}});
+      headers.insert(headers.end(),
+                     {{"Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"},
+                      {"Access-Control-Allow-Headers", browser && !asked.empty() ? asked : "*"},
+                      {"Access-Control-Max-Age", "600"}});
     return call.exchange->reply(200, "", "", headers);
   }
   const bool get = method == "GET" || method == "HEAD";
@@ -153,7 +174,13 @@ void App::take(std::shared_ptr<HttpExchange> exchange) {
   const Route does = route->second.second;
   if (does == &App::health || does == &App::slots || does == &App::metrics || does == &App::models)
     return serve(call, does);
-  if (work_->add([this, call, does] { serve(call, does); })) return;
+  call.slow = does == &App::embeddings || does == &App::redact_texts || does == &App::bundle ||
+              does == &App::bundle_graph;
+  queue(call, does);
+}
+
+void App::queue(const Call& call, Route route) {
+  if ((call.slow ? slow_ : work_)->add([this, call, route] { serve(call, route); })) return;
   ApiError full(503, "the server is busy: too many requests wait");
   full.retry_after = 1;
   refuse(call, full);
@@ -161,7 +188,12 @@ void App::take(std::shared_ptr<HttpExchange> exchange) {
 
 void App::serve(const Call& call, Route route) {
   try {
+    if (ending_) throw ApiError(503, "the server stops");
     (this->*route)(call);
+  } catch (const WouldTakeLong&) {
+    Call slow = call;
+    slow.slow = true;
+    queue(slow, route);
   } catch (const std::exception& problem) {
     refuse(call, as_api_error(problem));
   }
@@ -178,7 +210,7 @@ void App::refuse(const Call& call, const ApiError& error) {
   if (error.status() == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.status() == 501) headers.emplace_back("x-should-retry", "false");
   call.exchange->reply(error.status(), "application/json", json_text(error.body()), headers);
-  log(call, error.status(), Json::object());
+  log(call, error.status(), error.inside.empty() ? Json::object() : Json{{"fault", error.inside}});
 }
 
 void App::log(const Call& call, int status, const Json& about) {
@@ -186,6 +218,7 @@ void App::log(const Call& call, int status, const Json& about) {
     const std::lock_guard lock(mutex_);
     ++answers_[status];
   }
+  if (about.contains("fault") && options_.say) options_.say(about["fault"].get<std::string>());
   if (!options_.log) return;
   const double ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - call.start).count();
@@ -195,7 +228,10 @@ void App::log(const Call& call, int status, const Json& about) {
       {"path", call.request().path},
       {"status", status},
       {"ms", std::round(ms * 10) / 10}};
-  if (!about.empty()) line["usage"] = about;
+  if (about.contains("fault"))
+    line["fault"] = about["fault"];
+  else if (!about.empty())
+    line["usage"] = about;
   if (options_.log_prompts && call.request().method == "POST") line["request"] = call.request().body;
   const std::lock_guard lock(mutex_);
   options_.log(line);
@@ -203,20 +239,40 @@ void App::log(const Call& call, int status, const Json& about) {
 
 Json App::body_of(const Call& call) const { return parse_body(call.request().body); }
 
-std::shared_ptr<ServedModel> App::model_named(const std::string& name) {
+std::function<bool()> App::patience(const Call& call) const {
+  const auto end = call.start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                    std::chrono::duration<double>(options_.shelf.scheduler.answer_seconds));
+  return [this, end, exchange = call.exchange] {
+    return !ending_ && !exchange->gone() && std::chrono::steady_clock::now() < end;
+  };
+}
+
+// For work that its patience ended: a client that is still there hears why.
+void App::end_unfinished(const Call& call) const {
+  if (call.exchange->gone()) return;
+  if (ending_) throw ApiError(503, "the server stops");
+  throw ApiError(400,
+                 fmt::format("the request takes longer than the limit of {:.0f} seconds: send less at once",
+                             options_.shelf.scheduler.answer_seconds),
+                 "input");
+}
+
+std::shared_ptr<ServedModel> App::model_named(const Call& call, const std::string& name) {
+  if (auto model = shelf_->loaded(name)) return model;
+  if (!call.slow) throw WouldTakeLong{};
   try {
     return shelf_->get(name);
-  } catch (const Error& problem) {
+  } catch (const std::exception& problem) {
     throw fault_of_server("the model cannot be loaded", problem);
   }
 }
 
-std::shared_ptr<ServedModel> App::model_of(const Json& body) {
-  return model_named(Fields(body).text("model").value_or(""));
+std::shared_ptr<ServedModel> App::model_of(const Call& call, const Json& body) {
+  return model_named(call, Fields(body).text("model").value_or(""));
 }
 
-std::shared_ptr<ServedModel> App::text_model(const Json& body) {
-  std::shared_ptr<ServedModel> model = model_of(body);
+std::shared_ptr<ServedModel> App::text_model(const Call& call, const Json& body) {
+  std::shared_ptr<ServedModel> model = model_of(call, body);
   if (!model->scheduler())
     throw ApiError(400, fmt::format("the model '{}' gives vectors or classes, not text", model->name()),
                    "model");

@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/generation_request.h"
@@ -32,9 +34,13 @@ struct AppOptions {
   std::vector<std::string> keys;  // any of them opens the API; empty: it is open
   std::string cors;               // origins that a browser may call from: "*", or one of them; empty: none
   bool page = true;               // at /
-  size_t workers = 4, most_requests = 256;
+  // Threads for requests that take a moment, and for those that may take long: texts to encode or to redact, a model to
+  // load. The second never hold up the first.
+  size_t workers = 4, slow_workers = 4, most_requests = 256;
   bool log_prompts = false;
   std::function<void(const Json& line)> log;  // one call for each request; may be empty
+  std::function<void(const std::string& fault)>
+      say;  // of the server's own, with all that is known; may be empty
 };
 
 class App {
@@ -54,14 +60,22 @@ class App {
     std::shared_ptr<HttpExchange> exchange;
     HttpHeaders headers;
     std::chrono::steady_clock::time_point start;
+    bool slow = false;  // in a thread that may take long
     const HttpRequest& request() const { return exchange->request(); }
   };
   using Route = void (App::*)(const Call& call);
+  struct WouldTakeLong {};  // thrown in a quick thread: the request moves to a slow one
 
-  void keep(const std::atomic<bool>& done);
+  void end_late_answers(const std::atomic<bool>& done);
+  void drop_idle_models(const std::atomic<bool>& done);
   void take(std::shared_ptr<HttpExchange> exchange);
   void serve(const Call& call, Route route);
+  void queue(const Call& call, Route route);
+  // Where a request has gone on for too long, or nobody waits for it any more.
+  std::function<bool()> patience(const Call& call) const;
+  void end_unfinished(const Call& call) const;
   HttpHeaders cors_headers(const HttpRequest& request) const;
+  static bool same_key(std::string_view given, std::string_view key);
   bool has_key(const HttpRequest& request) const;
   bool has_ticket(const HttpRequest& request) const;
   std::string graph_address(const std::string& model);
@@ -69,9 +83,9 @@ class App {
   void refuse(const Call& call, const ApiError& error);
   void log(const Call& call, int status, const Json& about);
   Json body_of(const Call& call) const;
-  std::shared_ptr<ServedModel> model_named(const std::string& name);
-  std::shared_ptr<ServedModel> model_of(const Json& body);
-  std::shared_ptr<ServedModel> text_model(const Json& body);
+  std::shared_ptr<ServedModel> model_named(const Call& call, const std::string& name);
+  std::shared_ptr<ServedModel> model_of(const Call& call, const Json& body);
+  std::shared_ptr<ServedModel> text_model(const Call& call, const Json& body);
   ReplySetup setup_for(const Call& call, std::shared_ptr<ServedModel> model, GenerationRequest request) const;
   void submit(ServedModel& model, std::vector<AnswerTask> tasks);
 
@@ -96,21 +110,23 @@ class App {
   void bundle_graph(const Call& call);
   // routes_redact.cpp
   void redact_texts(const Call& call);
-  std::shared_ptr<const anemone::redact::RedactModel> redact_model(const Json& body, std::string& name);
+  std::shared_ptr<const anemone::redact::RedactModel> redact_model(const Call& call, const Json& body,
+                                                                   std::string& name);
 
   static const std::map<std::string, std::pair<std::string, Route>>& routes();  // path → method, what it does
 
   AppOptions options_;
   std::unique_ptr<ModelShelf> shelf_;
-  std::atomic<bool> ready_ = false;
+  std::atomic<bool> ready_ = false, ending_ = false;
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   mutable std::mutex mutex_;
   std::map<int, uint64_t> answers_;  // by status
   std::deque<std::string> tickets_;  // of graphs
+  uint64_t redacted_texts_ = 0, redacted_bytes_ = 0;
   std::mutex redact_mutex_;
   std::shared_ptr<const anemone::redact::RedactModel> redact_;
   std::unique_ptr<HttpServer> http_;
-  std::unique_ptr<WorkQueue> work_;
+  std::unique_ptr<WorkQueue> work_, slow_;
 };
 
 }  // namespace anemone::serve

@@ -8,6 +8,7 @@
 #include "base/json_text.h"
 #include "grammar/json_schema.h"
 #include "grammar/json_text_grammar.h"
+#include "grammar/schema_merge.h"
 #include "runtime/prompt.h"
 
 namespace anemone::serve {
@@ -46,8 +47,8 @@ Json calls_of(const Json& calls, size_t index) {
       bad_message(index, "has a call without the name of a function");
     Json& arguments = call["function"]["arguments"];
     if (arguments.is_string())
-      if (Json parsed = Json::parse(arguments.get<std::string>(), nullptr, false); !parsed.is_discarded())
-        arguments = std::move(parsed);
+      if (std::optional<Json> parsed = parse_inner(arguments.get<std::string>()))
+        arguments = std::move(*parsed);
     out.push_back(std::move(call));
   }
   return out;
@@ -145,11 +146,12 @@ Choice choose_tools(const Json& body, Json& tools) {
 Grammar call_grammar(const Json& tools, ToolForm form) {
   GrammarBuilder b;
   JsonText json(b);
+  SchemaWork work;
   std::vector<Symbols> calls;
   for (const Json& tool : tools) {
     const Json& function = tool["function"];
     const char* key = form == ToolForm::llama ? "parameters" : "arguments";
-    const Symbol arguments = schema_rule(b, json, function["parameters"]);
+    const Symbol arguments = schema_rule(b, json, function["parameters"], work);
     const std::string name = function["name"].get<std::string>();
     Symbols call;
     if (form == ToolForm::harmony) {

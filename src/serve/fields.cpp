@@ -3,11 +3,31 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <functional>
 
 namespace anemone::serve {
 namespace {
 
 constexpr int kMostNesting = 200;
+// Each key of an object is looked for among those before it: one object of 20,000 members, or many small ones.
+constexpr size_t kMostSearches = 200'000'000;
+
+// Watches a parser: what nests too deep, or has objects of too many members, is not read to its end.
+class Bounds {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json&) {
+    if (depth > kMostNesting) throw ApiError(400, "the body nests too deep");
+    if (event == Json::parse_event_t::object_start) keys_.push_back(0);
+    if (event == Json::parse_event_t::object_end) keys_.pop_back();
+    if (event == Json::parse_event_t::key && (searches_ += keys_.back()++) > kMostSearches)
+      throw ApiError(400, "the body has objects with too many members");
+    return true;
+  }
+
+ private:
+  std::vector<size_t> keys_;  // of the objects that are open
+  size_t searches_ = 0;
+};
 
 [[noreturn]] void wrong(const char* name, const std::string& expected) {
   throw ApiError(400, fmt::format("'{}' must be {}", name, expected), name);
@@ -16,16 +36,25 @@ constexpr int kMostNesting = 200;
 }  // namespace
 
 Json parse_body(const std::string& text) {
-  const auto bounded = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMostNesting) throw ApiError(400, "the body nests too deep");
-    return true;
-  };
+  Bounds bounds;
   try {
-    return Json::parse(text, bounded);
+    return Json::parse(text, std::ref(bounds));
   } catch (const Json::parse_error& e) {
     throw ApiError(400, fmt::format("the body is not valid JSON: byte {}", e.byte));
   } catch (const Json::exception&) {
     throw ApiError(400, "the body has a number that is out of range");
+  }
+}
+
+std::optional<Json> parse_inner(std::string_view text) {
+  Bounds bounds;
+  try {
+    Json out = Json::parse(text, std::ref(bounds), false);
+    return out.is_discarded() ? std::nullopt : std::optional(std::move(out));
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  } catch (const ApiError&) {
+    return std::nullopt;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/api_error.h"
@@ -32,7 +33,9 @@ class Fields {
   const Json& body_;
 };
 
-// The JSON of a request's body. ApiError says where it is wrong. Nesting is bounded.
+// The JSON of a request's body. ApiError says where it is wrong. Nesting is bounded, and so is the number of members.
 Json parse_body(const std::string& text);
+// The same bounds for JSON inside of a text, such as the arguments of a call; nothing where it is not valid.
+std::optional<Json> parse_inner(std::string_view text);
 
 }  // namespace anemone::serve

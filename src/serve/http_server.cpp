@@ -22,6 +22,7 @@ namespace anemone::serve {
 namespace {
 
 constexpr size_t kMostAhead = 1 << 16;  // bytes of next requests that are read while one is answered
+constexpr int kMostAccepts = 256;       // between two looks at the others: a flood of clients holds up nobody
 constexpr double kDrainSeconds = 2, kFarewellSeconds = 1;
 // A client makes room for a new one when it has said nothing for so long, has been idle between requests, or has taken
 // its time with a request.
@@ -125,8 +126,8 @@ void HttpServer::stop() {
   wake();
 }
 
-void HttpServer::accept_all() {
-  for (;;) {
+void HttpServer::accept_some() {
+  for (int i = 0; i < kMostAccepts; ++i) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     const int fd = ::accept(listener_, reinterpret_cast<sockaddr*>(&address), &size);
@@ -267,7 +268,7 @@ void HttpServer::run() {
       serve_next(connection);
     }
     close_overdue();
-    if (polled[1].revents & POLLIN) accept_all();
+    if (polled[1].revents & POLLIN) accept_some();
   }
   for (const auto& c : connections_) c->leave();
   connections_.clear();

@@ -88,7 +88,7 @@ class HttpServer {
   friend class HttpConnection;
   using Clock = std::chrono::steady_clock;
 
-  void accept_all();
+  void accept_some();
   void make_room(const std::string* peer);
   void read_from(const std::shared_ptr<HttpConnection>& connection);
   void serve_next(const std::shared_ptr<HttpConnection>& connection);

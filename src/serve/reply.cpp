@@ -137,7 +137,8 @@ void Reply::heard_failed(const std::exception& problem) {
   } else {
     setup_.exchange->reply(error.status(), "application/json", json_text(error.body()), setup_.headers);
   }
-  if (setup_.on_end) setup_.on_end(error.status(), Json::object());
+  if (setup_.on_end)
+    setup_.on_end(error.status(), error.inside.empty() ? Json::object() : Json{{"fault", error.inside}});
 }
 
 Json Reply::usage() const {

@@ -45,6 +45,14 @@ uint64_t bytes_of(const BundleInfo& info, const std::string& package) {
   return out;
 }
 
+std::shared_ptr<const CheckReport> report_of(ServedModel& model) {
+  try {
+    return model.report();
+  } catch (const std::exception& problem) {
+    throw fault_of_server("the bundle cannot be checked", problem);
+  }
+}
+
 }  // namespace
 
 // A frame cannot send a key: who may see the bundle gets an address that opens its graph.
@@ -61,14 +69,15 @@ std::string App::graph_address(const std::string& model) {
 bool App::has_ticket(const HttpRequest& request) const {
   const std::string given = query_value(request.query, "ticket");
   const std::lock_guard lock(mutex_);
-  return request.path == "/bundle/graph" &&
-         std::find(tickets_.begin(), tickets_.end(), given) != tickets_.end();
+  bool known = false;
+  for (const std::string& ticket : tickets_) known |= same_key(given, ticket);
+  return request.path == "/bundle/graph" && known;
 }
 
 void App::bundle(const Call& call) {
-  const std::shared_ptr<ServedModel> model = model_named(query_value(call.request().query, "model"));
+  const std::shared_ptr<ServedModel> model = model_named(call, query_value(call.request().query, "model"));
   const BundleInfo& info = model->info();
-  const std::shared_ptr<const CheckReport> known = model->report();
+  const std::shared_ptr<const CheckReport> known = report_of(*model);
   const CheckReport& report = *known;
   Json stages = Json::array();
   uint64_t all = 0;
@@ -107,12 +116,12 @@ void App::bundle(const Call& call) {
 
 // A page of its own, which may run the scripts that it carries and reaches nothing.
 void App::bundle_graph(const Call& call) {
-  const std::shared_ptr<ServedModel> model = model_named(query_value(call.request().query, "model"));
+  const std::shared_ptr<ServedModel> model = model_named(call, query_value(call.request().query, "model"));
   HttpHeaders headers = {{"Content-Security-Policy",
                           "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src "
                           "'unsafe-inline'; img-src data:; frame-ancestors 'self'"},
                          {"X-Content-Type-Options", "nosniff"}};
-  call.exchange->reply(200, "text/html; charset=utf-8", graph_html(*model->report()), headers);
+  call.exchange->reply(200, "text/html; charset=utf-8", graph_html(*report_of(*model)), headers);
 }
 
 }  // namespace anemone::serve

@@ -61,15 +61,15 @@ class TextOnTheWay {
   redact::Document document_;
 };
 
-// All texts, with the windows of several of them under way at once; they end in their order. Nothing when `gone` says
-// that nobody waits any more.
+// All texts, with the windows of several of them under way at once; they end in their order. Nothing when `wanted`
+// says no.
 std::optional<Json> redact_all(redact::Redactor& redactor, const std::vector<std::string>& texts,
-                               const std::function<bool()>& gone) {
+                               const std::function<bool()>& wanted) {
   Json data = Json::array();
   std::deque<TextOnTheWay> under_way;  // all but the last are read
   size_t next = 0;
   while (data.size() < texts.size()) {
-    if (gone()) return std::nullopt;
+    if (!wanted()) return std::nullopt;
     while (!redactor.busy() && (next < texts.size() || !under_way.back().read_all())) {
       if (under_way.empty() || under_way.back().read_all()) under_way.emplace_back(redactor, texts[next++]);
       under_way.back().read_more();
@@ -84,18 +84,55 @@ std::optional<Json> redact_all(redact::Redactor& redactor, const std::vector<std
   return data;
 }
 
+// Of a request, the kinds of data alone can be wrong.
+std::unique_ptr<redact::Redactor> redactor_of(const redact::RedactSettings& settings,
+                                              const std::shared_ptr<const redact::RedactModel>& model) {
+  try {
+    return std::make_unique<redact::Redactor>(settings, model);
+  } catch (const Error& e) {
+    throw ApiError(400,
+                   fmt::format("'labels' names a kind that the model does not have; found {}; expected {}",
+                               e.found(), e.expected()),
+                   "labels");
+  }
+}
+
 }  // namespace
 
-// The small model is converted when first asked for, and kept.
-std::shared_ptr<const redact::RedactModel> App::redact_model(const Json& body, std::string& name) {
+// The small model is converted when first asked for, and kept. With one bundle that is no classifier every name means
+// the small one, as every name means that bundle elsewhere.
+std::shared_ptr<const redact::RedactModel> App::redact_model(const Call& call, const Json& body,
+                                                             std::string& name) {
   name = Fields(body).text("model").value_or("");
-  for (const ModelShelf::Listed& listed : shelf_->list())
-    if (listed.name == name && listed.kind == BundleKind::classify)
-      return model_named(name)->redact_model(options_.shelf.backend_for(listed.kind));
-  name = redact::kShippedName;
-  const std::lock_guard lock(redact_mutex_);
-  if (!redact_) redact_ = redact::RedactModel::shipped(options_.shelf.backend_for(BundleKind::classify));
-  return redact_;
+  const std::vector<ModelShelf::Listed> all = shelf_->list();
+  const auto named =
+      std::find_if(all.begin(), all.end(), [&](const ModelShelf::Listed& l) { return l.name == name; });
+  const bool classifier = named != all.end() && named->kind == BundleKind::classify;
+  if (all.size() > 1 && !name.empty() && name != redact::kShippedName && !classifier) {
+    model_named(call, name);  // says that there is none
+    throw ApiError(400, fmt::format("the model '{}' does not say what is personal", name), "model");
+  }
+  try {
+    if (classifier) {
+      // Whoever redacts holds on to the served model, too: it is not dropped meanwhile.
+      struct Held {
+        std::shared_ptr<ServedModel> served;
+        std::shared_ptr<const redact::RedactModel> model;
+      };
+      const auto held = std::make_shared<Held>();
+      held->served = model_named(call, name);
+      if (held->served->info().pooling)
+        throw ApiError(400, fmt::format("the model '{}' gives one label to a whole text", name), "model");
+      held->model = held->served->redact_model(options_.shelf.backend_for(BundleKind::classify));
+      return {held, held->model.get()};
+    }
+    name = redact::kShippedName;
+    const std::lock_guard lock(redact_mutex_);
+    if (!redact_) redact_ = redact::RedactModel::shipped(options_.shelf.backend_for(BundleKind::classify));
+    return redact_;
+  } catch (const std::exception& problem) {
+    throw fault_of_server("the model cannot be loaded", problem);
+  }
 }
 
 void App::redact_texts(const Call& call) {
@@ -108,7 +145,13 @@ void App::redact_texts(const Call& call) {
   redact::RedactSettings settings;
   settings.labels = f.texts("labels");
   settings.threads = options_.shelf.backend_for(BundleKind::classify)->calls_at_once();
-  if (const auto style = f.text("replace")) settings.replace.style = redact::find_style(*style);
+  if (const auto style = f.text("replace")) {
+    try {
+      settings.replace.style = redact::find_style(*style);
+    } catch (const Error& e) {
+      throw ApiError(400, as_api_error(e).what(), "replace");
+    }
+  }
   const std::string policy = f.text("policy").value_or("balanced");
   if (policy != "strict" && policy != "balanced" && policy != "quiet")
     throw ApiError(400, "'policy' must be strict, balanced or quiet", "policy");
@@ -116,9 +159,20 @@ void App::redact_texts(const Call& call) {
                     : policy == "quiet" ? redact::Policy::quiet
                                         : redact::Policy::balanced;
   std::string name;
-  redact::Redactor redactor(settings, redact_model(body, name));
-  const std::optional<Json> data = redact_all(redactor, texts, [&] { return call.exchange->gone(); });
-  if (!data) return;
+  const auto model = redact_model(call, body, name);
+  const std::unique_ptr<redact::Redactor> redactor = redactor_of(settings, model);
+  std::optional<Json> data;
+  try {
+    data = redact_all(*redactor, texts, patience(call));
+  } catch (const std::exception& problem) {
+    throw fault_of_server("the model could not go on", problem);
+  }
+  if (!data) return end_unfinished(call);
+  {
+    const std::lock_guard lock(mutex_);
+    redacted_texts_ += texts.size();
+    for (const std::string& text : texts) redacted_bytes_ += text.size();
+  }
   Json out = {{"object", "list"}, {"model", name}, {"data", *data}};
   if (name == redact::kShippedName) out["note"] = redact::kShippedLimits;
   reply(call, out);

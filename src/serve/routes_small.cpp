@@ -143,7 +143,7 @@ void App::models(const Call& call) {
 
 void App::embeddings(const Call& call) {
   const Json body = body_of(call);
-  const std::shared_ptr<ServedModel> model = model_of(body);
+  const std::shared_ptr<ServedModel> model = model_of(call, body);
   if (!model->encoder() || model->info().kind != BundleKind::embed)
     throw ApiError(400, fmt::format("the model '{}' gives no vectors", model->name()), "model");
   const Fields f(body);
@@ -165,10 +165,11 @@ void App::embeddings(const Call& call) {
     model->encoded_tokens += static_cast<uint64_t>(encoded.tokens);
   };
   try {
-    model->encoder()->each(texts, model->bundle().backend().calls_at_once(), take,
-                           [&] { return !call.exchange->gone(); });
+    model->encoder()->each(texts, model->bundle().backend().calls_at_once(), take, patience(call));
   } catch (const Cancelled&) {
-    return;  // nobody waits for it
+    return end_unfinished(call);
+  } catch (const std::exception& problem) {  // the texts were looked at before
+    throw fault_of_server("the model could not go on", problem);
   }
   reply(call, {{"object", "list"},
                {"data", data},
@@ -178,7 +179,7 @@ void App::embeddings(const Call& call) {
 
 void App::tokenize(const Call& call) {
   const Json body = body_of(call);
-  const std::shared_ptr<ServedModel> model = model_of(body);
+  const std::shared_ptr<ServedModel> model = model_of(call, body);
   const Fields f(body);
   const std::string content = f.text("content").value_or("");
   const std::vector<int32_t> ids =
@@ -204,7 +205,7 @@ void App::tokenize(const Call& call) {
 
 void App::detokenize(const Call& call) {
   const Json body = body_of(call);
-  const std::shared_ptr<ServedModel> model = model_of(body);
+  const std::shared_ptr<ServedModel> model = model_of(call, body);
   const Json* tokens = Fields(body).find("tokens");
   if (!tokens || !tokens->is_array()) throw ApiError(400, "'tokens' must be a list of numbers", "tokens");
   std::vector<int32_t> ids;
@@ -218,11 +219,11 @@ void App::detokenize(const Call& call) {
 
 void App::apply_template(const Call& call) {
   const Json body = body_of(call);
-  reply(call, {{"prompt", chat_prompt(body, *text_model(body)).text}});
+  reply(call, {{"prompt", chat_prompt(body, *text_model(call, body)).text}});
 }
 
 void App::props(const Call& call) {
-  const std::shared_ptr<ServedModel> model = model_named(query_value(call.request().query, "model"));
+  const std::shared_ptr<ServedModel> model = model_named(call, query_value(call.request().query, "model"));
   const ServeDefaults& d = options_.defaults;
   const bool text = model->scheduler() != nullptr;
   Json params = {{"temperature", d.temperature},
@@ -295,6 +296,8 @@ void App::metrics(const Call& call) {
              d(http_->turned_away()));
   {
     const std::lock_guard lock(mutex_);
+    add_metric(out, "redact_texts_total", "counter", "Texts that were redacted", d(redacted_texts_));
+    add_metric(out, "redact_bytes_total", "counter", "Bytes of these texts", d(redacted_bytes_));
     out += "# HELP llamacpp:responses_total Answers by status.\n# TYPE llamacpp:responses_total counter\n";
     for (const auto& [status, count] : answers_)
       out += fmt::format("llamacpp:responses_total{{status=\"{}\"}} {}\n", status, count);

@@ -101,7 +101,7 @@ void move_format(Json& body) {
 
 void App::chat(const Call& call) {
   const Json body = body_of(call);
-  const std::shared_ptr<ServedModel> model = text_model(body);
+  const std::shared_ptr<ServedModel> model = text_model(call, body);
   ChatPrompt prompt = chat_prompt(body, *model);
   GenerationRequest request = read_generation(body, *model, options_.defaults);
   if (prompt.must_call) request.options.grammar = prompt.must_call;
@@ -116,12 +116,12 @@ void App::chat(const Call& call) {
 
 void App::count_input(const Call& call) {
   const Json body = body_of(call);
-  reply(call, {{"input_tokens", chat_prompt(body, *text_model(body)).ids.size()}});
+  reply(call, {{"input_tokens", chat_prompt(body, *text_model(call, body)).ids.size()}});
 }
 
 void App::completions(const Call& call) {
   const Json body = body_of(call);
-  const std::shared_ptr<ServedModel> model = text_model(body);
+  const std::shared_ptr<ServedModel> model = text_model(call, body);
   bool list = false;
   std::vector<std::vector<int32_t>> prompts = prompts_of(body, *model, list);
   GenerationRequest request = read_generation(body, *model, options_.defaults);
@@ -135,7 +135,7 @@ void App::completions(const Call& call) {
 
 void App::plain_completion(const Call& call) {
   const Json body = body_of(call);
-  const std::shared_ptr<ServedModel> model = text_model(body);
+  const std::shared_ptr<ServedModel> model = text_model(call, body);
   bool list = false;
   std::vector<std::vector<int32_t>> prompts = prompts_of(body, *model, list);
   GenerationRequest request = read_generation(body, *model, options_.defaults);
@@ -163,7 +163,7 @@ void App::responses(const Call& call) {
   if (const Json* reasoning = f.find("reasoning"); reasoning && reasoning->is_object())
     if (const auto effort = Fields(*reasoning).text("effort")) body["reasoning_effort"] = *effort;
   move_format(body);
-  const std::shared_ptr<ServedModel> model = text_model(body);
+  const std::shared_ptr<ServedModel> model = text_model(call, body);
   ChatPrompt prompt = chat_prompt(body, *model);
   GenerationRequest request = read_generation(body, *model, options_.defaults);
   if (prompt.must_call) request.options.grammar = prompt.must_call;

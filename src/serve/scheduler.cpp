@@ -52,12 +52,16 @@ Scheduler::Scheduler(std::shared_ptr<const Bundle> bundle, std::shared_ptr<const
 
 Scheduler::~Scheduler() { stop(); }
 
-void Scheduler::stop() {
+void Scheduler::begin_stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
+}
+
+void Scheduler::stop() {
+  begin_stop();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -134,8 +138,9 @@ void Scheduler::loop() {
   const ApiError stops(503, "the server stops");
   while (!active_.empty()) {
     Slot& slot = *active_.back();
+    count(slot, &SchedulerCounts::failed);
     cache_.keep(std::move(slot.session), slot.key);
-    fail(slot, stops);
+    end(slot)->failed(stops);
   }
   std::deque<Waiting> left;
   {
@@ -204,7 +209,7 @@ void Scheduler::start(Waiting waiting, int64_t key) {
                                      slot->reused);
     active_.push_back(std::move(slot));
   } catch (const std::exception& problem) {
-    slot->task.sink->failed(problem);
+    slot->task.sink->failed(fault_of_server("the answer could not begin", problem));
     const std::lock_guard lock(mutex_);
     ++counts_.failed;
   }
@@ -286,8 +291,10 @@ void Scheduler::forward(std::vector<Turn>& turns) {
     turns[i].best = static_cast<int32_t>(batch[i].best);
     try {
       take(turns[i]);
-    } catch (const std::exception& problem) {
+    } catch (const GrammarError& problem) {
       fail(*turns[i].slot, problem);
+    } catch (const std::exception& problem) {
+      fail(*turns[i].slot, fault_of_server("the answer could not go on", problem));
     }
   }
 }
@@ -321,32 +328,35 @@ void Scheduler::note_times(const Slot& slot, GenerateStats& stats) const {
 
 void Scheduler::finish(Slot& slot) {
   note_times(slot, slot.answer->stats());
+  count(slot, slot.answer->so_far().why == StopReason::cancelled ? &SchedulerCounts::cancelled : nullptr);
   Generation out = slot.answer->finish();
-  {
-    const std::lock_guard lock(mutex_);
-    counts_.cancelled += out.why == StopReason::cancelled;
-    const auto prompt = static_cast<int64_t>(slot.task.prompt.size());
-    counts_.prompt_tokens += static_cast<uint64_t>(std::min(slot.session->position(), prompt) - slot.reused);
-    counts_.reused_tokens += static_cast<uint64_t>(slot.reused);
-    counts_.new_tokens += static_cast<uint64_t>(out.stats.new_tokens);
-  }
-  const std::shared_ptr<AnswerSink> sink = slot.task.sink;
   const std::string fresh = std::move(slot.fresh);
   cache_.keep(std::move(slot.session), slot.key);
+  end(slot)->done(std::move(out), fresh);
+}
+
+// What an answer cost, however it ended; and how it did.
+void Scheduler::count(const Slot& slot, uint64_t SchedulerCounts::*end) {
+  const std::lock_guard lock(mutex_);
+  const auto prompt = static_cast<int64_t>(slot.task.prompt.size());
+  counts_.prompt_tokens +=
+      static_cast<uint64_t>(std::max<int64_t>(std::min(slot.session->position(), prompt) - slot.reused, 0));
+  counts_.reused_tokens += static_cast<uint64_t>(slot.reused);
+  counts_.new_tokens += static_cast<uint64_t>(slot.answer->made());
+  if (end) ++(counts_.*end);
+}
+
+// The slot is free; its sink is still to hear why.
+std::shared_ptr<AnswerSink> Scheduler::end(Slot& slot) {
+  std::shared_ptr<AnswerSink> sink = slot.task.sink;
   std::erase_if(active_, [&](const auto& s) { return s.get() == &slot; });
   publish();
-  sink->done(std::move(out), fresh);
+  return sink;
 }
 
 void Scheduler::fail(Slot& slot, const std::exception& problem) {
-  const std::shared_ptr<AnswerSink> sink = slot.task.sink;
-  std::erase_if(active_, [&](const auto& s) { return s.get() == &slot; });
-  {
-    const std::lock_guard lock(mutex_);
-    ++counts_.failed;
-  }
-  publish();
-  sink->failed(problem);
+  count(slot, &SchedulerCounts::failed);
+  end(slot)->failed(problem);
 }
 
 // What others may look at.

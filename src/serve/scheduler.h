@@ -85,6 +85,8 @@ class Scheduler {
   // Ends what runs and what waits: sinks hear an ApiError 503. Returns when the thread has ended. For one thread at a
   // time, and never the scheduler's own.
   void stop();
+  // The same, without waiting for the end.
+  void begin_stop();
   std::vector<SlotState> slots() const;
   SchedulerCounts counts() const;
   bool idle() const;
@@ -131,6 +133,8 @@ class Scheduler {
   void take(const Turn& turn);
   void note_times(const Slot& slot, GenerateStats& stats) const;
   void finish(Slot& slot);
+  void count(const Slot& slot, uint64_t SchedulerCounts::*end);
+  std::shared_ptr<AnswerSink> end(Slot& slot);
   void fail(Slot& slot, const std::exception& problem);
   void publish();
   int64_t key_of(const AnswerTask& task) const;

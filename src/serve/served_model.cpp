@@ -39,13 +39,23 @@ ServedModel::ServedModel(std::string name, const std::filesystem::path& path, co
 }
 
 std::shared_ptr<TokenMasks> ServedModel::masks(const std::string& key, const std::function<Grammar()>& make) {
-  const std::lock_guard lock(grammar_mutex_);
-  for (auto it = grammars_.begin(); it != grammars_.end(); ++it) {
-    if (it->key != key) continue;
-    grammars_.splice(grammars_.begin(), grammars_, it);
-    return it->masks;
+  std::shared_ptr<const Grammar> grammar;
+  {
+    const std::lock_guard lock(grammar_mutex_);
+    for (auto it = grammars_.begin(); it != grammars_.end(); ++it) {
+      if (it->key != key) continue;
+      if (!it->masks->full()) {
+        grammars_.splice(grammars_.begin(), grammars_, it);
+        return it->masks;
+      }
+      grammar = it->masks->grammar();  // answers that use the masks keep them
+      grammars_.erase(it);
+      break;
+    }
   }
-  auto grammar = std::make_shared<const Grammar>(make());
+  if (!grammar)
+    grammar = std::make_shared<const Grammar>(make());  // outside of the lock: it may take its time
+  const std::lock_guard lock(grammar_mutex_);
   if (!vocabulary_)
     vocabulary_ =
         std::make_shared<const GrammarVocabulary>(*tokenizer_, end_tokens(*bundle_, tokenizer_.get()));
@@ -99,16 +109,18 @@ ModelShelf::Place& ModelShelf::find(const std::string& name) const {
   throw error;
 }
 
-std::shared_ptr<ServedModel> ModelShelf::get(const std::string& name) {
+std::shared_ptr<ServedModel> ModelShelf::loaded(const std::string& name) {
   Place& place = find(name);
-  const auto ready = [&] {
-    const std::lock_guard lock(mutex_);
-    place.used = Clock::now();
-    return place.model;
-  };
-  if (auto model = ready()) return model;
+  const std::lock_guard lock(mutex_);
+  place.used = Clock::now();
+  return place.model;
+}
+
+std::shared_ptr<ServedModel> ModelShelf::get(const std::string& name) {
+  if (auto model = loaded(name)) return model;
+  Place& place = find(name);
   const std::lock_guard loading(place.loading);
-  if (auto model = ready()) return model;
+  if (auto model = loaded(name)) return model;
   auto model = std::make_shared<ServedModel>(place.entry.name, place.entry.path, options_);
   const std::lock_guard lock(mutex_);
   place.model = model;
@@ -146,9 +158,11 @@ void ModelShelf::drop_if_idle(Place& place) {
   {
     const std::lock_guard lock(mutex_);
     if (!place.model) return;
-    if (place.model->scheduler() && !place.model->scheduler()->idle()) place.used = Clock::now();
+    const bool busy =
+        place.model.use_count() > 1 || (place.model->scheduler() && !place.model->scheduler()->idle());
+    if (busy) place.used = Clock::now();
     const double idle = std::chrono::duration<double>(Clock::now() - place.used).count();
-    if (idle < options_.idle_seconds || place.model.use_count() > 1) return;
+    if (busy || idle < options_.idle_seconds) return;
     past_ += place.model->counts().totals();
     dropped = std::move(place.model);
   }
@@ -159,7 +173,10 @@ void ModelShelf::drop_if_idle(Place& place) {
 }
 
 void ModelShelf::stop_answers() {
-  for (const auto& model : loaded())
+  const auto models = loaded();
+  for (const auto& model : models)
+    if (model->scheduler()) model->scheduler()->begin_stop();  // each may have texts to save: all at once
+  for (const auto& model : models)
     if (model->scheduler()) model->scheduler()->stop();
 }
 

@@ -97,8 +97,10 @@ class ModelShelf {
   // Reads every bundle.json; Error for two bundles of one name.
   ModelShelf(std::vector<Entry> entries, ShelfOptions options);
 
-  // Of that name; the only or first one for an empty or unknown name where `any` is true. ApiError 404 otherwise.
+  // Of that name; the first one for an empty name, the only one for every name. ApiError 404 otherwise.
   std::shared_ptr<ServedModel> get(const std::string& name);
+  // The same, without waiting: null where it is not in memory.
+  std::shared_ptr<ServedModel> loaded(const std::string& name);
   // What is loaded now.
   std::vector<std::shared_ptr<ServedModel>> loaded() const;
   // Of all models, also of those that were dropped.

@@ -3,6 +3,7 @@
 """
 import concurrent.futures
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -32,4 +33,10 @@ with tempfile.TemporaryDirectory() as folder:
         assert again["usage"]["prompt_tokens_details"]["cached_tokens"] == again["usage"]["prompt_tokens"] - 1, again
         assert again["choices"][0]["text"] == first["choices"][0]["text"]
     assert server.process.returncode == 0, server.errors()
+    # A device that refuses to load: the server's fault, not the request's. Clients hear no path, the log has all.
+    with Server(COMMAND, [bundle], *FLAGS, env={**os.environ, "ANEMONE_DOUBLE": "fail_load=1"}) as server:
+        for path, body in (("/v1/completions", {"prompt": "x", "max_tokens": 1}), ("/v1/redact", {"input": "Ann Lee"})):
+            status, answer = server.post(path, body)
+            assert status == 500 and answer["error"]["type"] == "server_error" and "/" not in answer["error"]["message"], answer
+        assert "fault: " in server.errors(), server.errors()
 print("all right")

@@ -20,13 +20,17 @@ namespace {
 struct Holder : AnswerSink {
   explicit Holder(std::shared_ptr<ServedModel> m) : model(std::move(m)) {}
   bool wanted() const override { return true; }
-  void token(const Generation&, std::string_view) override { ++tokens; }
+  void token(const Generation&, std::string_view) override {
+    ++tokens;
+    while (hold && *hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   void done(Generation, std::string_view) override { ended = true; }
   void failed(const std::exception& problem) override {
     status = as_api_error(problem).status();
     ended = true;
   }
   std::shared_ptr<ServedModel> model;
+  const std::atomic<bool>* hold = nullptr;
   std::atomic<int> tokens = 0, status = 200;
   std::atomic<bool> ended = false;
 };
@@ -50,9 +54,10 @@ struct Shelf {
     return out;
   }
   // A long answer of this model, by a client that holds on to it alone.
-  std::weak_ptr<Holder> start(const std::string& name) {
+  std::weak_ptr<Holder> start(const std::string& name, const std::atomic<bool>* hold = nullptr) {
     const auto model = models.get(name);
     auto sink = std::make_shared<Holder>(model);
+    sink->hold = hold;
     const std::weak_ptr<Holder> out = sink;
     REQUIRE(model->scheduler()->submit({{.prompt = PromptFormat(model->tokenizer()).plain("Once"),
                                          .options = {.max_new = 200, .ignore_eos = true},
@@ -71,11 +76,14 @@ TEST_CASE("a model is loaded when asked for and dropped when idle, but never und
   CHECK(shelf.loaded() == std::vector<std::string>{"one", "two"});
   CHECK_THROWS_AS(shelf.models.get("three"), ApiError);
 
-  const std::weak_ptr<Holder> answer = shelf.start("two");
+  // An answer that cannot end before it is let go.
+  std::atomic<bool> hold = true;
+  const std::weak_ptr<Holder> answer = shelf.start("two", &hold);
+  while (answer.lock()->tokens == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   shelf.models.drop_idle();
-  const bool runs = !answer.expired();
-  if (runs) CHECK(shelf.loaded() == std::vector<std::string>{"two"});
+  CHECK(shelf.loaded() == std::vector<std::string>{"two"});
+  hold = false;
   while (!answer.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   shelf.models.drop_idle();

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "base/error.h"
 #include "runtime/demo.h"
@@ -198,6 +200,25 @@ TEST_CASE(
   CHECK(reader->wait().ids.empty());
   CHECK(scheduler.counts().prompt_tokens - before == 16);
   CHECK(scheduler.counts().cancelled == 2);
+}
+
+TEST_CASE("an answer ends when its time is over, with what it has") {
+  const DemoText demo;
+  Scheduler scheduler(demo.bundle, demo.tokenizer, {.slots = 1, .answer_seconds = 0.1});
+  struct Slow : Listener {
+    void token(const Generation& g, std::string_view fresh) override {
+      Listener::token(g, fresh);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  const auto slow = std::make_shared<Slow>();
+  REQUIRE(scheduler.submit(
+      {{.prompt = demo.ids("Once"), .options = {.max_new = 200, .ignore_eos = true}, .sink = slow}}));
+  const Generation g = slow->wait();
+  CHECK(g.why == StopReason::length);
+  CHECK(!g.ids.empty());
+  CHECK(g.ids.size() < 30);
+  CHECK(slow->streamed == g.text);
 }
 
 TEST_CASE(

@@ -19,13 +19,16 @@ function stages(info) {
   const panel = make("section", "panel"), wide = make("div", "wide"), table = make("table"), head = make("tr");
   const title = make("h2", "", "Stages");
   title.append(make("span", "", "in the order in which they run"));
-  for (const name of ["Package", "Layers", "Weights", "Functions", "On the Neural Engine"]) head.append(make("th", "", name));
-  table.append(head);
+  // On a phone each row is a block of its own. Its roles stay those of a table, whatever the style says.
+  const names = ["Package", "Layers", "Weights", "Functions", "On the Neural Engine"];
+  const role = (e, name) => (e.setAttribute("role", name), e);
+  for (const name of names) head.append(role(make("th", "", name), "columnheader"));
+  role(table, "table").append(role(head, "row"));
   for (const s of info.stages) {
     const row = make("tr"), where = make("td");
     const layers = s.last_layer > s.first_layer ? `${s.first_layer} to ${s.last_layer - 1}` : "head";
     row.append(make("td", "name", s.package), make("td", "", layers), make("td", "", size(s.bytes)),
-      make("td", "", s.functions.map((f) => `${f.name}: ${f.tokens} tokens` + (f.context ? `, context ${f.context.toLocaleString()}` : "")).join("\n")), where);
+      make("td", "", s.functions.map((f) => `${f.name}: ${f.tokens} token${f.tokens === "1" ? "" : "s"}` + (f.context ? `, context ${f.context.toLocaleString()}` : "")).join("\n")), where);
     const { ane = 0, cpu = 0, gpu = 0, unknown = 0 } = s.placement ?? {}, all = ane + cpu + gpu + unknown;
     if (all) {
       const stack = make("div", "stack low");
@@ -37,9 +40,10 @@ function stages(info) {
         part.style.width = `${(100 * n) / all}%`;
         stack.append(part);
       }
-      where.append(`${ane} of ${all} operations`, stack);
+      where.append(`${ane.toLocaleString()} of ${all.toLocaleString()} operations`, stack);
     }
-    table.append(row);
+    [...row.children].forEach((cell, i) => (role(cell, "cell").dataset.name = i === 4 ? "On the ANE" : names[i]));
+    table.append(role(row, "row"));
   }
   wide.tabIndex = 0;
   wide.append(table);

@@ -46,9 +46,10 @@ function connectTabs() {
   tabs.forEach((t, i) => {
     $("tab-" + t).addEventListener("click", () => select(t));
     $("tab-" + t).addEventListener("keydown", (e) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
-      if (!step) return;
-      const next = tabs[(i + step + tabs.length) % tabs.length];
+      const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: -1 }[e.key];
+      if (to === undefined) return;
+      e.preventDefault();
+      const next = tabs[(to + tabs.length) % tabs.length];
       select(next);
       $("tab-" + next).focus();
     });

@@ -34,7 +34,9 @@ export function connect() {
       const { text: clean, findings } = answer.data[0], copy = make("button", "", "Copy the redacted text");
       copy.type = "button";
       copy.addEventListener("click", () => navigator.clipboard?.writeText(clean));
-      out.replaceChildren(marked(text, findings), make("p", "soft small", findings.length === 1 ? "1 place" : `${findings.length} places`), copy);
+      const places = make("div", "places");
+      places.append(make("span", "soft small", findings.length === 1 ? "1 place" : `${findings.length} places`), copy);
+      out.replaceChildren(marked(text, findings), places);
       $("redact-note").textContent = answer.note ?? "";
     } catch (e) {
       out.replaceChildren(make("p", "failed", e.message));
