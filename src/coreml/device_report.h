@@ -56,7 +56,8 @@ DeviceReport examine_device(const std::filesystem::path& path, const CoreMlOptio
 struct DeviceAgreement {
   int known = 0, agreed = 0;  // operations of which both say something
   int convs = 0, convs_on_ane = 0;
-  int missing = 0;  // functions of the bundle that the report does not have
+  int convs_unknown = 0;  // of `convs`: the device says nothing of them
+  int missing = 0;        // functions of the bundle that the report does not have
 
   double share() const { return known ? static_cast<double>(agreed) / known : 0; }
   // Every convolution of every function is known to be on the engine.
