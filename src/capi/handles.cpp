@@ -34,7 +34,8 @@ int32_t* copied(const std::vector<int32_t>& ids) {
 
 std::string without_zeros(std::string_view text) {
   std::string out(text);
-  for (size_t at = out.find('\0'); at != std::string::npos; at = out.find('\0', at)) out.replace(at, 1, "\xEF\xBF\xBD");
+  for (size_t at = out.find('\0'); at != std::string::npos; at = out.find('\0', at))
+    out.replace(at, 1, "\xEF\xBF\xBD");
   return out;
 }
 

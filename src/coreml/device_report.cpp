@@ -175,6 +175,12 @@ DeviceAgreement agreement(const CheckReport& checked, const DeviceReport& device
   return out;
 }
 
+std::string conv_text(const DeviceAgreement& sum) {
+  return fmt::format(
+      "conv on ANE: {}/{}{}\n", sum.convs_on_ane, sum.convs,
+      sum.convs_unknown ? fmt::format(" (the report says nothing of {})", sum.convs_unknown) : "");
+}
+
 std::string agreement_text(const CheckReport& checked, const DeviceReport& device, bool verbose) {
   std::string out = fmt::format("On {} ({}, build {}), compute units {}:\n", device.device.chip,
                                 device.device.system, device.device.build, compute_units_name(device.units));
@@ -190,9 +196,7 @@ std::string agreement_text(const CheckReport& checked, const DeviceReport& devic
     out += fmt::format("not in the report, which is of '{}': {}\n", device.model,
                        counted(sum.missing, "function"));
   out += fmt::format("agreement: {} of {} ({:.1f}%)\n", sum.agreed, sum.known, 100 * sum.share());
-  return out + fmt::format("conv on ANE: {}/{}{}\n", sum.convs_on_ane, sum.convs,
-                           sum.convs_unknown ? fmt::format(" (the report says nothing of {})", sum.convs_unknown)
-                                             : "");
+  return out + conv_text(sum);
 }
 
 }  // namespace anemone

@@ -64,6 +64,8 @@ struct DeviceAgreement {
   bool all_on_ane() const { return missing == 0 && convs_on_ane == convs; }
 };
 DeviceAgreement agreement(const CheckReport& checked, const DeviceReport& device);
+// "conv on ANE: 84/84", a line.
+std::string conv_text(const DeviceAgreement& agreement);
 // For people: a line for each function, those operations that are elsewhere than predicted, the sums.
 std::string agreement_text(const CheckReport& checked, const DeviceReport& device, bool verbose);
 

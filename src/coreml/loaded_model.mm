@@ -155,7 +155,8 @@ const fs::path& LoadedModel::temporary_folder() {
         all / fmt::format("anemone-{}-{:08x}", ::getpid(), std::random_device()()), true);
     temporary_->make_folder();
     fs::permissions(temporary_->path(), fs::perms::owner_all, problem);
-    if (problem) throw errorf("cannot be made private: {}", problem.message()).at(temporary_->path().string());
+    if (problem)
+      throw errorf("cannot be made private: {}", problem.message()).at(temporary_->path().string());
   }
   return temporary_->path();
 }

@@ -25,9 +25,12 @@ double load_ms(const Bundle& bundle) {
 // The time since the last event of the pass goes to the stage that has just run.
 struct StageClock {
   MeasureClock::time_point last = MeasureClock::now();
-  std::vector<double> ms;
+  std::vector<double> ms;  // of this token, by stage
 
-  void start() { last = MeasureClock::now(); }
+  void start() {
+    last = MeasureClock::now();
+    std::ranges::fill(ms, 0);
+  }
   void saw(size_t stage) {
     if (stage < ms.size()) ms[stage] += ms_since(last);
     last = MeasureClock::now();
@@ -56,16 +59,17 @@ BenchRow measure(const std::shared_ptr<const Bundle>& bundle, int64_t fill, int6
   row.prefill_tokens_per_s = static_cast<double>(fill) / row.first_token_s;
   stages.ms.assign(bundle->info().stages.size(), 0);
   std::vector<double> times;
+  std::vector<std::vector<double>> of_stage(stages.ms.size());
   for (int64_t i = 0; i < tokens; ++i) {
     const auto id = static_cast<int32_t>(next);
     begin = MeasureClock::now();
     stages.start();
     next = session.forward_best({&id, 1});
     times.push_back(ms_since(begin));
+    for (size_t s = 0; s < of_stage.size(); ++s) of_stage[s].push_back(stages.ms[s]);
   }
   row.decode_ms = median(std::move(times));
-  row.stage_ms = stages.ms;
-  for (double& ms : row.stage_ms) ms /= static_cast<double>(std::max<int64_t>(tokens, 1));
+  for (std::vector<double>& one : of_stage) row.stage_ms.push_back(median(std::move(one)));
   return row;
 }
 

@@ -26,9 +26,10 @@ struct VariantTrial {
   std::string name;
   double token_ms = 0;    // the median, in the longest context
   double difference = 0;  // of its logits from those of the first that is good, as a part of the largest
-  bool choices = false;   // the bundle gives only the best tokens: `difference` is the part of them that differs
-  bool equal = true;      // as far as the backend's arithmetic lets them be
-  std::string problem;    // why it cannot be used: it does not run, or gives what are no numbers
+  bool choices =
+      false;          // the bundle gives only the best tokens: `difference` is the part of them that differs
+  bool equal = true;  // as far as the backend's arithmetic lets them be
+  std::string problem;  // why it cannot be used: it does not run, or gives what are no numbers
   // Operations of its functions, and how many of them the device's own plan puts on the Neural Engine. Filled by who
   // can ask it.
   int64_t operations = 0, on_ane = 0;

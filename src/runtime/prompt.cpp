@@ -95,7 +95,8 @@ std::vector<int32_t> PromptFormat::conversation(const std::vector<Message>& mess
 std::vector<int32_t> PromptFormat::plain_conversation(std::vector<Message> messages) const {
   std::vector<std::string_view> special;
   for (int32_t id = 0; id < tokenizer_->vocabulary_size(); ++id)
-    if (tokenizer_->is_special(id) && !tokenizer_->piece(id).empty()) special.push_back(tokenizer_->piece(id));
+    if (tokenizer_->is_special(id) && !tokenizer_->piece(id).empty())
+      special.push_back(tokenizer_->piece(id));
   const auto [open, close] = free_marks(messages);
   for (Message& m : messages) {
     m.content = marked(m.content, special, open, close);

@@ -63,6 +63,7 @@ TEST_CASE("a token of a session takes small lists of the host's from the heap, a
     std::vector<int64_t> blocks;
     for (int i = 0; i < 20; ++i) blocks.push_back(taken_by([&] { session.forward_best({&id, 1}); }));
     MESSAGE("blocks of the heap per token: " << *std::ranges::max_element(blocks));
-    CHECK(*std::ranges::max_element(blocks) <= *std::ranges::min_element(blocks) + 1);  // its list of ids grows
+    CHECK(*std::ranges::max_element(blocks) <=
+          *std::ranges::min_element(blocks) + 1);  // its list of ids grows
   });
 }

@@ -32,8 +32,9 @@ thread_local int64_t blocks = 0;
 
 void* take(std::size_t bytes, std::size_t align) {
   if (counting && !objc_double::is_inside()) ++blocks;
-  void* out = align > alignof(std::max_align_t) ? std::aligned_alloc(align, (bytes + align - 1) / align * align)
-                                                : std::malloc(bytes ? bytes : 1);
+  void* out = align > alignof(std::max_align_t)
+                  ? std::aligned_alloc(align, (bytes + align - 1) / align * align)
+                  : std::malloc(bytes ? bytes : 1);
   if (!out) throw std::bad_alloc();
   return out;
 }

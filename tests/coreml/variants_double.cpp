@@ -143,8 +143,7 @@ TEST_CASE("of several contexts the longest decides which variant is the best") {
              .overwrite = true});
     DoubleFixture fixture;
     apple_double::switches().slow_ms = 15;
-    for (const auto& [slow, best] : {std::pair{"c96_t1_mask", "slice"},
-                                     std::pair{"c96_t1_slice", "mask"},
+    for (const auto& [slow, best] : {std::pair{"c96_t1_mask", "slice"}, std::pair{"c96_t1_slice", "mask"},
                                      std::pair{"c32_t1_mask", "mask"}}) {
       CAPTURE(slow);
       apple_double::switches().slow_function = slow;

@@ -323,6 +323,9 @@ TEST_CASE("check --device: agreement, differences, exit status; --save and --com
   const Outcome none = anemone_command({"check", place.bundle, "--device"});
   CHECK(none.status == 1);
   CHECK(none.out.find("conv on ANE: 0/") != std::string::npos);
+  const Outcome brief = anemone_command({"check", place.bundle, "--device", "--quiet"});
+  CHECK(brief.status == 1);
+  CHECK(brief.out.find("\nconv on ANE: 0/") != std::string::npos);
   place.set("");
   CHECK(anemone_command({"check", place.bundle, "--device", "--compute-units", "cpu"}).status == 1);
   check_refused(anemone_command({"check", place.bundle, "--save", report}), {"--save goes with --device"});
