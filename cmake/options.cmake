@@ -40,9 +40,15 @@ endif()
 if(ANEMONE_WERROR)
   target_compile_options(anemone_flags INTERFACE -Werror)
 endif()
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # The oldest CPU that the portable code runs on; kernels/ goes further at run time.
+# The oldest CPU that the portable code runs on; kernels/ goes further at run time.
+set(cpus ${CMAKE_SYSTEM_PROCESSOR})
+if(APPLE AND CMAKE_OSX_ARCHITECTURES)
+  set(cpus ${CMAKE_OSX_ARCHITECTURES})
+endif()
+if(cpus MATCHES "^(x86_64|AMD64)$")
   target_compile_options(anemone_flags INTERFACE -march=x86-64-v2)
+elseif("x86_64" IN_LIST cpus)  # a universal build: the other CPU must not see the flag
+  target_compile_options(anemone_flags INTERFACE "SHELL:-Xarch_x86_64 -march=x86-64-v2")
 endif()
 if(ANEMONE_SANITIZE)
   target_compile_options(anemone_flags INTERFACE -fsanitize=${ANEMONE_SANITIZE} -fno-omit-frame-pointer

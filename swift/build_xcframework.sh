@@ -45,7 +45,8 @@ configure_and_build() {
     -DCMAKE_PREFIX_PATH="$work/$platform/deps" -DCMAKE_FIND_ROOT_PATH="$work/$platform/deps" \
     -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=BOTH \
     -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=BOTH "-DCMAKE_IGNORE_PREFIX_PATH=/opt/homebrew;/usr/local" \
-    -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" >"$build.log" 2>&1 || fail "see $build.log"
+    -DPKG_CONFIG_EXECUTABLE="$(command -v pkg-config)" -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" \
+    >"$build.log" 2>&1 || fail "see $build.log"
   cmake --build "$build" --parallel --target "$target" >>"$build.log" 2>&1 || fail "see $build.log"
 }
 

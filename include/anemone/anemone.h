@@ -11,10 +11,11 @@
  *   may be closed in any order: a session keeps what it needs of its bundle.
  * Threads: a bundle and a tokenizer may be shared by threads. A session and an answer belong to one thread at a time,
  *   except for anemone_session_cancel().
- * Callbacks run on the calling thread. They must not throw, and must not use the session that calls them, except to
- *   cancel it.
- * Texts are UTF-8 and end with a 0. Structs begin with their size, which their _init function sets: programs keep
- *   working with later versions, which only add fields at the end. */
+ * Callbacks run on the calling thread. They must not throw, and must not use the bundle or a session of it, except to
+ *   cancel one.
+ * Texts are UTF-8 and end with a 0; a byte 0 inside of one that is given out is U+FFFD. Structs begin with their size,
+ *   which their _init function sets: a program keeps working with later versions of the library, which only add fields
+ *   at the end, and with earlier ones, which leave the fields alone that they do not know. */
 #ifndef ANEMONE_H
 #define ANEMONE_H
 
@@ -32,7 +33,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added. What is there stays. */
-#define ANEMONE_API_VERSION 1
+#define ANEMONE_API_VERSION 2
 
 typedef enum {
   ANEMONE_OK = 0,
@@ -66,7 +67,7 @@ typedef struct anemone_tokenizer anemone_tokenizer;
 typedef struct anemone_session anemone_session;
 typedef struct anemone_answer anemone_answer;
 
-/* "0.1.0"; and ANEMONE_API_VERSION as the library was built. */
+/* The library's version, "0.1.0"; and ANEMONE_API_VERSION as it was built. */
 ANEMONE_API const char* anemone_version(void);
 ANEMONE_API int anemone_api_version(void);
 /* Of the last call of this thread that failed; "" before. */
@@ -89,7 +90,11 @@ typedef struct {
   void* user;
 } anemone_open_options;
 
-ANEMONE_API void anemone_open_options_init(anemone_open_options* options);
+/* The defaults. `size` is the struct's size as the caller knows it: nothing behind it is written. */
+ANEMONE_API void anemone_open_options_init_sized(anemone_open_options* options, size_t size);
+static inline void anemone_open_options_init(anemone_open_options* options) {
+  anemone_open_options_init_sized(options, sizeof(*options));
+}
 /* `options` may be null. Free with anemone_bundle_close(). */
 ANEMONE_API anemone_status anemone_bundle_open(const char* path, const anemone_open_options* options,
                                                anemone_bundle** out);
@@ -126,10 +131,11 @@ ANEMONE_API anemone_status anemone_encode(const anemone_tokenizer* tokenizer, co
 ANEMONE_API anemone_status anemone_decode(const anemone_tokenizer* tokenizer, const int32_t* ids,
                                           size_t count, int skip_special, char** text);
 /* The ids of a conversation up to the opening of the next answer, by the model's chat template. Without a template the
- * contents are joined to one text. Free them. */
+ * contents are joined to one text. `flags`: 0, or ANEMONE_PLAIN_TEXT, with which special tokens that stand in the
+ * contents stay text: nobody can close his turn and speak as another. Free with anemone_free(). */
 ANEMONE_API anemone_status anemone_chat_ids(const anemone_tokenizer* tokenizer, const char* const* roles,
-                                            const char* const* contents, size_t messages, int32_t** ids,
-                                            size_t* count);
+                                            const char* const* contents, size_t messages, int flags,
+                                            int32_t** ids, size_t* count);
 /* The same as text. */
 ANEMONE_API anemone_status anemone_chat_text(const anemone_tokenizer* tokenizer, const char* const* roles,
                                              const char* const* contents, size_t messages, char** text);
@@ -173,7 +179,10 @@ typedef struct {
   size_t end_count;
 } anemone_generate_options;
 
-ANEMONE_API void anemone_generate_options_init(anemone_generate_options* options);
+ANEMONE_API void anemone_generate_options_init_sized(anemone_generate_options* options, size_t size);
+static inline void anemone_generate_options_init(anemone_generate_options* options) {
+  anemone_generate_options_init_sized(options, sizeof(*options));
+}
 
 typedef struct {
   size_t size;
@@ -182,13 +191,16 @@ typedef struct {
   const char* stopped; /* "length", "end of text", "stop text", …; never freed */
 } anemone_result;
 
-ANEMONE_API void anemone_result_init(anemone_result* result);
+ANEMONE_API void anemone_result_init_sized(anemone_result* result, size_t size);
+static inline void anemone_result_init(anemone_result* result) {
+  anemone_result_init_sized(result, sizeof(*result));
+}
 
 /* A piece of the answer, whole characters, as soon as it is certain. Anything but 0 cancels. */
 typedef int (*anemone_on_text)(void* user, const char* piece);
 
 /* Reads the prompt (what the session has seen already is not computed again) and streams the answer. `options`,
- * `on_text` and `result` may be null. */
+ * `on_text` and `result` may be null. A cancelled answer fills `result` too; after an error it holds zeros. */
 ANEMONE_API anemone_status anemone_generate(anemone_session* session, const int32_t* prompt, size_t count,
                                             const anemone_generate_options* options, anemone_on_text on_text,
                                             void* user, anemone_result* result);

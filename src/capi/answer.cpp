@@ -31,9 +31,9 @@ anemone_status anemone_answer_new(const anemone_tokenizer* tokenizer, const int3
   return guarded([&] {
     anemone_answer*& place = emptied(out, "the place for the answer");
     auto made = std::make_unique<anemone_answer>();
-    made->options = options_of(taken(options, anemone_generate_options_init));
+    made->options = options_of(taken(options, anemone_generate_options_init_sized));
     if (tokenizer) made->tokenizer = tokenizer->format->tokenizer();
-    made->options.on_text = [text = &made->text](std::string_view piece) { *text += piece; };
+    made->options.on_text = [text = &made->text](std::string_view piece) { *text += without_zeros(piece); };
     const Generator checked(made->tokenizer, made->options);
     const auto ends = made->tokenizer ? made->tokenizer->end_of_generation() : std::vector<int32_t>();
     made->answer.emplace(made->options, made->tokenizer, ends, list_of(prompt, count, "the prompt"),

@@ -54,10 +54,8 @@ std::shared_ptr<const Backend> backend_of(const anemone_open_options& o) {
 
 extern "C" {
 
-void anemone_open_options_init(anemone_open_options* options) {
-  if (!options) return;
-  *options = {};
-  options->size = sizeof(*options);
+void anemone_open_options_init_sized(anemone_open_options* options, size_t size) {
+  put_defaults(options, size, anemone_open_options{});
 }
 
 anemone_status anemone_bundle_open(const char* path, const anemone_open_options* options,
@@ -66,7 +64,7 @@ anemone_status anemone_bundle_open(const char* path, const anemone_open_options*
     anemone_bundle*& place = emptied(out, "the place for the bundle");
     auto made = std::make_unique<anemone_bundle>();
     made->bundle =
-        Bundle::open(&expect(path, "the path"), backend_of(taken(options, anemone_open_options_init)));
+        Bundle::open(&expect(path, "the path"), backend_of(taken(options, anemone_open_options_init_sized)));
     if (!made->bundle->info().tokenizer.empty())
       made->format = std::make_shared<PromptFormat>(load_tokenizer(*made->bundle));
     place = made.release();
@@ -78,9 +76,7 @@ void anemone_bundle_close(anemone_bundle* bundle) { delete bundle; }
 
 anemone_status anemone_bundle_load(anemone_bundle* bundle) {
   return guarded([&] {
-    const Bundle& b = *expect(bundle, "the bundle").bundle;
-    for (size_t s = 0; s < b.info().stages.size(); ++s)
-      for (const StageFunction& f : b.info().stages[s].functions) b.predictor(s, f.name);
+    expect(bundle, "the bundle").bundle->load_all();
     return ANEMONE_OK;
   });
 }

@@ -32,7 +32,17 @@ int32_t* copied(const std::vector<int32_t>& ids) {
   return static_cast<int32_t*>(copy_out(ids.data(), ids.size() * sizeof(int32_t)));
 }
 
-char* copied(const std::string& text) { return static_cast<char*>(copy_out(text.c_str(), text.size() + 1)); }
+std::string without_zeros(std::string_view text) {
+  std::string out(text);
+  for (size_t at = out.find('\0'); at != std::string::npos; at = out.find('\0', at))
+    out.replace(at, 1, "\xEF\xBF\xBD");
+  return out;
+}
+
+char* copied(std::string_view text) {
+  const std::string whole = without_zeros(text);
+  return static_cast<char*>(copy_out(whole.c_str(), whole.size() + 1));
+}
 
 // Names with C's linkage are the header's, whatever namespace they stand in.
 extern "C" {

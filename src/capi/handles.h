@@ -75,21 +75,35 @@ std::span<const T> list_of(const T* items, size_t count, const char* what) {
   return {items, count};
 }
 
+// For C, where a text ends at its first 0: U+FFFD takes the place of one inside.
+std::string without_zeros(std::string_view text);
+
 // Copies for anemone_free().
 int32_t* copied(const std::vector<int32_t>& ids);
-char* copied(const std::string& text);
+char* copied(std::string_view text);  // without_zeros()
+
+// More than any struct of the interface will ever have.
+constexpr size_t kMostBytes = 4096;
+
+// Writes defaults into a caller's struct, which may be shorter or longer than ours.
+template <class T>
+void put_defaults(T* place, size_t size, T defaults) {
+  if (!place || size < sizeof(size_t) || size > kMostBytes) return;
+  defaults.size = size;
+  std::memset(place, 0, size);
+  std::memcpy(place, &defaults, std::min(size, sizeof(T)));
+}
 
 // Options of an older caller are shorter: what is missing has its default.
 template <class T>
-T taken(const T* given, void (*init)(T*)) {
+T taken(const T* given, void (*init)(T*, size_t)) {
   T out;
-  init(&out);
+  init(&out, sizeof(out));
   if (!given) return out;
-  if (given->size < sizeof(size_t) || given->size > 4096)
+  if (given->size < sizeof(size_t) || given->size > kMostBytes)
     throw errorf("options without a size: call their _init function first");
-  const size_t size = out.size;
-  std::memcpy(&out, given, std::min(given->size, size));
-  out.size = size;
+  std::memcpy(&out, given, std::min(given->size, sizeof(out)));
+  out.size = sizeof(out);
   return out;
 }
 

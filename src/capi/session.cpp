@@ -4,12 +4,18 @@
 namespace anemone {
 namespace {
 
+// The session, ready for a call that anemone_session_cancel() can stop from here on.
+anemone_session& begin(anemone_session* session) {
+  anemone_session& s = expect(session, "the session");
+  s.cancelled = false;
+  return s;
+}
+
 // Runs the body on the session, which anemone_session_cancel() can stop.
 template <class Body>
 void watched(anemone_session& s, const Body& body) {
   struct Watch {
     explicit Watch(anemone_session& of) : s(of) {
-      s.cancelled = false;
       s.session.watch([this](int64_t, int64_t) { return !s.cancelled; });
     }
     ~Watch() { s.session.watch(nullptr); }
@@ -29,29 +35,34 @@ void report(const Generation& g, anemone_result* result) {
   full.first_token_seconds = g.stats.first_seconds;
   full.decode_seconds = g.stats.decode_seconds;
   full.stopped = stop_reason_text(g.why).data();  // literals: they end with a 0
-  full.size = std::min(result->size, sizeof(full));
-  std::memcpy(result, &full, full.size);
+  full.size = result->size;
+  std::memcpy(result, &full, std::min(result->size, sizeof(full)));
 }
 
 anemone_status generate(anemone_session& s, std::span<const int32_t> prompt,
                         const anemone_generate_options* given, anemone_on_text on_text, void* user,
                         anemone_result* result) {
-  if (result && (result->size < sizeof(size_t) || result->size > 4096))
-    throw errorf("a result without a size: call anemone_result_init() first");
-  const anemone_generate_options wanted = taken(given, anemone_generate_options_init);
+  const anemone_generate_options wanted = taken(given, anemone_generate_options_init_sized);
   GenerateOptions options = options_of(wanted);
   bool stopped = false;
-  s.cancelled = false;
   options.keep_going = [&] { return !stopped && !s.cancelled; };
   if (on_text)
     options.on_text = [&](std::string_view piece) {
-      if (!stopped && on_text(user, std::string(piece).c_str()) != 0) stopped = true;
+      if (!stopped && on_text(user, without_zeros(piece).c_str()) != 0) stopped = true;
     };
   const auto tokenizer = s.owner.format ? s.owner.format->tokenizer() : nullptr;
   const Generation g = Generator(tokenizer, options).run(s.session, prompt);
   report(g, result);
-  if (g.why == StopReason::cancelled) throw Cancelled();
+  if (g.why == StopReason::cancelled || stopped) throw Cancelled();
   return ANEMONE_OK;
+}
+
+// The place for a result, with zeros in it; null is fine.
+void empty(anemone_result* result) {
+  if (!result) return;
+  if (result->size < sizeof(size_t) || result->size > kMostBytes)
+    throw errorf("a result without a size: call anemone_result_init() first");
+  anemone_result_init_sized(result, result->size);
 }
 
 }  // namespace
@@ -81,7 +92,8 @@ extern "C" {
 anemone_status anemone_session_new(anemone_bundle* bundle, anemone_session** out) {
   return guarded([&] {
     anemone_session*& place = emptied(out, "the place for the session");
-    place = new anemone_session(expect(bundle, "the bundle"), Session(bundle->bundle));
+    const anemone_bundle& owner = expect(bundle, "the bundle");
+    place = new anemone_session(owner, Session(owner.bundle));
     return ANEMONE_OK;
   });
 }
@@ -89,7 +101,8 @@ anemone_status anemone_session_new(anemone_bundle* bundle, anemone_session** out
 anemone_status anemone_session_fork(const anemone_session* session, anemone_session** out) {
   return guarded([&] {
     anemone_session*& place = emptied(out, "the place for the session");
-    place = new anemone_session(expect(session, "the session").owner, session->session.fork());
+    const anemone_session& from = expect(session, "the session");
+    place = new anemone_session(from.owner, from.session.fork());
     return ANEMONE_OK;
   });
 }
@@ -102,8 +115,8 @@ int64_t anemone_session_position(const anemone_session* session) {
 
 anemone_status anemone_session_rewind(anemone_session* session, int64_t position) {
   return guarded([&] {
-    anemone_session& s = expect(session, "the session");
-    s.session.rewind(position);
+    anemone_session& s = begin(session);
+    watched(s, [&] { s.session.rewind(position); });  // recurrent layers compute some tokens again
     return ANEMONE_OK;
   });
 }
@@ -111,7 +124,7 @@ anemone_status anemone_session_rewind(anemone_session* session, int64_t position
 anemone_status anemone_session_feed(anemone_session* session, const int32_t* ids, size_t count,
                                     float* logits) {
   return guarded([&] {
-    anemone_session& s = expect(session, "the session");
+    anemone_session& s = begin(session);
     const auto list = list_of(ids, count, "the list of ids");
     if (list.empty()) throw errorf("no tokens to append");
     watched(s, [&] {
@@ -125,7 +138,7 @@ anemone_status anemone_session_feed(anemone_session* session, const int32_t* ids
 anemone_status anemone_session_feed_best(anemone_session* session, const int32_t* ids, size_t count,
                                          int32_t* best) {
   return guarded([&] {
-    anemone_session& s = expect(session, "the session");
+    anemone_session& s = begin(session);
     int32_t& place = emptied(best, "the place for the best id");
     const auto list = list_of(ids, count, "the list of ids");
     if (list.empty()) throw errorf("no tokens to append");
@@ -138,30 +151,29 @@ void anemone_session_cancel(anemone_session* session) {
   if (session) session->cancelled = true;
 }
 
-void anemone_generate_options_init(anemone_generate_options* options) {
-  if (!options) return;
-  *options = {};
-  options->size = sizeof(*options);
-  options->max_new = 128;
-  options->top_p = 1;
-  options->repetition_penalty = 1;
-  options->repetition_window = 64;
-  options->seed = 1;
+void anemone_generate_options_init_sized(anemone_generate_options* options, size_t size) {
+  anemone_generate_options defaults{};
+  defaults.max_new = 128;
+  defaults.top_p = 1;
+  defaults.repetition_penalty = 1;
+  defaults.repetition_window = 64;
+  defaults.seed = 1;
+  put_defaults(options, size, defaults);
 }
 
-void anemone_result_init(anemone_result* result) {
-  if (!result) return;
-  *result = {};
-  result->size = sizeof(*result);
-  result->stopped = "";
+void anemone_result_init_sized(anemone_result* result, size_t size) {
+  anemone_result defaults{};
+  defaults.stopped = "";
+  put_defaults(result, size, defaults);
 }
 
 anemone_status anemone_generate(anemone_session* session, const int32_t* prompt, size_t count,
                                 const anemone_generate_options* options, anemone_on_text on_text, void* user,
                                 anemone_result* result) {
   return guarded([&] {
-    return generate(expect(session, "the session"), list_of(prompt, count, "the prompt"), options, on_text,
-                    user, result);
+    anemone_session& s = begin(session);
+    empty(result);
+    return generate(s, list_of(prompt, count, "the prompt"), options, on_text, user, result);
   });
 }
 
@@ -169,7 +181,8 @@ anemone_status anemone_generate_text(anemone_session* session, const char* promp
                                      const anemone_generate_options* options, anemone_on_text on_text,
                                      void* user, anemone_result* result) {
   return guarded([&] {
-    anemone_session& s = expect(session, "the session");
+    anemone_session& s = begin(session);
+    empty(result);
     if (!s.owner.format) throw errorf("the bundle has no tokenizer").at(s.owner.bundle->path().string());
     return generate(s, s.owner.format->plain(&expect(prompt, "the prompt")), options, on_text, user, result);
   });

@@ -54,7 +54,11 @@ int anemone_tokenizer_has_chat(const anemone_tokenizer* tokenizer) {
 }
 
 int32_t anemone_tokenizer_find(const anemone_tokenizer* tokenizer, const char* token) {
-  const int32_t id = tokenizer && token ? tokenizer->format->tokenizer()->find(token) : kNoToken;
+  int32_t id = kNoToken;
+  guarded([&] {
+    if (tokenizer && token) id = tokenizer->format->tokenizer()->find(token);
+    return ANEMONE_OK;
+  });
   return id == kNoToken ? -1 : id;
 }
 
@@ -83,11 +87,15 @@ anemone_status anemone_decode(const anemone_tokenizer* tokenizer, const int32_t*
 }
 
 anemone_status anemone_chat_ids(const anemone_tokenizer* tokenizer, const char* const* roles,
-                                const char* const* contents, size_t messages, int32_t** ids, size_t* count) {
+                                const char* const* contents, size_t messages, int flags, int32_t** ids,
+                                size_t* count) {
   return guarded([&] {
     int32_t*& list = emptied(ids, "the place for the ids");
     size_t& size = emptied(count, "the place for the number of ids");
-    return give(format_of(tokenizer).conversation(messages_of(roles, contents, messages)), list, size);
+    if (flags & ~ANEMONE_PLAIN_TEXT) throw errorf("the flags {} of anemone_chat_ids are not known", flags);
+    const auto contents_are = flags & ANEMONE_PLAIN_TEXT ? Contents::plain : Contents::parsed;
+    return give(format_of(tokenizer).conversation(messages_of(roles, contents, messages), contents_are), list,
+                size);
   });
 }
 

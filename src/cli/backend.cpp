@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <set>
 
 #include "base/error.h"
@@ -111,14 +112,20 @@ CoreMlOptions core_ml_options(ComputeUnits units, const Common& common) {
   out.units = units;
   if (common.quiet || common.json) return out;
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  auto said = std::make_shared<std::set<std::string>>();
+  struct Said {  // several threads may load
+    std::mutex mutex;
+    std::set<std::string> packages;
+  };
+  auto said = std::make_shared<Said>();
   out.progress = [terminal, said, common](const LoadStep& step) {
+    const std::lock_guard lock(said->mutex);
     if (terminal && step.phase == LoadStep::Phase::done)
       fmt::print(stderr, "\r\x1b[K");
     else if (terminal)
       fmt::print(stderr, "\r\x1b[K{} {}, {}: {:.0f} s{}", phase_text(step.phase), step.package, step.function,
                  step.seconds, step.seconds > 5 ? " (the first time can take minutes)" : "");
-    else if (step.phase == LoadStep::Phase::compile && step.seconds == 0 && said->insert(step.package).second)
+    else if (step.phase == LoadStep::Phase::compile && step.seconds == 0 &&
+             said->packages.insert(step.package).second)
       note(common, fmt::format("Core ML compiles {}: the first time can take minutes", step.package));
     std::fflush(stderr);
     return true;

@@ -141,6 +141,7 @@ int run_check(const Args& args, const Common& common) {
   if (!device) return report.failed(args.strict) ? 1 : 0;
   const DeviceAgreement seen = agreement(report, *device);
   if (!common.json && !common.quiet) fmt::print("\n{}", agreement_text(report, *device, common.verbose));
+  if (!common.json && common.quiet) fmt::print("{}", conv_text(seen));
   return seen.all_on_ane() ? 0 : 1;
 }
 

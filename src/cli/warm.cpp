@@ -86,13 +86,14 @@ nlohmann::ordered_json to_json(const Trial& trial, double seconds) {
 void print_variants(const Trial& trial, bool kept) {
   for (const VariantTrial& one : trial.variants) {
     if (!one.problem.empty()) {
-      fmt::print("  variant {:<12} does not run: {}\n", one.name, one.problem);
+      fmt::print("  variant {:<12} is left out: {}\n", one.name, one.problem);
       continue;
     }
     fmt::print("  variant {:<12} {:8.2f} ms a token; {} of {} operations on the ANE; {}\n", one.name,
                one.token_ms, one.on_ane, one.operations,
-               one.equal ? "results equal"
-                         : fmt::format("results differ by {:.2g} of the largest logit", one.difference));
+               one.equal     ? "results equal"
+               : one.choices ? fmt::format("{:.0f}% of the tokens differ", 100 * one.difference)
+                             : fmt::format("results differ by {:.2g} of the largest logit", one.difference));
   }
   if (trial.best.empty()) return;
   if (kept)

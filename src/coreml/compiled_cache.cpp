@@ -53,38 +53,67 @@ std::string read_all(const fs::path& path) {
   return out.str();
 }
 
+constexpr std::string_view kDigits = "0123456789", kHex = "0123456789abcdef";
+
+// Takes the characters of a set off the front of a text; how many there were.
+size_t skip(std::string_view& text, std::string_view set) {
+  const size_t count = std::min(text.find_first_not_of(set), text.size());
+  text.remove_prefix(count);
+  return count;
+}
+
+bool skip_word(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+// The end of a name is what write_beside() adds while it writes: ".77.0x7ffc0123".
+bool is_beside(std::string_view tail) {
+  return skip_word(tail, ".") && skip(tail, kDigits) && skip_word(tail, ".0x") && skip(tail, kHex) &&
+         tail.empty();
+}
+
+// The end of a name is what StagedOutput adds: ".partial-77-0".
+bool is_staged(std::string_view tail) {
+  return skip_word(tail, ".partial-") && skip(tail, kDigits) && skip_word(tail, "-") && skip(tail, kDigits) &&
+         (tail.empty() || tail == ".old");
+}
+
+// "24E248", "24A5264n", or what core_ml_device() says where it does not know.
+bool is_build(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  std::string_view rest = name;
+  return name == "unknown" ||
+         (skip(rest, kDigits) && skip(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 1 && skip(rest, kDigits) &&
+          skip(rest, "abcdefghijklmnopqrstuvwxyz") <= 1 && rest.empty());
+}
+
 // Names that this file gives: 16 hex digits and an ending, or such a name while it is being written.
 bool is_ours(const fs::path& path) {
-  std::string name = path.filename().string();
-  if (name.starts_with('.')) name.erase(0, 1);
-  return name.size() > 17 && name.find_first_not_of("0123456789abcdef") == 16 && name[16] == '.' &&
-         (name.find(".mlmodelc") == 16 || name.find(".json") == 16 || name.find(".findings.json") == 16);
+  const std::string name = path.filename().string();
+  std::string_view rest = name;
+  std::error_code error;
+  const auto kind = fs::symlink_status(path, error).type();
+  const bool hidden = skip_word(rest, ".");
+  if (skip(rest, kHex) != 16) return false;
+  if (kind == fs::file_type::directory)
+    return skip_word(rest, ".mlmodelc") && (hidden ? is_staged(rest) : rest.empty());
+  if (kind != fs::file_type::regular || hidden) return false;
+  return (skip_word(rest, ".json") || skip_word(rest, ".findings.json")) && (rest.empty() || is_beside(rest));
 }
 
+// A file of key(): 16 hex digits, named by 16 others.
 bool is_our_key(const fs::path& path) {
   const std::string name = path.filename().string();
-  return name.size() >= 16 && name.find_first_not_of("0123456789abcdef") >= 16;
-}
-
-// By rename; where the two are on different disks, by a copy beside the target and a rename.
-void move_folder(const fs::path& from, const fs::path& to) {
+  std::string_view rest = name;
   std::error_code error;
-  fs::rename(from, to, error);
-  if (!error) return;
-  const auto failed = [&](const std::string& why) {
-    return errorf("the compiled package cannot be put into the cache: {}", why).at(to.string());
-  };
-  if (!fs::exists(to)) {
-    if (error != std::errc::cross_device_link) throw failed(error.message());
-    try {
-      StagedOutput staged(to, true);
-      fs::copy(from, staged.path(), fs::copy_options::recursive);
-      staged.commit();
-    } catch (const fs::filesystem_error& e) {
-      throw failed(e.code().message());
-    }
-  }
-  fs::remove_all(from, error);  // or somebody was faster
+  if (fs::symlink_status(path, error).type() != fs::file_type::regular) return false;
+  if (skip(rest, kHex) != 16) return false;
+  if (!rest.empty()) return is_beside(rest);
+  const std::string text = read_all(path);
+  std::string_view known = text;
+  return skip(known, kHex) == 16 && known.starts_with('\n');
 }
 
 // The files of ours in a folder, and the folder when nothing else is in it. The bytes that it gave back.
@@ -105,6 +134,26 @@ uint64_t remove_ours(const fs::path& folder, bool (*ours)(const fs::path&)) {
 }
 
 }  // namespace
+
+void move_folder(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (!error) return;
+  const auto failed = [&](const std::string& why) {
+    return errorf("the compiled package cannot be moved there: {}", why).at(to.string());
+  };
+  if (!fs::exists(to)) {
+    if (error != std::errc::cross_device_link) throw failed(error.message());
+    try {
+      StagedOutput staged(to, true);
+      fs::copy(from, staged.path(), fs::copy_options::recursive);
+      staged.commit();
+    } catch (const fs::filesystem_error& e) {
+      throw failed(e.code().message());
+    }
+  }
+  fs::remove_all(from, error);  // or somebody was faster
+}
 
 bool write_beside(const fs::path& path, const std::string& text) {
   std::error_code error;
@@ -177,7 +226,7 @@ std::vector<CompiledEntry> CompiledCache::entries() const {
   std::vector<CompiledEntry> out;
   std::error_code error;
   for (fs::directory_iterator build(folder_, error), end; !error && build != end; build.increment(error)) {
-    if (build->path().filename() == "keys" || !build->is_directory()) continue;
+    if (!build->is_directory() || !is_build(build->path())) continue;
     std::error_code unreadable;
     for (const auto& one : fs::directory_iterator(build->path(), unreadable)) {
       if (one.path().extension() != ".mlmodelc" || !is_ours(one.path())) continue;
@@ -199,7 +248,7 @@ uint64_t CompiledCache::clean(bool all) const {
   std::error_code error;
   std::vector<fs::path> builds;
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error))
-    if (it->path().filename() != "keys" && it->is_directory() && (all || it->path().filename() != build_))
+    if (it->is_directory() && is_build(it->path()) && (all || it->path().filename() != build_))
       builds.push_back(it->path());
   for (const fs::path& build : builds) bytes += remove_ours(build, is_ours);
   if (all) bytes += remove_ours(folder_ / "keys", is_our_key);

@@ -56,6 +56,10 @@ class CompiledCache {
   std::string build_;
 };
 
+// Moves a folder by rename; where the two are on different disks, by a copy beside the target and a rename. Where the
+// target is there already, the folder is removed. Error, and the folder still where it was.
+void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);
+
 // Puts a small file there by rename, with its folders. False where that cannot be.
 bool write_beside(const std::filesystem::path& path, const std::string& text);
 

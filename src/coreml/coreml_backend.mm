@@ -6,6 +6,7 @@
 #endif
 
 #include "base/error.h"
+#include "base/words.h"
 #include "coreml/coreml_call.h"
 #include "coreml/coreml_state.h"
 #include "coreml/device_memory.h"
@@ -79,12 +80,12 @@ std::vector<std::string> CoreMlBackend::remarks() const {
       compute_units_name(options_.units), t.loaded.load(), seconds(t.load_ms), t.compiled.load(),
       seconds(t.compile_ms), seconds(t.warm_ms)));
   const int64_t outputs = t.outputs, declined = t.declined;
-  out.push_back(
-      fmt::format("output buffers: {} of {} taken{}{}", outputs - declined, outputs,
-                  declined ? ", the others copied" : "",
-                  t.retried ? fmt::format("; {} predictions asked again without", t.retried.load()) : ""));
+  out.push_back(fmt::format(
+      "output buffers: {} of {} taken{}{}", outputs - declined, outputs,
+      declined ? ", the others copied" : "",
+      t.retried ? fmt::format("; {} asked again without", counted(t.retried, "prediction")) : ""));
   if (t.copied_states)
-    out.push_back(fmt::format("states copied between functions {} times", t.copied_states.load()));
+    out.push_back(fmt::format("states copied between functions {}", counted(t.copied_states, "time")));
   std::lock_guard lock(tally_->mutex);
   out.insert(out.end(), t.remarks.begin(), t.remarks.end());
   return out;

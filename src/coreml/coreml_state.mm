@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "base/error.h"
 #include "base/shape.h"
@@ -16,8 +17,8 @@ namespace {
 template <class Use>
 void with_elements(MLState* state, const std::string& name, const Use& use) {
   const Use* held = &use;
-  std::optional<Error> failed;
-  std::optional<Error>* fault = &failed;
+  std::exception_ptr failed;
+  std::exception_ptr* fault = &failed;
   @autoreleasepool {
     [state getMultiArrayForStateNamed:ns_string(name)
                               handler:^(MLMultiArray* array) {
@@ -27,13 +28,13 @@ void with_elements(MLState* state, const std::string& name, const Use& use) {
                                                                     NSArray<NSNumber*>* strides) {
                                   try {  // no exception goes through Core ML
                                     (*held)(TensorView{dtype, shape, cpp_numbers(strides), bytes});
-                                  } catch (const Error& e) {
-                                    *fault = e;
+                                  } catch (...) {
+                                    *fault = std::current_exception();
                                   }
                                 }];
                               }];
   }
-  if (failed) throw Error(*failed);
+  if (failed) std::rethrow_exception(failed);
 }
 
 // Some numbers at the beginning of every state, to see whether a function reads them.

@@ -55,15 +55,6 @@ bool agrees(const placement::PlacedOp& op, const std::string& device) {
   return op.on_ane() == (device == "ANE");
 }
 
-// Every operation that is placed, with what the device says of it.
-template <class Use>
-void each_known(const CheckReport& checked, const Use& use) {
-  for (const PackageReport& package : checked.packages)
-    for (const FunctionReport& f : package.functions)
-      for (const placement::PlacedOp& op : f.placed.ops)
-        if (const auto it = f.truth.find(op.op->name()); it != f.truth.end()) use(package, f, op, it->second);
-}
-
 std::string function_text(const PackageReport& package, const FunctionReport& f, const DeviceFunction& seen,
                           bool verbose) {
   int on_ane = 0, known = 0, agreed = 0;
@@ -166,19 +157,28 @@ DeviceReport DeviceReport::parse(const std::string& text, const std::string& nam
 DeviceAgreement agreement(const CheckReport& checked, const DeviceReport& device) {
   DeviceAgreement out;
   for (const PackageReport& package : checked.packages)
-    for (const FunctionReport& f : package.functions)
+    for (const FunctionReport& f : package.functions) {
       out.missing += device.find(package.name, f.name) == nullptr;
-  each_known(checked, [&](const PackageReport&, const FunctionReport&, const placement::PlacedOp& op,
-                          const std::string& on) {
-    if (op.op->type == "conv") {
-      ++out.convs;
-      out.convs_on_ane += on == "ANE";
+      for (const placement::PlacedOp& op : f.placed.ops) {
+        const auto it = f.truth.find(op.op->name());
+        const bool said = it != f.truth.end();
+        if (op.op->type == "conv") {
+          ++out.convs;
+          out.convs_on_ane += said && it->second == "ANE";
+          out.convs_unknown += !said;
+        }
+        if (!said || op.unknown()) continue;
+        ++out.known;
+        out.agreed += agrees(op, it->second);
+      }
     }
-    if (op.unknown()) return;
-    ++out.known;
-    out.agreed += agrees(op, on);
-  });
   return out;
+}
+
+std::string conv_text(const DeviceAgreement& sum) {
+  return fmt::format(
+      "conv on ANE: {}/{}{}\n", sum.convs_on_ane, sum.convs,
+      sum.convs_unknown ? fmt::format(" (the report says nothing of {})", sum.convs_unknown) : "");
 }
 
 std::string agreement_text(const CheckReport& checked, const DeviceReport& device, bool verbose) {
@@ -196,7 +196,7 @@ std::string agreement_text(const CheckReport& checked, const DeviceReport& devic
     out += fmt::format("not in the report, which is of '{}': {}\n", device.model,
                        counted(sum.missing, "function"));
   out += fmt::format("agreement: {} of {} ({:.1f}%)\n", sum.agreed, sum.known, 100 * sum.share());
-  return out + fmt::format("conv on ANE: {}/{}\n", sum.convs_on_ane, sum.convs);
+  return out + conv_text(sum);
 }
 
 }  // namespace anemone

@@ -56,13 +56,16 @@ DeviceReport examine_device(const std::filesystem::path& path, const CoreMlOptio
 struct DeviceAgreement {
   int known = 0, agreed = 0;  // operations of which both say something
   int convs = 0, convs_on_ane = 0;
-  int missing = 0;  // functions of the bundle that the report does not have
+  int convs_unknown = 0;  // of `convs`: the device says nothing of them
+  int missing = 0;        // functions of the bundle that the report does not have
 
   double share() const { return known ? static_cast<double>(agreed) / known : 0; }
   // Every convolution of every function is known to be on the engine.
   bool all_on_ane() const { return missing == 0 && convs_on_ane == convs; }
 };
 DeviceAgreement agreement(const CheckReport& checked, const DeviceReport& device);
+// "conv on ANE: 84/84", a line.
+std::string conv_text(const DeviceAgreement& agreement);
 // For people: a line for each function, those operations that are elsewhere than predicted, the sums.
 std::string agreement_text(const CheckReport& checked, const DeviceReport& device, bool verbose);
 

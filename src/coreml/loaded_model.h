@@ -37,7 +37,9 @@ struct CoreMlTally {
   std::atomic<int64_t> compile_ms{0}, load_ms{0}, warm_ms{0};
   std::atomic<int64_t> outputs{0}, declined{0}, apart{0};  // of functions, by what became of their buffers
   std::atomic<uint64_t> memory{0};                         // of arrays that calls hold
-  std::mutex mutex;
+  std::mutex
+      compiling;     // one package after the other: several functions of one would compile it several times
+  std::mutex mutex;  // of the remarks
   std::vector<std::string> remarks;
 
   void remark(const std::string& text);  // once each

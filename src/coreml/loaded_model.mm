@@ -1,7 +1,10 @@
 #include "coreml/loaded_model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <random>
 
 #include "base/error.h"
 #include "base/shape.h"
@@ -85,7 +88,7 @@ void check_tensor(const Seen& seen) {
   throw errorf("Core ML sees another {} '{}' than the package says", seen.what, info.name)
       .found(fmt::format("{} {}", dtype_name(seen.dtype), shape_text(seen.shape)))
       .expected(fmt::format("{} {}", dtype_name(wanted), shape_text(info.shape)))
-      .hint("the cache may hold another package: anemone doctor --cache --clean");
+      .hint("the cache may hold another package: anemone doctor --cache --clean --all");
 }
 
 std::vector<std::string> classes_of(const Package& package, const std::string& function) {
@@ -147,8 +150,13 @@ const fs::path& LoadedModel::temporary_folder() {
     std::error_code problem;
     const fs::path all = fs::temp_directory_path(problem);
     if (problem) throw errorf("there is no folder for temporary files").hint("set TMPDIR to one");
-    temporary_ = std::make_unique<StagedOutput>(all / "anemone_coreml", true);
+    // A name that nobody else has: containers may share the folder and the numbers of processes.
+    temporary_ = std::make_unique<StagedOutput>(
+        all / fmt::format("anemone-{}-{:08x}", ::getpid(), std::random_device()()), true);
     temporary_->make_folder();
+    fs::permissions(temporary_->path(), fs::perms::owner_all, problem);
+    if (problem)
+      throw errorf("cannot be made private: {}", problem.message()).at(temporary_->path().string());
   }
   return temporary_->path();
 }
@@ -165,6 +173,7 @@ fs::path LoadedModel::compile(const Package& package) {
                             core_ml_device().build);
   fs::path source = package.path;
   std::string key;
+  const std::lock_guard lock(tally_->compiling);
   if (package.as_stored) {
     key = cache.key(source);
     if (const auto found = cache.find(key)) return *found;
@@ -182,11 +191,17 @@ fs::path LoadedModel::compile(const Package& package) {
       tally_->remark(fmt::format("compiled anew each time: {}", e.what()));
     }
   }
-  const fs::path kept = temporary_folder() / "compiled.mlmodelc";
-  fs::copy(compiled, kept, fs::copy_options::recursive);
-  fs::remove_all(compiled);
-  remove_folder_of(compiled);
-  return kept;
+  try {
+    const fs::path kept = temporary_folder() / "compiled.mlmodelc";
+    move_folder(compiled, kept);
+    remove_folder_of(compiled);
+    return kept;
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(compiled, ignored);  // nobody else does
+    remove_folder_of(compiled);
+    throw;
+  }
 }
 
 fs::path LoadedModel::run_compiler(const fs::path& source) {

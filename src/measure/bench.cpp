@@ -1,7 +1,6 @@
 #include "measure/bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -9,35 +8,32 @@
 
 #include "base/error.h"
 #include "bundle/files.h"
+#include "measure/samples.h"
 #include "predict/arithmetic.h"
 #include "runtime/session.h"
 
 namespace anemone {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
-
 // Loads every function; the milliseconds that it took.
-double load_all(const Bundle& bundle) {
-  const auto begin = Clock::now();
-  for (size_t s = 0; s < bundle.info().stages.size(); ++s)
-    for (const StageFunction& f : bundle.info().stages[s].functions) bundle.predictor(s, f.name);
+double load_ms(const Bundle& bundle) {
+  const auto begin = MeasureClock::now();
+  bundle.load_all();
   return ms_since(begin);
 }
 
 // The time since the last event of the pass goes to the stage that has just run.
 struct StageClock {
-  Clock::time_point last = Clock::now();
-  std::vector<double> ms;
+  MeasureClock::time_point last = MeasureClock::now();
+  std::vector<double> ms;  // of this token, by stage
 
-  void start() { last = Clock::now(); }
+  void start() {
+    last = MeasureClock::now();
+    std::ranges::fill(ms, 0);
+  }
   void saw(size_t stage) {
     if (stage < ms.size()) ms[stage] += ms_since(last);
-    last = Clock::now();
+    last = MeasureClock::now();
   }
 };
 
@@ -52,35 +48,28 @@ std::vector<int64_t> usual_fills(int64_t context, int64_t tokens) {
   return out;
 }
 
-// Tokens of all kinds: what they say does not matter for the time.
-std::vector<int32_t> some_ids(int64_t count, int64_t vocab) {
-  std::vector<int32_t> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(static_cast<int32_t>((i * 7919 + 11) % vocab));
-  return out;
-}
-
 BenchRow measure(const std::shared_ptr<const Bundle>& bundle, int64_t fill, int64_t tokens,
                  StageClock& stages) {
   BenchRow row;
   row.fill = fill;
   Session session(bundle);
-  auto begin = Clock::now();
+  auto begin = MeasureClock::now();
   int64_t next = session.forward_best(some_ids(fill, bundle->info().vocab));
   row.first_token_s = ms_since(begin) / 1000;
   row.prefill_tokens_per_s = static_cast<double>(fill) / row.first_token_s;
   stages.ms.assign(bundle->info().stages.size(), 0);
   std::vector<double> times;
+  std::vector<std::vector<double>> of_stage(stages.ms.size());
   for (int64_t i = 0; i < tokens; ++i) {
     const auto id = static_cast<int32_t>(next);
-    begin = Clock::now();
+    begin = MeasureClock::now();
     stages.start();
     next = session.forward_best({&id, 1});
     times.push_back(ms_since(begin));
+    for (size_t s = 0; s < of_stage.size(); ++s) of_stage[s].push_back(stages.ms[s]);
   }
-  std::ranges::sort(times);
-  row.decode_ms = times.empty() ? 0 : times[times.size() / 2];
-  row.stage_ms = stages.ms;
-  for (double& ms : row.stage_ms) ms /= static_cast<double>(std::max<int64_t>(tokens, 1));
+  row.decode_ms = median(std::move(times));
+  for (std::vector<double>& one : of_stage) row.stage_ms.push_back(median(std::move(one)));
   return row;
 }
 
@@ -93,7 +82,7 @@ double read_rate() {
   for (int i = 0; i < 3; ++i) {
     std::vector<uint64_t> sums(cores);
     std::vector<std::thread> threads;
-    const auto begin = Clock::now();
+    const auto begin = MeasureClock::now();
     for (unsigned c = 0; c < cores; ++c)
       threads.emplace_back([&, c] {
         const size_t part = memory.size() / cores;
@@ -177,13 +166,13 @@ BenchReport bench(const std::filesystem::path& path,
   };
   BenchReport out;
   tell("first load");
-  out.first_load_s = load_all(*Bundle::open(path, make())) / 1000;
+  out.first_load_s = load_ms(*Bundle::open(path, make())) / 1000;
   tell("second load");
   StageClock stages;
   BundleWatch watch;
   watch.seen = [&](size_t stage, const std::string&, const Call&, int64_t) { stages.saw(stage); };
   const auto bundle = Bundle::open(path, make(), watch);
-  out.second_load_s = load_all(*bundle) / 1000;
+  out.second_load_s = load_ms(*bundle) / 1000;
   out.backend = bundle->backend().name();
   out.arithmetic = arithmetic_name(bundle->backend().arithmetic());
   const BundleInfo& info = bundle->info();

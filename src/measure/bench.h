@@ -30,7 +30,7 @@ struct BenchRow {
   int64_t fill = 0;
   double prefill_tokens_per_s = 0, first_token_s = 0;
   double decode_ms = 0;          // of a token, the median
-  std::vector<double> stage_ms;  // of a token, the mean, by stage; filling its inputs included
+  std::vector<double> stage_ms;  // of a token, the median, by stage; filling its inputs included
   double predicted_ms = 0;       // by plan's cost of a token; 0: not predicted
 
   double decode_tokens_per_s() const { return decode_ms > 0 ? 1000 / decode_ms : 0; }

@@ -96,21 +96,26 @@ double Bundle::cost(const StageFunction& function, int64_t width) const {
 }
 
 const Predictor& Bundle::predictor(size_t stage, const std::string& function) const {
-  const std::pair<size_t, std::string> key{stage, function};
-  const auto made = [&]() -> const Predictor* {
-    std::lock_guard lock(mutex_);
-    const auto it = predictors_.find(key);
-    return it == predictors_.end() ? nullptr : it->second.get();
-  };
-  if (const Predictor* predictor = made()) return *predictor;
-  std::lock_guard opening(opening_);  // can take minutes; who wants one that is open does not wait
-  if (const Predictor* predictor = made()) return *predictor;
+  Slot* slot = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    slot = &slots_[{stage, function}];
+  }
+  if (const Predictor* made = slot->made) return *made;
+  const std::lock_guard lock(slot->opening);
+  if (slot->predictor) return *slot->predictor;
   const auto taps = watch_.taps ? watch_.taps(stage, function) : std::vector<std::string>();
   const PackageFile& file = *packages_[stage];
   // A backend that cannot tap is given a changed copy, which needs all of it.
-  auto opened = open_tapped(*backend_, taps.empty() ? file.function(function) : file.whole(), function, taps);
-  std::lock_guard lock(mutex_);
-  return *predictors_.emplace(key, std::move(opened)).first->second;
+  slot->predictor =
+      open_tapped(*backend_, taps.empty() ? file.function(function) : file.whole(), function, taps);
+  slot->made = slot->predictor.get();
+  return *slot->predictor;
+}
+
+void Bundle::load_all() const {
+  for (size_t s = 0; s < info_.stages.size(); ++s)
+    for (const StageFunction& f : info_.stages[s].functions) predictor(s, f.name);
 }
 
 void Bundle::saw(size_t stage, const std::string& function, const Call& call, int64_t tokens) const {
@@ -157,7 +162,8 @@ uint64_t Bundle::weight_bytes() const {
 uint64_t Bundle::working_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
-  for (const auto& [key, predictor] : predictors_) bytes += predictor->memory_bytes();
+  for (const auto& [key, slot] : slots_)
+    if (const Predictor* made = slot.made) bytes += made->memory_bytes();
   return bytes;
 }
 

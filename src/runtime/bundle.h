@@ -47,8 +47,11 @@ class Bundle {
   const EmbeddingReader& embedding() const { return *embedding_; }
   // All functions of a stage, decoded when first asked for. Predictors need no more than their own.
   const Package& package(size_t stage) const { return *packages_[stage]->whole(); }
-  // The predictor of one function of one stage; made when first asked for.
+  // The predictor of one function of one stage; made when first asked for. That can take minutes, in which only those
+  // wait who ask for the same one.
   const Predictor& predictor(size_t stage, const std::string& function) const;
+  // Makes those of every function now.
+  void load_all() const;
   // Tells the watch of a run.
   void saw(size_t stage, const std::string& function, const Call& call, int64_t tokens) const;
   // Compiled lengths, ascending.
@@ -72,6 +75,12 @@ class Bundle {
   uint64_t working_bytes() const;
 
  private:
+  struct Slot {
+    std::mutex opening;
+    std::unique_ptr<Predictor> predictor;         // of who holds `opening`
+    std::atomic<const Predictor*> made{nullptr};  // the same, for all
+  };
+
   void take_remembered(const Remembered& known);
 
   std::filesystem::path path_;
@@ -83,9 +92,8 @@ class Bundle {
   std::unique_ptr<const EmbeddingReader> embedding_;
   std::vector<std::shared_ptr<const PackageFile>> packages_;  // by stage
   mutable std::atomic<uint64_t> fetched_{0};
-  mutable std::mutex opening_;  // held while a predictor is made; before mutex_
-  mutable std::mutex mutex_;    // of predictors_
-  mutable std::map<std::pair<size_t, std::string>, std::unique_ptr<Predictor>> predictors_;
+  mutable std::mutex mutex_;  // of slots_, which stay where they are
+  mutable std::map<std::pair<size_t, std::string>, Slot> slots_;
 };
 
 }  // namespace anemone

@@ -53,7 +53,9 @@ class Loop {
     const auto total = static_cast<int64_t>(prompt.size());
     // The last token is always fed: its logits are what the answer starts from.
     const int64_t known = std::min(session_.common_prefix(prompt), total - 1);
-    session_.rewind(known);
+    const auto go_on = [&](int64_t, int64_t) { return !options_.keep_going || options_.keep_going(); };
+    session_.watch(go_on);
+    session_.rewind(known);  // recurrent layers may compute some tokens again
     stats().prompt_tokens = total;
     stats().speculated = options_.speculate > 0;
     stats().reused_tokens = known;
@@ -62,7 +64,7 @@ class Loop {
       return !options_.keep_going || options_.keep_going();
     });
     const int32_t next = pick(prompt.subspan(static_cast<size_t>(known)));
-    session_.watch([&](int64_t, int64_t) { return !options_.keep_going || options_.keep_going(); });
+    session_.watch(go_on);
     if (options_.on_prefill) options_.on_prefill(total, total);
     all_exact();
     return next;

@@ -3,6 +3,7 @@
 //     std::vector<int32_t> ids = format.conversation({{"user", "What is a tide pool?"}});
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,12 @@ struct Message {
   std::string content;
 };
 
+// What special tokens that stand in the contents of messages are: "<|im_end|>" in a user's words, say.
+enum class Contents : uint8_t {
+  parsed,  // themselves, as transformers and llama.cpp have it: whoever writes them can end his turn
+  plain,   // text, for words of strangers
+};
+
 // The tokenizer that came with the model; Error when none did.
 std::shared_ptr<const Tokenizer> load_tokenizer(const Bundle& bundle);
 
@@ -33,13 +40,16 @@ class PromptFormat {
   // The conversation up to the opening of the next answer. Where the template refuses it (a role that it does
   // not know), the Error has the template's words.
   std::string text(const std::vector<Message>& messages) const;
-  std::vector<int32_t> conversation(const std::vector<Message>& messages) const;
+  std::vector<int32_t> conversation(const std::vector<Message>& messages,
+                                    Contents contents = Contents::parsed) const;
   // The text alone, with what the model wants before it.
   std::vector<int32_t> plain(std::string_view text) const;
 
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
 
  private:
+  std::vector<int32_t> plain_conversation(std::vector<Message> messages) const;
+
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_;
 };

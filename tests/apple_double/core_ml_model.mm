@@ -244,6 +244,8 @@ std::string open_compiled(const std::string& path, NSString* function, Compiled&
       copy_elements(given, view(value->array_));
       if (named(switches().wrong_function, predictor_->signature().function))
         std::memset(view(value->array_).data, 0x5c, 2);  // 279, whatever it was
+      if (named(switches().nan_function, predictor_->signature().function))
+        std::memset(view(value->array_).data, 0x7e, 2);
     }
     features->values_[text(info.name)] = value;
   }

@@ -52,6 +52,7 @@ void apply(Switches& s, const std::string& name, const std::string& value) {
       {"refused_function", [&] { s.refused_function = value; }},
       {"slow_function", [&] { s.slow_function = value; }},
       {"wrong_function", [&] { s.wrong_function = value; }},
+      {"nan_function", [&] { s.nan_function = value; }},
       {"macos_major", [&] { s.macos_major = std::stoi(value); }},
       {"build", [&] { s.build = value; }},
       {"neural_engine", [&] { s.neural_engine = value == "1"; }},

@@ -37,8 +37,8 @@ struct Switches {
       "Failed to build the model execution plan using a model architecture file, error code: -14.";
   std::string missing_function;  // is not in any model
   // Of functions whose name holds this text: the engine refuses to load them; a prediction takes slow_ms longer; what
-  // it gives is wrong.
-  std::string refused_function, slow_function, wrong_function;
+  // it gives is wrong; or no number.
+  std::string refused_function, slow_function, wrong_function, nan_function;
   int slow_ms = 5;
   ForeignStates foreign_states = ForeignStates::shared;
 

@@ -249,6 +249,7 @@ namespace objc_double {
 Counts counts() { return {live, made, made_outside, without_pool}; }
 Inside::Inside() { ++inside; }
 Inside::~Inside() { --inside; }
+bool is_inside() { return inside > 0; }
 void count_made() {
   ++made;
   if (!inside) ++made_outside;

@@ -27,6 +27,8 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
+bool is_inside();
+
 // One more thing that was made, which is no object: a pixel buffer.
 void count_made();
 // A name that no class answers to ends the program, and says which.

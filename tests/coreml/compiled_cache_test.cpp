@@ -64,8 +64,19 @@ TEST_CASE("cleaning removes what the cache made, whatever else is in its folder"
                                                      {"photos/notes.json", "{}"},
                                                      {"models/tide.mlmodelc/model.mil", "compiled by hand"},
                                                      {"24A1/readme.json", "{}"},
+                                                     {"24A1/0123456789abcdef.json.bak", "{}"},
+                                                     {"24A1/0123456789abcdef.mlmodelc", "a file"},
+                                                     {"24A1/.0123456789abcdef.mlmodelc/model.mil", "hidden"},
+                                                     {"24A1/0123456789abcdef.json.d/a", "a folder"},
+                                                     {"anyapp/0123456789abcdef.json", "{}"},
+                                                     {"24a1/0123456789abcdef.findings.json", "{}"},
+                                                     {"24A1x2/0123456789abcdef.mlmodelc/m", "no build"},
                                                      {"keys/house", "under the mat"},
-                                                     {"keys/abc", "short"}};
+                                                     {"keys/abc", "short"},
+                                                     {"keys/0123456789abcdef0123456789abcdef", "a hash"},
+                                                     {"keys/0123456789abcdef.pem", "a key"},
+                                                     {"keys/fedcba9876543210", "16 digits, and no key"},
+                                                     {"keys/aaaaaaaaaaaaaaaa/b", "a folder"}};
   for (const auto& [name, text] : others) spill(folder / name, text);
   fs::create_directory(folder / "empty");
   const CompiledCache cache(folder.path(), "24B2");
@@ -76,6 +87,8 @@ TEST_CASE("cleaning removes what the cache made, whatever else is in its folder"
   }
   // What a killed process left.
   spill(folder / "24A1/.0123456789abcdef.mlmodelc.partial-77-0/model.mil", "half");
+  spill(folder / "24A1/0123456789abcdef.findings.json.77.0x7ffc01", "half");
+  spill(folder / "keys/0123456789abcdee.77.0x7ffc01", "half");
   const TempFolder package;
   cache.key(made_package(package.path() / "a.mlpackage", "m", "w"));
   CHECK(cache.entries().size() == 3);
@@ -83,10 +96,23 @@ TEST_CASE("cleaning removes what the cache made, whatever else is in its folder"
   CHECK(cache.find("0123456789abcdef"));
   CHECK(cache.entries().size() == 1);
   CHECK_FALSE(fs::exists(folder / "24A0"));
-  CHECK(all_files(folder / "24A1").size() == 1);
-  CHECK(all_files(folder / "keys").size() == 3);
+  CHECK(all_files(folder / "24A1").size() == 5);
+  CHECK(all_files(folder / "keys").size() == 8);  // six of others, one key, one half
   cache.clean(true);
   CHECK(cache.entries().empty());
   CHECK(all_files(folder.path()) == others);
   CHECK(fs::exists(folder / "empty"));
+}
+
+TEST_CASE("a folder that cannot be moved stays where it is") {
+  const TempFolder folder;
+  spill(folder / "a.mlmodelc/model.mil", "compiled");
+  const std::string text =
+      error_of([&] { move_folder(folder / "a.mlmodelc", folder / "nowhere/b.mlmodelc"); });
+  CHECK(text.find("nowhere/b.mlmodelc: the compiled package cannot be moved there: No such file") !=
+        std::string::npos);
+  CHECK(slurp(folder / "a.mlmodelc/model.mil") == "compiled");
+  move_folder(folder / "a.mlmodelc", folder / "b.mlmodelc");
+  CHECK_FALSE(std::filesystem::exists(folder / "a.mlmodelc"));
+  CHECK(slurp(folder / "b.mlmodelc/model.mil") == "compiled");
 }

@@ -197,6 +197,11 @@ TEST_CASE("the tables agree with the given list of Core ML's selectors") {
       CAPTURE(row[2]);
       REQUIRE(it != known.end());
       CHECK(it->second[3] == row[3]);
+      const std::string result = row.size() > 6 ? row[6] : "";
+      const bool nullable = row[4] == "err" || result.starts_with("Option<") ||
+                            result.find("*mut") != std::string::npos ||
+                            result.find("*const") != std::string::npos;
+      CHECK((it->second[4] == "nullable") == nullable);
       ++compared;
     }
     CHECK(compared > 300);

@@ -118,6 +118,61 @@ TEST_CASE("a variant that computes something else is never taken, however fast")
   CHECK_FALSE(trial.variants[1].equal);
 }
 
+TEST_CASE("a variant that gives no numbers is never taken, not even where it is the first") {
+  DoubleFixture fixture;
+  apple_double::switches().nan_function = "mask";
+  Trial trial = try_bundle(bundle_path(), fixture.backend(), {});
+  CHECK(trial.best == "slice");
+  CHECK(trial.variants[0].problem == "it gives values that are no numbers");
+  CHECK(trial.variants[1].problem.empty());
+  CHECK(trial.variants[1].equal);
+  apple_double::switches().nan_function = "t1";  // of both
+  CHECK(error_of([&] { try_bundle(bundle_path(), fixture.backend(), {}); }) ==
+        "it gives values that are no numbers");
+}
+
+TEST_CASE("of several contexts the longest decides which variant is the best") {
+  const TempFolder folder;
+  for (const bool argmax : {false, true}) {
+    convert(source_dir() / "examples/demo_model/demo.gguf", folder / "bundle",
+            {.context = {32, 96},
+             .tokens = {{1, 1}},
+             .kv_write = {lower::KvWrite::mask, lower::KvWrite::slice},
+             .argmax = argmax,
+             .threads = 1,
+             .overwrite = true});
+    DoubleFixture fixture;
+    apple_double::switches().slow_ms = 15;
+    for (const auto& [slow, best] : {std::pair{"c96_t1_mask", "slice"}, std::pair{"c96_t1_slice", "mask"},
+                                     std::pair{"c32_t1_mask", "mask"}}) {
+      CAPTURE(slow);
+      apple_double::switches().slow_function = slow;
+      const Trial trial = try_bundle(folder / "bundle", fixture.backend(), {});
+      CHECK(trial.functions.size() == 5);
+      CHECK(trial.best == best);
+      CHECK(trial.variants[1].equal);
+    }
+    // The wrong one is seen also where only best tokens are given, and only the longest context is wrong.
+    apple_double::switches().slow_function = "c96_t1_mask";
+    apple_double::switches().wrong_function = "c96_t1_slice";
+    const Trial trial = try_bundle(folder / "bundle", fixture.backend(), {});
+    CHECK(trial.best == "mask");
+    CHECK_FALSE(trial.variants[1].equal);
+  }
+}
+
+TEST_CASE("a context that is too short for much is timed with what there is") {
+  const TempFolder folder;
+  convert(source_dir() / "examples/demo_model/demo.gguf", folder / "bundle",
+          {.context = {32},
+           .tokens = {{1, 1}, {16, 16}},
+           .kv_write = {lower::KvWrite::mask, lower::KvWrite::slice},
+           .threads = 1});
+  DoubleFixture fixture;
+  const Trial trial = try_bundle(folder / "bundle", fixture.backend(), {});
+  for (const VariantTrial& one : trial.variants) CHECK(one.token_ms > 0);
+}
+
 TEST_CASE("sessions read prompts with the functions that were found to be fast") {
   DoubleFixture fixture;
   const auto used = [&] {

@@ -253,7 +253,7 @@ TEST_CASE("warm tries the variants of a bundle and sessions use the better one")
   place.set("refused_function=slice");
   const Outcome refused = anemone_command({"warm", place.bundle});
   CHECK(refused.status == 0);
-  CHECK(refused.out.find("does not run: ") != std::string::npos);
+  CHECK(refused.out.find("is left out: ") != std::string::npos);
   CHECK(stats().find("variant mask:") != std::string::npos);
   // All that a bundle has is judged.
   place.set("on_cpu=conv");
@@ -323,6 +323,9 @@ TEST_CASE("check --device: agreement, differences, exit status; --save and --com
   const Outcome none = anemone_command({"check", place.bundle, "--device"});
   CHECK(none.status == 1);
   CHECK(none.out.find("conv on ANE: 0/") != std::string::npos);
+  const Outcome brief = anemone_command({"check", place.bundle, "--device", "--quiet"});
+  CHECK(brief.status == 1);
+  CHECK(brief.out.find("\nconv on ANE: 0/") != std::string::npos);
   place.set("");
   CHECK(anemone_command({"check", place.bundle, "--device", "--compute-units", "cpu"}).status == 1);
   check_refused(anemone_command({"check", place.bundle, "--save", report}), {"--save goes with --device"});
@@ -335,6 +338,19 @@ TEST_CASE("check --device: agreement, differences, exit status; --save and --com
       anemone_command({"check", place.bundle, "--compare", (place.folder / "less.json").string()});
   CHECK(unknown.status == 1);
   CHECK(unknown.out.find("not in the report, which is of 'bundle': 1 function") != std::string::npos);
+  // Nor where the report says nothing of a convolution.
+  less = saved;
+  Json& operations = less["functions"][0]["operations"];
+  for (size_t i = 0; i < operations.size(); ++i)
+    if (operations[i]["type"] == "conv") {
+      operations.erase(i);
+      break;
+    }
+  place.folder.write("less.json", less.dump());
+  const Outcome silent =
+      anemone_command({"check", place.bundle, "--compare", (place.folder / "less.json").string()});
+  CHECK(silent.status == 1);
+  CHECK(silent.out.find(" (the report says nothing of 1)\n") != std::string::npos);
   less["compute_units"] = "quantum";
   place.folder.write("less.json", less.dump());
   check_refused(anemone_command({"check", place.bundle, "--compare", (place.folder / "less.json").string()}),

@@ -44,10 +44,14 @@ public final class Tokenizer: @unchecked Sendable {
     return taken(text)
   }
 
-  /// A conversation up to the opening of the next answer.
-  public func chat(_ messages: [Message]) throws -> [Int32] {
+  /// A conversation up to the opening of the next answer. `plain`: special tokens in the contents stay text, so that
+  /// nobody can close a turn and speak as another.
+  public func chat(_ messages: [Message], plain: Bool = true) throws -> [Int32] {
     try withTexts(messages) { roles, contents in
-      try ids { anemone_chat_ids(handle, roles, contents, messages.count, $0, $1) }
+      try ids {
+        anemone_chat_ids(
+          handle, roles, contents, messages.count, plain ? Int32(ANEMONE_PLAIN_TEXT) : 0, $0, $1)
+      }
     }
   }
 
