@@ -26,6 +26,9 @@ constexpr Part kParts[] = {
     {"router", "what the router chooses experts by (the norm before it, its projections)", false, 3,
      3},  // small differences of large sums
     {"shares", "by how much each expert counts (the choice of experts, their softmax)", false, 1, 3},
+    {"chosen_out", "what the chosen experts give together", false},
+    {"shared_share", "by how much the shared expert counts (its share)", false},
+    {"shared_out", "what the shared expert gives", false},
     {"gate", "what the MLP's gate projection gives (and the norm before it)", false},
     {"up", "what the MLP's up projection gives (and the norm before it)", false},
     {"gated", "what goes into the MLP's down projection (activation, product)", false},
@@ -284,7 +287,7 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
        lost.empty() ? "the layers agree, but what goes into the head does not (final norm)"
                     : "what goes into the head drifts (final norm)");
   const int64_t last = drift.layer < 0 ? layers - 1 : drift.layer;
-  if (!problem.empty() && c.full && near_tie(c, r, truth, first, last, a)) {
+  if (!problem.empty() && c.full && !how.ties_settled && !near_ties(c, r, truth, first, last, a).empty()) {
     c.router_ties.insert(a);
     return {};
   }

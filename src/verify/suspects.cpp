@@ -25,8 +25,10 @@ Attention* attention_of(Layer& layer) {
 Drift earlier(Drift layers, Drift experts) {
   if (experts.problem.empty()) return layers;
   if (layers.problem.empty()) return experts;
+  // Outside of the layers the embedding comes before all of them, and the final norm behind.
   const bool layers_first =
-      layers.layer < experts.layer || (layers.layer == experts.layer && before_experts(layers.part));
+      layers.part != "final_norm" &&
+      (layers.layer < experts.layer || (layers.layer == experts.layer && before_experts(layers.part)));
   return layers_first ? layers : experts;
 }
 
