@@ -54,10 +54,9 @@ void StoredForms::add_names(const Model& model, const ConvertRequest& request) {
       if (const FoundWeight* weight = found.find(function, w.value)) {
         const auto expert = experts.find(w.ref);
         const int64_t row = function == "head" ? w.ref.row_begin - first_row : -1;
-        Named named{
-            weight->weight,
-            {w.layer, expert == experts.end() ? -1 : expert->second, row, shared.contains(w.ref)},
-            {}};
+        Named named{weight->weight,
+                    {w.layer, expert == experts.end() ? -1 : expert->second, row, shared.contains(w.ref)},
+                    {}};
         named.weight.stored = nullptr;  // its values are never read
         named_.emplace(w.ref, std::move(named));
       }

@@ -53,8 +53,7 @@ class ExpertsReader {
 
   void put_into(Model& m) const {
     note_expert_origins(hp_, keys_, m);
-    if (hp_.says(kSharedWidth))
-      m.origins[std::string(size_names::kSharedExpert)] = hp_.named(kSharedWidth);
+    if (hp_.says(kSharedWidth)) m.origins[std::string(size_names::kSharedExpert)] = hp_.named(kSharedWidth);
     const std::vector<bool> sparse = sparse_layers(m.layers.size());
     for (size_t layer = 0; layer < m.layers.size(); ++layer)
       if (sparse[layer]) m.layers[layer].steps[1].block = experts_of(layer, m.hidden);
@@ -139,8 +138,8 @@ class ExpertsReader {
     return mlp;
   }
 
-  static constexpr ByNaming<GatedMlp (*)(const ExpertsReader&, size_t, size_t, int64_t)> kExpert{config_expert,
-                                                                                                gguf_expert};
+  static constexpr ByNaming<GatedMlp (*)(const ExpertsReader&, size_t, size_t, int64_t)> kExpert{
+      config_expert, gguf_expert};
 
   std::string weight(size_t layer, const char* part) const { return name_(layer, part) + ".weight"; }
 

@@ -30,8 +30,7 @@ class ExpertsBuilder {
     const auto index = static_cast<int64_t>(layer_);
     const std::string at = at_ + "shared_";
     s_.tap(sum, "chosen_out", index, factor);
-    Value* y =
-        s_.project(gated(s_, e_.shared->mlp, h, at).product, e_.shared->mlp.down, factor, at + "down");
+    Value* y = s_.project(gated(s_, e_.shared->mlp, h, at).product, e_.shared->mlp.down, factor, at + "down");
     s_.tap(y, "shared_out", index, factor);
     if (e_.shared->share.weight) {
       Value* share =

@@ -23,7 +23,7 @@ struct Judging {
   // By their range alone. A cache of made-up numbers is no text: what half rounds grows there without bound, and the
   // same graph was held to its bars in fp32.
   bool range_only = false;
-  bool of_text = true;  // what a text gives: a router's near tie may have made it another one's
+  bool of_text = true;        // what a text gives: a router's near tie may have made it another one's
   bool ties_settled = false;  // the truth has taken the bundle's choice at near ties: no other is excused
 };
 
@@ -125,6 +125,10 @@ Drift earlier(Drift layers, Drift experts);
 // is the text from its start, and `first` the place of the step in it.
 std::string attention_suspect(const Climber& c, const StepResult& r, std::span<const int32_t> ids,
                               int64_t first, const Drift& drift, const Judging& how);
+
+// The same for what a shared expert adds.
+std::string shared_suspect(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                           const Drift& drift, const Judging& how);
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);

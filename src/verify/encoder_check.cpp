@@ -292,8 +292,7 @@ std::string runtime_problem(Climber& c, const RuntimeText& text, const EncodedTe
   };
   Rung plain, behind;
   std::string problem = judge(text.truth, plain);
-  const auto settled =
-      problem.empty() ? std::nullopt : truth_behind_ties(c, text.ids, text.width, a);
+  const auto settled = problem.empty() ? std::nullopt : truth_behind_ties(c, text.ids, text.width, a);
   if (settled) problem = judge(*settled, behind);
   const std::vector<FigureRow>& rows = settled ? behind.rows : plain.rows;
   rung.rows.insert(rung.rows.end(), rows.begin(), rows.end());

@@ -321,7 +321,8 @@ class ExpertProbe {
   int64_t hidden_, count_;
 };
 
-std::string problem_of(const Climber& c, const ExpertCall& call, const Backend& backend, Arithmetic arithmetic) {
+std::string problem_of(const Climber& c, const ExpertCall& call, const Backend& backend,
+                       Arithmetic arithmetic) {
   std::string wrong = call.wrong;
   try {
     if (wrong.empty()) return ExpertProbe(c, call, backend, arithmetic).problem();
@@ -329,8 +330,8 @@ std::string problem_of(const Climber& c, const ExpertCall& call, const Backend& 
     if (!call.cut) throw;
     wrong = fmt::format("its experts cannot be computed by themselves: {}", e.what());
   }
-  return fmt::format("layer {}: {} (function '{}' of {})", c.first_layer + static_cast<int64_t>(call.layer), wrong,
-                     call.function, call.file);
+  return fmt::format("layer {}: {} (function '{}' of {})", c.first_layer + static_cast<int64_t>(call.layer),
+                     wrong, call.function, call.file);
 }
 
 }  // namespace

@@ -291,6 +291,7 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
     c.router_ties.insert(a);
     return {};
   }
+  problem += shared_suspect(c, r, truth, first, drift, how);
   return drift;
 }
 

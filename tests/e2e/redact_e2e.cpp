@@ -146,7 +146,8 @@ TEST_CASE("redact: wrong calls") {
   check_refused(redact({letter, "--jsonl", "--html", letter + ".html"}, 2), {"--html"});
   check_refused(redact({letter, "--show"}, 2), {"--report"});
   const std::string table = folder.write("t.csv", "id,name\n1,Hazel Quist\n").string();
-  CHECK(redact({table, "--fields", "nmae"}, 2).err.find("no column or key is called 'nmae'") != std::string::npos);
+  CHECK(redact({table, "--fields", "nmae"}, 2).err.find("no column or key is called 'nmae'") !=
+        std::string::npos);
   CHECK(redact({table, "--fields", "name,1"}).out == "id,name\n1,[PERSON]\n");
   const std::string object = folder.write("a.json", "{\"a\": \"x\"}").string();
   CHECK(redact({object, "--fields", "a,b.c"}, 2).err.find("'b.c'") != std::string::npos);
@@ -161,13 +162,16 @@ TEST_CASE("redact --json: prints the report, or writes it to the file behind it"
   const std::string letter = folder.write("letter.txt", kLetter).string(),
                     data = folder.write("data.json", "[\"Call Hazel Quist.\"]\n").string(),
                     file = (folder / "found.json").string();
-  const auto spans = [&](const std::string& text) { return Json::parse(text).at("files").at(0).at("spans").size(); };
+  const auto spans = [&](const std::string& text) {
+    return Json::parse(text).at("files").at(0).at("spans").size();
+  };
   CHECK(spans(redact({letter, "--json"}).out) == 3);
   CHECK(spans(redact({"--json", letter}).out) == 3);
-  for (const std::vector<std::string>& call : {std::vector<std::string>{letter, "--json", file},
-                                               {"--json", file, letter},  // it replaces the report that is there
-                                               {letter, "--json=" + file},
-                                               {letter, "--report", file}}) {
+  for (const std::vector<std::string>& call :
+       {std::vector<std::string>{letter, "--json", file},
+        {"--json", file, letter},  // it replaces the report that is there
+        {letter, "--json=" + file},
+        {letter, "--report", file}}) {
     CHECK(redact(call).out.find("[PERSON]") != std::string::npos);
     CHECK(spans(slurp(file)) == 3);
   }

@@ -14,9 +14,9 @@ Model build(const Checkpoint& c) {
   const Hparams hp(c);
   DecoderTraits traits = qwen2_traits();
   // GGUF has no such key: there the tensors decide.
-  traits.qkv_bias = !hp.spells(kQkvBias)                      ? Presence::by_key
+  traits.qkv_bias = !hp.spells(kQkvBias)                    ? Presence::by_key
                     : hp.find_flag(kQkvBias).value_or(true) ? Presence::required
-                                                              : Presence::absent;
+                                                            : Presence::absent;
   const QwenExperts how{
       .sizes = {.count = 60, .used = 4, .width = 1408}, .intermediate = 5632, .shared_width = 5632};
   Model m = build_qwen_experts(c, traits, how);
