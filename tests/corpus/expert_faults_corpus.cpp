@@ -188,7 +188,7 @@ class FaultCheck {
             return times(b, find_value(f, "chosen_out_1"), 1);
           }));
     if (!experts_.shared->share.weight) return;
-    check(way, "share of the shared expert", 3,
+    check(way, "share of the shared expert", 4,
           "layer 1 drifts first, shared_share: by how much the shared expert counts",
           instead("l1_shared_share", more));
     check(way, "share of the shared expert left out", 3, "the share of the shared expert is left out",

@@ -1,4 +1,5 @@
-// The given models with golden outputs, and those of the repository: every folder that holds golden/logits.npy, in each of its formats.
+// The given models with golden outputs, and those of the repository: every folder that holds golden/logits.npy, in each
+// of its formats.
 //     for (const GoldenModel& model : golden_models()) …
 #pragma once
 
