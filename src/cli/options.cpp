@@ -23,6 +23,11 @@ Item& Item::also(std::string names) {
   return *this;
 }
 
+Item& Item::behind_if(bool (*test)(const std::string& word)) {
+  is_value = test;
+  return *this;
+}
+
 Item& Item::or_alone(std::string text) {
   implied = std::move(text);
   return *this;

@@ -31,6 +31,7 @@ class Options {
     std::vector<std::string> choices;  // empty: any value
     std::string aliases;               // names that work too and are not in --help: "-n,--n-predict"
     std::string implied;               // the value of a flag that stands alone; empty: it needs one
+    bool (*is_value)(const std::string& word) = nullptr;
     bool required = false;
     Path path = Path::none;
     bool stream = false;   // an input that "-" may stand for, which is standard input
@@ -40,6 +41,8 @@ class Options {
     Item& one_of(std::vector<std::string> values);
     // "--json=" is the name of one that is only meant where a value is behind it: --json=FILE.
     Item& also(std::string names);
+    // ... and also where a word like this stands behind the flag: --json FILE.
+    Item& behind_if(bool (*is_value)(const std::string& word));
     // The flag may stand without a value, and then means this one.
     Item& or_alone(std::string value);
     Item& reads();

@@ -105,7 +105,8 @@ class Parser {
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
     // "--json=FILE" may be another flag than "--json".
-    const Item* with_value = equals != std::string::npos ? options_.find_flag(name + "=") : nullptr;
+    const Item* with_value = options_.find_flag(name + "=");
+    if (with_value && equals == std::string::npos && !value_follows(*with_value)) with_value = nullptr;
     if (const Item* item = with_value ? with_value : options_.find_flag(name)) {
       if (!item->takes_value()) {
         if (equals != std::string::npos) throw errorf("{} takes no value", name).found(argument);
@@ -122,6 +123,10 @@ class Parser {
     if (!item || !item->takes_value() || !is_number(argument.substr(2)))
       throw unknown_flag(verb_, options_, name);
     give(*item, argument.substr(2));
+  }
+
+  bool value_follows(const Item& item) const {
+    return item.is_value && at_ < arguments_.size() && item.is_value(arguments_[at_]);
   }
 
   // A flag that has a value to stand alone with, where another flag follows or nothing.

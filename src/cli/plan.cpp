@@ -129,8 +129,9 @@ void print_experts(const ModelPlan& p, const Model& m) {
   const Chip& chip = *p.options.target.chip;
   const double call_us =
       call_floor_us(chip) + calibration().constants.us_per_channel * static_cast<double>(m.hidden);
-  fmt::print("Experts: {} in each of {}, a token uses {}{}; three ways (--experts)\n", e->count(),
-             counted(layers, "layer"), e->used, e->skip == Experts::Skip::none ? "" : " or skips them");
+  fmt::print("Experts: {} in each of {}, a token uses {}{}{}; three ways (--experts)\n", e->count(),
+             counted(layers, "layer"), e->used, e->skip == Experts::Skip::none ? "" : " or skips them",
+             e->shared ? ", and one that all tokens use (read with the layers)" : "");
   fmt::print("  {:<10} {:>22} {:>28} {:>9} {:>9}\n", "way", "calls: layers+experts+head",
              "read: layers+experts+head", "ms", "tok/s");
   for (const WayCost& w : p.ways) {

@@ -177,6 +177,15 @@ void say(const redact::Report& report, const redact::Batch& batch,
                                            counted(static_cast<int64_t>(report.files()), "file"))));
 }
 
+// A name that nothing has is a slip of the pen, and leaves everything in.
+void check_fields(const redact::FieldFilter& fields, const Args& args, const Common& common) {
+  if (const std::vector<std::string> unmet = fields.unmet(); !unmet.empty())
+    throw errorf("--fields: no column or key is called '{}', so nothing was looked at there", unmet.front())
+        .hint("names are written as in the file; a column may also be given by its number");
+  if (!fields.all() && !fields.asked() && !args.jsonl)
+    note(common, "--fields was not used: a text has no columns and no keys. --format says what else it is");
+}
+
 int run_redact(const Args& args, const Common& common) {
   check_flags(args);
   const redact::RedactSettings settings = settings_of(args, common);
@@ -209,12 +218,19 @@ int run_redact(const Args& args, const Common& common) {
   redact::Batch batch(redactor, options, report);
   for (const redact::BatchItem& item : items) batch.add(item);
   batch.finish();
+  check_fields(options.walker.fields, args, common);
   for (const redact::Skipped& s : skipped) report.skipped(s.file, s.why);
   report.finish();
   if (answers.file) answers.file->commit();
   if (answers.page) answers.page->write(args.html, report);
   say(report, batch, skipped, args, common);
   return (args.check && report.total() > 0) || batch.bad_records() > 0 ? 1 : 0;
+}
+
+// "found.json" behind --json: a report, unless a file of that name is there that is none. So no text is ever replaced
+// because it stands in that place.
+bool names_report(const std::string& word) {
+  return word.ends_with(".json") && (!std::filesystem::exists(word) || redact::is_report(word));
 }
 
 constexpr std::string_view kExamples =
@@ -282,8 +298,9 @@ extern const Command kRedact{
       o.flag("--check", args->check,
              "write no text, list what was found; exit status 1 if there is something");
       o.text("--report", "FILE", args->report,
-             "write all that was found, with places and scores, as JSON; --json=FILE is the same")
+             "write all that was found, with places and scores, as JSON; --json FILE.json is the same")
           .also("--json=")
+          .behind_if(names_report)
           .writes();
       o.text("--html", "FILE", args->html, "write a page that shows the text with what was found").writes();
       o.flag("--show", args->show, "with --report, --html, --check: show what was found itself");

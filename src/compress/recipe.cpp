@@ -177,8 +177,8 @@ const StorageForm& Recipe::form_of(std::string_view package, const Weight& weigh
     return std::any_of(patterns.begin(), patterns.end(),
                        [&](const std::string& p) { return named(p, package, weight); });
   };
-  // A router in few bits picks other experts.
-  if (named("l*_router*", package, weight)) return kept;
+  // A router in few bits picks other experts; and a whole expert hangs on the share of a shared one.
+  if (named("l*_router*", package, weight) || named("l*_shared_share*", package, weight)) return kept;
   if (any(skip) || (!only.empty() && !any(only)) || weight.type.size() < min_size) return kept;
   for (const RecipeRule& r : rules) {
     if (!named(r.match, package, weight) || weight.type.size() < r.min_size) continue;

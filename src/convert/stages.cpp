@@ -212,10 +212,13 @@ std::string package_of(const std::vector<StagePlan>& stages, const PlaceInModel&
     const bool inside = at.layer >= static_cast<int64_t>(p.first_layer + (p.behind_experts ? 1 : 0)) &&
                         at.layer < static_cast<int64_t>(p.last_layer);
     const bool experts = p.kind == StageKind::experts;
-    if (at.row >= 0 ? at.row >= p.first_row && at.row < p.last_row
-        : experts   ? inside && at.expert >= p.first_expert && at.expert < p.last_expert
-                    : inside && (at.expert < 0 || p.kind != StageKind::route ||
-                               at.layer + 1 < static_cast<int64_t>(p.last_layer)))
+    const bool before_router =
+        p.kind == StageKind::route && at.layer + 1 == static_cast<int64_t>(p.last_layer);
+    const bool begins = p.behind_experts && at.layer == static_cast<int64_t>(p.first_layer);
+    if (at.row >= 0        ? at.row >= p.first_row && at.row < p.last_row
+        : experts          ? inside && at.expert >= p.first_expert && at.expert < p.last_expert
+        : at.behind_router ? begins || (inside && !before_router)
+                           : inside && (at.expert < 0 || !before_router))
       return p.package;
     if (p.has_layers()) last = p.package;
   }

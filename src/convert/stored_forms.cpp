@@ -1,5 +1,7 @@
 #include "convert/stored_forms.h"
 
+#include <set>
+
 #include "base/error.h"
 #include "compress/find.h"
 #include "compress/form_bytes.h"
@@ -36,17 +38,25 @@ void StoredForms::add_names(const Model& model, const ConvertRequest& request) {
   const FoundWeights found(program);
   const int64_t first_row = model.generates() ? model.vocabulary_head().weight.row_begin : 0;
   std::map<WeightRef, int64_t> experts;
+  std::set<WeightRef> shared;
   for (const Layer& layer : model.layers)
-    if (const Experts* e = find_experts(layer))
+    if (const Experts* e = find_experts(layer)) {
       for (size_t i = 0; i < e->experts.size(); ++i)
         for (const Projection* p : {&e->experts[i].gate, &e->experts[i].up, &e->experts[i].down})
           experts[p->weight] = static_cast<int64_t>(i);
+      if (e->shared) {
+        const GatedMlp& mlp = e->shared->mlp;
+        shared.insert({mlp.gate.weight, mlp.up.weight, mlp.down.weight, e->shared->share.weight});
+      }
+    }
   for (const auto& [function, interface] : built)
     for (const NamedWeight& w : interface.weights)
       if (const FoundWeight* weight = found.find(function, w.value)) {
         const auto expert = experts.find(w.ref);
         const int64_t row = function == "head" ? w.ref.row_begin - first_row : -1;
-        Named named{weight->weight, {w.layer, expert == experts.end() ? -1 : expert->second, row}, {}};
+        Named named{weight->weight,
+                    {w.layer, expert == experts.end() ? -1 : expert->second, row, shared.contains(w.ref)},
+                    {}};
         named.weight.stored = nullptr;  // its values are never read
         named_.emplace(w.ref, std::move(named));
       }

@@ -18,6 +18,8 @@ struct PlaceInModel {
   int64_t layer = -1;   // -1: outside the layers
   int64_t expert = -1;  // of that layer
   int64_t row = -1;     // of the vocabulary, for a piece of the head
+  // Of a shared expert: where the layer is cut at its router, the function behind it has it.
+  bool behind_router = false;
 };
 
 class StoredForms {

@@ -32,8 +32,9 @@ bool matches(std::string_view name, std::string_view pattern) {
   return name == pattern;
 }
 
-// A convolution's [channels, inputs, taps] counts as the matrix that it is.
+// A convolution's [channels, inputs, taps] counts as the matrix that it is, and a vector as one of a column.
 bool same_matrix(std::vector<int64_t> found, const std::vector<int64_t>& expected) {
+  if (found.size() == 1 && expected.size() == 2) found.push_back(1);
   if (found.size() == 3 && expected.size() == 2) found = {found[0], found[1] * found[2]};
   return found == expected;
 }

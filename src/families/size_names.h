@@ -13,6 +13,7 @@ inline constexpr std::string_view kHeads = "{} query heads";
 inline constexpr std::string_view kKeyHeads = "{} KV heads";
 inline constexpr std::string_view kHeadSize = "head size {}";
 inline constexpr std::string_view kMlp = "MLP size {}";
+inline constexpr std::string_view kSharedExpert = "shared expert's size {}";
 inline constexpr std::string_view kVocabulary = "vocabulary {}";
 inline constexpr std::string_view kPositions = "{} positions";
 inline constexpr std::string_view kTokenTypes = "{} token types";

@@ -21,7 +21,24 @@ class ExpertsBuilder {
   Value* build(Value* h, double factor) {
     Value* weights = shares(router_logits(h));
     s_.list(weights, "shares", static_cast<int64_t>(layer_));
-    return sum_up(0, e_.choices(), weights, h, factor);
+    return with_shared(sum_up(0, e_.choices(), weights, h, factor), h, factor);
+  }
+
+  // What the chosen experts gave, and what the one that every token uses gives.
+  Value* with_shared(Value* sum, Value* h, double factor) {
+    if (!e_.shared) return sum;
+    const auto index = static_cast<int64_t>(layer_);
+    const std::string at = at_ + "shared_";
+    s_.tap(sum, "chosen_out", index, factor);
+    Value* y = s_.project(gated(s_, e_.shared->mlp, h, at).product, e_.shared->mlp.down, factor, at + "down");
+    s_.tap(y, "shared_out", index, factor);
+    if (e_.shared->share.weight) {
+      Value* share =
+          b_.op("sigmoid", {{"x", project(h, e_.shared->share, at + "share")}}, at + "share_sigmoid");
+      s_.tap(share, "shared_share", index);
+      y = mul(b_, y, share, at + "weighted");
+    }
+    return add(b_, sum, y, at + "sum");
   }
 
   // Choices [first, last), whose shares are the rows of `weights`.
@@ -128,6 +145,11 @@ Value* lower_block(Scope& scope, size_t layer, const Experts& experts, Value* h,
 
 Value* lower_router(Scope& scope, size_t layer, const Experts& experts, Value* h) {
   return ExpertsBuilder(scope, layer, experts).router_logits(h);
+}
+
+Value* lower_shared(Scope& scope, size_t layer, const Experts& experts, Value* chosen, Value* h,
+                    double factor) {
+  return ExpertsBuilder(scope, layer, experts).with_shared(chosen, h, factor);
 }
 
 Value* lower_experts(Scope& scope, const Experts& experts, const ExpertsSpec& spec, double factor) {

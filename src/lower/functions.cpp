@@ -97,8 +97,15 @@ Value* lower_layer(Scope& s, size_t layer, Value* x, FunctionInterface& interfac
   const size_t cut = experts_step(s.model().layers[layer]);
   size_t from = 0;
   if (spec.behind_experts && layer == spec.first) {
+    const ResidualStep& step = steps.at(cut);
+    const bool last = cut + 1 == steps.size();
+    const auto& experts = std::get<Experts>(step.block);
     Value* y = s.builder().op("identity", {{"x", s.mixed()}}, fmt::format("l{}_mixed", layer));
-    x = leave_step(s, layer, steps.at(cut), cut + 1 == steps.size(), x, y);
+    // Here and not before the router: what the experts see is soon computed again, and the host has one sum to carry.
+    if (experts.shared)
+      y = lower_shared(s, layer, experts, y, enter_step(s, layer, step, last, x),
+                       block_factor(step, s.stream_scale()));
+    x = leave_step(s, layer, step, last, x, y);
     from = cut + 1;
   }
   for (size_t j = from; j < steps.size(); ++j) {

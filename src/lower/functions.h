@@ -26,7 +26,7 @@
 // A layer can be cut at its experts. The function before the cut ends with the router; the one behind it begins with
 // what the experts add:
 //     out  l3_router [1, choices, T, 1], l3_mlp_norm [1, hidden, T, 1]     beside y
-//     in   mixed [1, hidden, T, 1]
+//     in   mixed [1, hidden, T, 1]         a shared expert, which every token uses, is computed there
 // A function of experts [first, last) of a layer, for T tokens:
 //     in   x [1, hidden, T, 1], shares [1, experts, T, 1]
 //     out  y [1, hidden, T, 1]             the sum of what each gives, times its share

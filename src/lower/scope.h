@@ -94,10 +94,12 @@ Value* lower_block(Scope& scope, size_t layer, const GatedMlp& mlp, Value* h, do
 Value* lower_block(Scope& scope, size_t layer, const PlainMlp& mlp, Value* h, double factor);
 Value* lower_block(Scope& scope, size_t layer, const Experts& experts, Value* h, double factor);
 
-// The two halves of experts that the host calls one by one: what the router says of each choice, and the sum of experts
-// [first, last), each times its share.
+// The parts of experts that the host calls one by one: what the router says of each choice; the sum of experts
+// [first, last), each times its share; and what the chosen ones gave together, with what a shared expert adds.
 Value* lower_router(Scope& scope, size_t layer, const Experts& experts, Value* h);
 Value* lower_experts(Scope& scope, const Experts& experts, const ExpertsSpec& spec, double factor);
+Value* lower_shared(Scope& scope, size_t layer, const Experts& experts, Value* chosen, Value* h,
+                    double factor);
 
 // A gated MLP up to its last projection; names begin with `at`.
 struct GatedValues {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "mil/clone.h"
 
 namespace anemone {
 namespace {
@@ -160,22 +161,24 @@ Function* Program::find_function(std::string_view name) {
   return const_cast<Function*>(std::as_const(*this).find_function(name));
 }
 
+std::unique_ptr<Function> clone(const Function& function) {
+  ValueMap map;
+  auto copy = std::make_unique<Function>();
+  copy->name = function.name;
+  copy->opset = function.opset;
+  for (const auto& value : function.inputs) copy->inputs.push_back(clone_value(*value, nullptr, map));
+  copy->body = clone_block(function.body, map);
+  copy->attributes = function.attributes;
+  copy->extra = function.extra;
+  return copy;
+}
+
 Program Program::clone() const {
   Program out;
   out.version = version;
   out.attributes = attributes;
   out.extra = extra;
-  for (const auto& function : functions) {
-    ValueMap map;
-    auto copy = std::make_unique<Function>();
-    copy->name = function->name;
-    copy->opset = function->opset;
-    for (const auto& value : function->inputs) copy->inputs.push_back(clone_value(*value, nullptr, map));
-    copy->body = clone_block(function->body, map);
-    copy->attributes = function->attributes;
-    copy->extra = function->extra;
-    out.functions.push_back(std::move(copy));
-  }
+  for (const auto& function : functions) out.functions.push_back(anemone::clone(*function));
   return out;
 }
 

@@ -12,6 +12,11 @@ uint64_t expert_bytes(const GatedMlp& mlp, const WeightBytes& bytes) {
   return bytes(mlp.gate.weight) + bytes(mlp.up.weight) + bytes(mlp.down.weight);
 }
 
+// Of what the function behind the experts begins with.
+uint64_t shared_bytes(const Experts& e, const WeightBytes& bytes) {
+  return e.shared ? expert_bytes(e.shared->mlp, bytes) : 0;
+}
+
 // Packages of whole groups.
 void cut_experts(const Experts& e, size_t layer, const WeightBytes& bytes, const ShardLimits& limits,
                  int64_t group, std::vector<ExpertCut>& out) {
@@ -63,8 +68,10 @@ std::vector<ExpertCut> cut_at_experts(const Model& model, size_t first, size_t l
     const Experts* e = find_experts(model.layers[i]);
     uint64_t rest = 0;
     each_weight(model, i, [&](const WeightUse& w) { rest += w.is_matrix ? bytes(w.ref) : 0; });
-    if (e)
+    if (e) {
       for (const GatedMlp& mlp : e->experts) rest -= expert_bytes(mlp, bytes);
+      rest -= shared_bytes(*e, bytes);
+    }
     items.push_back(rest);
     if (!e) continue;
     open.last = i + 1;
@@ -72,7 +79,7 @@ std::vector<ExpertCut> cut_at_experts(const Model& model, size_t first, size_t l
     cut_layers(open, items, limits, out);
     cut_experts(*e, i, bytes, limits, group, out);
     open = {.first = i, .behind_experts = true};
-    items = {0};
+    items = {shared_bytes(*e, bytes)};
   }
   open.last = last;
   cut_layers(open, items, limits, out);

@@ -67,6 +67,16 @@ uint64_t program_bytes(bool packed, const Build& build) {
   return encoded_bytes(program);
 }
 
+// The function behind experts computes once more what they saw, where a shared one needs it.
+uint64_t norms_again(const Layer& layer, const StorageForm& precision) {
+  const ResidualStep& step = layer.steps[experts_step(layer)];
+  if (!step.norm_in || !std::get<Experts>(step.block).shared) return 0;
+  uint64_t bytes = 0;
+  for (const WeightRef* ref : {&step.norm_in->gain, &step.norm_in->bias})
+    if (*ref) bytes += weight_file_bytes(precision, *ref, false);
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<WayCost> expert_costs(const Model& m, const ModelPlanOptions& o, const TokenWork& base) {
@@ -149,6 +159,7 @@ uint64_t cut_package_bytes(const Model& m, const std::vector<ExpertCut>& cuts, c
       bytes += one_group * static_cast<uint64_t>((cut.last_expert - cut.first_expert + group - 1) / group);
       continue;
     }
+    if (cut.behind_experts) bytes += norms_again(m.layers[cut.first], precision);
     const bool first = cut.first == 0 && !cut.behind_experts,
                last = cut.last == m.layers.size() && !cut.at_router;
     uint64_t& known = layers[{cut.last - cut.first, cut.behind_experts, cut.at_router, first, last}];

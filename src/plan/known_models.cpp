@@ -36,6 +36,8 @@ constexpr KnownModel kModels[] = {
     {"gemma-3-1b", "Gemma-3-1B", "Gemma3ForCausalLM", 1152, 26, 4, 1, 256, 6912, 262144, 32768, true, 512},
     {"gemma-3-4b", "Gemma-3-4B", "Gemma3ForCausalLM", 2560, 34, 8, 4, 256, 10240, 262208, 131072, true, 1024},
     {"zaya1-8b", "ZAYA1-8B", "ZayaForCausalLM", 2048, 40, 8, 2, 128, 2048, 262272, 131072, true, 0, 16, 1},
+    {"qwen1.5-moe-a2.7b", "Qwen1.5-MoE-A2.7B", "Qwen2MoeForCausalLM", 2048, 24, 16, 16, 128, 1408, 151936,
+     8192, false, 0, 60, 4},
     {"qwen3-30b-a3b", "Qwen3-30B-A3B", "Qwen3MoeForCausalLM", 2048, 48, 32, 4, 128, 768, 151936, 40960, false,
      0, 128, 8},
     {"gpt-oss-20b", "gpt-oss-20b", "GptOssForCausalLM", 2880, 24, 64, 8, 64, 2880, 201088, 131072, false, 128,

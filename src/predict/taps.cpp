@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "mil/clone.h"
 #include "package/package.h"
 
 namespace anemone {
@@ -15,12 +16,12 @@ Value* find_value(const Function& f, const std::string& name) {
   throw errorf("there is no value '{}' in the function '{}'", name, f.name);
 }
 
+// Without its program.
 std::shared_ptr<Package> copy_of(const Package& package) {
   auto out = std::make_shared<Package>();
   out->path = package.path;
   out->spec_version = package.spec_version;
   out->description = package.description;
-  out->program = package.program.clone();
   out->items = package.items;
   out->extra = package.extra;
   out->weights_folder_missing = package.weights_folder_missing;
@@ -41,6 +42,7 @@ Interface& interface_of(Description& description, const std::string& function) {
 std::shared_ptr<const Package> with_taps(const Package& package, const std::string& function,
                                          const std::vector<std::string>& taps) {
   const std::shared_ptr<Package> out = copy_of(package);
+  out->program = package.program.clone();
   const std::string name = function.empty() ? signatures(package).front().function : function;
   Function* f = out->program.find_function(name);
   if (!f) throw errorf("there is no function '{}'", name).at(package.path.string());
@@ -66,9 +68,11 @@ std::shared_ptr<const Package> from_values(const Package& package, const std::st
                                            const std::vector<std::string>& values,
                                            const std::vector<std::string>& outputs) {
   const std::shared_ptr<Package> out = copy_of(package);
-  std::erase_if(out->program.functions, [&](const auto& f) { return f->name != function; });
-  Function* f = out->program.find_function(function);
-  if (!f) throw errorf("there is no function '{}'", function).at(package.path.string());
+  const Function* whole = package.program.find_function(function);
+  if (!whole) throw errorf("there is no function '{}'", function).at(package.path.string());
+  out->program.version = package.program.version;
+  out->program.functions.push_back(clone(*whole));
+  Function* f = out->program.functions.front().get();
   f->body.outputs.clear();
   for (const std::string& name : outputs) f->body.outputs.push_back(find_value(*f, name));
   std::vector<std::unique_ptr<Value>> inputs;

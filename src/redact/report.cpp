@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -84,6 +85,13 @@ std::string Report::counts_json(const std::vector<uint64_t>& counts) const {
   for (size_t i = 0; i < kinds_.size(); ++i)
     if (counts[i]) out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", as_json(kinds_[i]), counts[i]);
   return "{" + out + "}";
+}
+
+bool is_report(const std::filesystem::path& path) {
+  constexpr std::string_view start = "{\"tool\": \"anemone ";
+  std::string head(start.size(), '\0');
+  std::ifstream in(path, std::ios::binary);
+  return in.read(head.data(), static_cast<std::streamsize>(head.size())) && head == start;
 }
 
 ReportFile::ReportFile(const std::filesystem::path& path) : staged_(path, true) {

@@ -66,6 +66,9 @@ class Report {
   uint64_t files_ = 0, entries_ = 0, spans_ = 0;
 };
 
+// Whether a file begins as reports do.
+bool is_report(const std::filesystem::path& path);
+
 // The file of a report: whole or not at all.
 class ReportFile {
  public:

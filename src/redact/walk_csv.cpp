@@ -140,6 +140,8 @@ class CsvWalker : public Walker {
 
   void end_row(UnitSink& sink) {
     end_cell(sink);
+    if (names_row())  // a table without rows has these columns too
+      for (size_t i = 0; i < names_.size(); ++i) fields_.wants_column(names_[i], i + 1);
     quoted_ = false;
     column_ = 0;
     ++row_;

@@ -17,6 +17,12 @@ std::vector<std::string> split(const std::string& text) {
   return out;
 }
 
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) out += "." + parts[i];
+  return out;
+}
+
 bool fits(const std::string& wanted, std::string_view name) { return wanted == "*" || wanted == name; }
 
 }  // namespace
@@ -55,21 +61,36 @@ Format format_of(std::string_view path) {
 
 FieldFilter::FieldFilter(std::vector<std::string> names) {
   for (const std::string& name : names) fields_.push_back(split(name));
+  if (!fields_.empty()) met_ = std::make_shared<Met>(fields_.size());
+}
+
+std::vector<std::string> FieldFilter::unmet() const {
+  std::vector<std::string> out;
+  for (size_t i = 0; asked() && i < fields_.size(); ++i)
+    if (!met_->names[i]) out.push_back(joined(fields_[i]));
+  return out;
+}
+
+bool FieldFilter::any(const std::function<bool(const std::vector<std::string>& field)>& fits) const {
+  bool found = false;
+  met_->asked = true;
+  for (size_t i = 0; i < fields_.size(); ++i)
+    if (fits(fields_[i])) found = met_->names[i] = true;
+  return found;
 }
 
 bool FieldFilter::wants_column(std::string_view name, size_t number) const {
   if (all()) return true;
   const std::string as_number = std::to_string(number);
-  return std::any_of(fields_.begin(), fields_.end(), [&](const std::vector<std::string>& field) {
-    std::string whole = field[0];
-    for (size_t i = 1; i < field.size(); ++i) whole += "." + field[i];
+  return any([&](const std::vector<std::string>& field) {
+    const std::string whole = joined(field);
     return fits(whole, name) || whole == as_number;
   });
 }
 
 bool FieldFilter::wants_path(std::span<const std::string> path) const {
   if (all()) return true;
-  return std::any_of(fields_.begin(), fields_.end(), [&](const std::vector<std::string>& field) {
+  return any([&](const std::vector<std::string>& field) {
     // What lies below a field belongs to it.
     if (field.size() == 1)
       return std::any_of(path.begin(), path.end(),

@@ -5,7 +5,9 @@
 // Every character of the source goes to the sink once, in order. So whatever is not replaced stays as it was.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,12 +53,25 @@ class FieldFilter {
   explicit FieldFilter(std::vector<std::string> names);
 
   bool all() const { return fields_.empty(); }
+  // Whether a document had columns or keys to be asked for; and the names that none of them had so far. Copies of a
+  // filter share this.
+  bool asked() const { return met_ && met_->asked; }
+  std::vector<std::string> unmet() const;
   bool wants_column(std::string_view name, size_t number) const;
   // Keys from the outermost one on.
   bool wants_path(std::span<const std::string> path) const;
 
  private:
+  struct Met {
+    explicit Met(size_t count) : names(count) {}
+    std::vector<std::atomic<bool>> names;
+    std::atomic<bool> asked = false;
+  };
+  // Whether some name fits; those that do are met.
+  bool any(const std::function<bool(const std::vector<std::string>& field)>& fits) const;
+
   std::vector<std::vector<std::string>> fields_;  // the parts of each name
+  std::shared_ptr<Met> met_;
 };
 
 struct WalkerSettings {

@@ -23,9 +23,9 @@ std::vector<double> softmax(std::span<const double> x) {
   return out;
 }
 
-// What one token chooses, by its logits. `all_scores` gets what the choice goes by.
+// What one token chooses, by its logits. `all_scores` gets what the choice goes by; `taken`: the choice is made.
 std::vector<Choice> choose(const Experts& e, std::span<const float> logits, std::span<const float> bias,
-                           std::vector<float>& all_scores) {
+                           const std::vector<size_t>* taken, std::vector<float>& all_scores) {
   const std::vector<double> l(logits.begin(), logits.end()), p = softmax(l);
   std::vector<double> scores = bias.empty() ? l : p;
   for (size_t i = 0; i < bias.size(); ++i) scores[i] += static_cast<double>(bias[i]);
@@ -34,6 +34,7 @@ std::vector<Choice> choose(const Experts& e, std::span<const float> logits, std:
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
   order.resize(static_cast<size_t>(e.used));
+  if (taken) order = *taken;
   std::vector<Choice> out;
   std::vector<double> chosen;
   for (const size_t i : order) chosen.push_back(l[i]);
@@ -69,6 +70,24 @@ std::vector<float> compute_expert(const ReferenceScope& scope, size_t layer, con
   return scope.project("down", layer, mlp.down, gated, tokens);
 }
 
+// The expert that every token uses, on top of what the chosen ones gave.
+void add_shared(const ReferenceScope& scope, size_t layer, const SharedExpert& shared,
+                const std::vector<float>& h, int64_t tokens, std::vector<double>& sums) {
+  const auto index = static_cast<int64_t>(layer);
+  scope.tap("chosen_out", index, std::vector<float>(sums.begin(), sums.end()));
+  const std::vector<float> y = compute_expert(scope, layer, shared.mlp, h, tokens);
+  scope.tap("shared_out", index, y);
+  std::vector<float> shares(static_cast<size_t>(tokens), 1.0f);
+  if (shared.share.weight) {
+    shares = scope.project("share", layer, shared.share, h, tokens);
+    for (float& share : shares) share = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(share))));
+    scope.tap("shared_share", index, shares);
+  }
+  const size_t width = y.size() / shares.size();
+  for (size_t i = 0; i < y.size(); ++i)
+    sums[i] += static_cast<double>(shares[i / width]) * static_cast<double>(y[i]);
+}
+
 }  // namespace
 
 std::vector<float> Reference::expert(size_t layer, size_t index, const std::vector<float>& x,
@@ -92,11 +111,16 @@ std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, cons
   };
   std::vector<std::vector<Visitor>> visitors(choices);  // of each expert
   std::vector<float> scores, shares(static_cast<size_t>(tokens) * choices);
-  for (size_t t = 0; t < static_cast<size_t>(tokens); ++t)
-    for (const Choice& c : choose(e, std::span(logits).subspan(t * choices, choices), bias, scores)) {
+  const auto& taken = scope.options().taken;
+  for (size_t t = 0; t < static_cast<size_t>(tokens); ++t) {
+    const auto made =
+        taken.empty() ? taken.end() : taken.find({layer, scope.index_of(static_cast<int64_t>(t))});
+    for (const Choice& c : choose(e, std::span(logits).subspan(t * choices, choices), bias,
+                                  made == taken.end() ? nullptr : &made->second, scores)) {
       visitors[c.which].push_back({t, c.share});
       shares[t * choices + c.which] = static_cast<float>(c.share);
     }
+  }
   scope.tap("router", static_cast<int64_t>(layer), scores);
   scope.tap("shares", static_cast<int64_t>(layer), shares);
   std::vector<double> sums(h.size());
@@ -115,6 +139,7 @@ std::vector<float> compute_block(const ReferenceScope& scope, size_t layer, cons
         sums[visitors[i][v].token * width + c] +=
             visitors[i][v].share * static_cast<double>(y[v * width + c]);
   }
+  if (e.shared) add_shared(scope, layer, *e.shared, h, tokens, sums);
   return {sums.begin(), sums.end()};
 }
 

@@ -55,6 +55,8 @@ std::vector<LayerRange> measure_ranges(const Reference& reference, std::span<con
       double& block = attention ? range.attention : range.mlp;
       block = std::max(block, most);
       range.stream.take(most, name);
+    } else if (name == "chosen_out" || name == "shared_out") {
+      range.stream.take(most, name);  // parts of mlp_out, with the scale of the stream
     } else {
       range.inner.take(most, name);
     }

@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -32,6 +34,8 @@ namespace anemone {
 //     gate, up                           what the two projections of an MLP give (a plain one has no gate)
 //     gated                              what goes into down
 //     router, shares                     what experts are chosen by, and by how much each choice counts (0: not chosen)
+//     chosen_out, shared_out             what the chosen experts give together, and what a shared one gives
+//     shared_share                       by how much the shared one counts
 //     recurrent                          what a recurrent layer remembers after each token
 using ReferenceTap = std::function<void(std::string_view name, int64_t layer, std::span<const float> values)>;
 // The largest magnitude that a running sum of a product reached, terms taken in the order of the columns: of
@@ -51,6 +55,9 @@ struct ReferenceOptions {
   int64_t positions = 0;
   LongRope long_rope = LongRope::by_length;
   std::vector<int32_t> types;  // of the tokens, where the model has token types; empty: all 0
+  // Choices that tokens take whatever their scores are, by layer and by the place of the token in the text: where two
+  // are as good, somebody else may have taken the other one.
+  std::map<std::pair<size_t, int64_t>, std::vector<size_t>> taken;
   ReferenceTap tap;
   ReferenceSums sums;  // costs about as much again as the step itself
 };

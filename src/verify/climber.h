@@ -23,6 +23,8 @@ struct Judging {
   // By their range alone. A cache of made-up numbers is no text: what half rounds grows there without bound, and the
   // same graph was held to its bars in fp32.
   bool range_only = false;
+  bool of_text = true;        // what a text gives: a router's near tie may have made it another one's
+  bool ties_settled = false;  // the truth has taken the bundle's choice at near ties: no other is excused
 };
 
 struct Climber {
@@ -100,10 +102,14 @@ struct Drift {
 Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
                      int64_t layers, const Judging& how, std::vector<LayerFigures>* figures = nullptr);
 
-// Whether rounding made a router choose other experts, in a layer up to `last`: two scores of the truth lie so close
-// that either choice is right.
-bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t last,
-              Arithmetic arithmetic);
+// Where rounding made a router choose other experts: two scores of the truth lie so close that either choice is right.
+struct RouterTie {
+  int64_t layer = 0, token = 0;  // the token of the truth
+  std::vector<size_t> taken;     // what the bundle chose
+};
+// Those of the first layer, up to `last`, that has some; what later layers choose hangs on them.
+std::vector<RouterTie> near_ties(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                                 int64_t last, Arithmetic arithmetic);
 // Whether two rows of shares belong to the same experts.
 bool same_choice(std::span<const float> have, std::span<const float> want);
 // The experts that a layer chose and those of the truth, where they differ, as the beginning of a sentence. `shown` is
@@ -119,6 +125,10 @@ Drift earlier(Drift layers, Drift experts);
 // is the text from its start, and `first` the place of the step in it.
 std::string attention_suspect(const Climber& c, const StepResult& r, std::span<const int32_t> ids,
                               int64_t first, const Drift& drift, const Judging& how);
+
+// The same for what a shared expert adds.
+std::string shared_suspect(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                           const Drift& drift, const Judging& how);
 
 // What bundle.json says against what the checkpoint does; the first that differs, with both, or nothing.
 std::string claim_problem(const Climber& c);

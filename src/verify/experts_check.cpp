@@ -23,7 +23,9 @@ struct ExpertCall {
   std::string seen, shares, sum;  // values
   int64_t width = 1;
   double scale = 1;  // of the sum
-  std::shared_ptr<const Package> package;
+  size_t stage = 0;
+  bool cut = false;   // a part of a function: it is cut out of it
+  std::string wrong;  // why that cannot be
 };
 
 // What the shares come from, and the shares.
@@ -77,33 +79,38 @@ const Experts& experts_of(const Climber& c, size_t layer) {
   return *find_experts(c.reference->model().layers.at(layer));
 }
 
-// Experts that are a part of a function with layers: their part is cut out of it. Nothing where it has no clear edge.
+// Experts that are a part of a function with layers. The lowering gives them just what they see and their shares, so a
+// part that needs more is a fault.
 void cut_calls(const Climber& c, size_t index, const StageFunction& f, std::vector<ExpertCall>& out) {
   const Stage& stage = c.bundle->info().stages[index];
   const Function* function = c.bundle->package(index).program.find_function(f.name);
   for (const Tap& tap : stage.taps) {
     if (tap.name != "shares" || !function) continue;
+    const Experts* experts =
+        find_experts(c.reference->model().layers.at(static_cast<size_t>(tap.layer - c.first_layer)));
+    if (!experts) continue;
+    // With a shared expert, what the chosen ones give has a name of its own.
+    const char* name = experts->shared ? "chosen_out" : "mlp_out";
     const auto sum = std::ranges::find_if(
-        stage.taps, [&](const Tap& t) { return t.name == "mlp_out" && t.layer == tap.layer; });
+        stage.taps, [&](const Tap& t) { return t.name == name && t.layer == tap.layer; });
     const Value* shares = find_value(*function, tap.value);
     const Value* end = sum == stage.taps.end() ? nullptr : find_value(*function, sum->value);
-    const Value* seen = shares && end ? seen_by_experts(shares, end) : nullptr;
-    if (!seen) continue;
+    if (!shares || !end) continue;
     ExpertCall call;
     call.layer = static_cast<size_t>(tap.layer - c.first_layer);
-    call.last = experts_of(c, call.layer).choices();
+    call.last = experts->choices();
     call.function = f.name;
     call.file = stage.package;
-    call.seen = seen->name;
     call.shares = shares->name;
     call.sum = end->name;
     call.width = f.most_tokens;
     call.scale = sum->scale;
-    try {
-      call.package = from_values(c.bundle->package(index), f.name, {call.seen, call.shares}, {call.sum});
-    } catch (const Error&) {
-      continue;  // it needs more than that: other rungs look at it as a whole
-    }
+    call.stage = index;
+    call.cut = true;
+    if (const Value* seen = seen_by_experts(shares, end))
+      call.seen = seen->name;
+    else
+      call.wrong = "its experts take something else than the normed value and their shares";
     out.push_back(std::move(call));
   }
 }
@@ -122,14 +129,28 @@ std::vector<ExpertCall> calls_of(const Climber& c) {
       const Layer& described = c.reference->model().layers.at(layer);
       const ResidualStep& step = described.steps.at(experts_step(described));
       const Role& shares = f.find_input(Role::Kind::shares)->role;
-      out.push_back({layer, shares.first, shares.last, f.name, stage.package,
-                     f.find_input(Role::Kind::normed)->name, f.find_input(Role::Kind::shares)->name,
-                     f.find_output(Role::Kind::mixed)->name, f.most_tokens,
-                     info.residual_scale * (step.norm_out ? 1 : step.scale),
-                     std::shared_ptr<const Package>(c.bundle, &c.bundle->package(s))});
+      ExpertCall call{layer,
+                      shares.first,
+                      shares.last,
+                      f.name,
+                      stage.package,
+                      f.find_input(Role::Kind::normed)->name,
+                      f.find_input(Role::Kind::shares)->name,
+                      f.find_output(Role::Kind::mixed)->name,
+                      f.most_tokens,
+                      info.residual_scale * (step.norm_out ? 1 : step.scale),
+                      s};
+      out.push_back(std::move(call));
     }
   std::ranges::stable_sort(out, {}, &ExpertCall::layer);
   return out;
+}
+
+// What a call runs: a package of its own, or a copy of the part of a function.
+std::shared_ptr<const Package> package_of(const Climber& c, const ExpertCall& call) {
+  const Package& whole = c.bundle->package(call.stage);
+  if (!call.cut) return {c.bundle, &whole};
+  return from_values(whole, call.function, {call.seen, call.shares}, {call.sum});
 }
 
 // Runs one call, token by token, and compares with the reference.
@@ -138,8 +159,8 @@ class ExpertProbe {
   ExpertProbe(const Climber& c, const ExpertCall& call, const Backend& backend, Arithmetic arithmetic)
       : c_(c),
         call_(call),
-        how_{arithmetic},
-        predictor_(backend.open(call.package, call.function)),
+        how_{.arithmetic = arithmetic, .of_text = false},
+        predictor_(backend.open(package_of(c, call), call.function)),
         hidden_(c.bundle->info().hidden),
         count_(call.last - call.first) {}
 
@@ -151,9 +172,9 @@ class ExpertProbe {
       std::vector<std::vector<float>> shares, seen;
       for (int64_t t = begin; t < begin + some; ++t) {
         shares.emplace_back(static_cast<size_t>(count_));
+        // All of about the same weight, so that each shows, and none the same, so that a swap does.
         for (int64_t e = t, rank = 1; e < count_; e += tokens, ++rank)
-          shares.back()[static_cast<size_t>(e)] =
-              static_cast<float>(rank) / static_cast<float>(std::min(count_, kMostAtOnce) + 1);
+          shares.back()[static_cast<size_t>(e)] = 1 + static_cast<float>(rank) / (2 * kMostAtOnce);
         seen.push_back(token(t));
       }
       const std::vector<std::vector<float>> got = run(seen, shares);
@@ -300,17 +321,30 @@ class ExpertProbe {
   int64_t hidden_, count_;
 };
 
+std::string problem_of(const Climber& c, const ExpertCall& call, const Backend& backend,
+                       Arithmetic arithmetic) {
+  std::string wrong = call.wrong;
+  try {
+    if (wrong.empty()) return ExpertProbe(c, call, backend, arithmetic).problem();
+  } catch (const Error& e) {
+    if (!call.cut) throw;
+    wrong = fmt::format("its experts cannot be computed by themselves: {}", e.what());
+  }
+  return fmt::format("layer {}: {} (function '{}' of {})", c.first_layer + static_cast<int64_t>(call.layer),
+                     wrong, call.function, call.file);
+}
+
 }  // namespace
 
 Drift experts_problem(const Climber& c, Arithmetic arithmetic) {
-  if (!c.reference || c.router_ties.contains(arithmetic)) return {};
+  if (!c.reference) return {};
   const bool some = std::ranges::any_of(c.reference->model().layers,
                                         [](const Layer& l) { return find_experts(l) != nullptr; });
   if (!some) return {};
   c.say(fmt::format("every expert, {} arithmetic", arithmetic_name(arithmetic)));
   const auto backend = c.options.backend({.arithmetic = arithmetic, .threads = c.options.threads});
   for (const ExpertCall& call : calls_of(c))
-    if (std::string problem = ExpertProbe(c, call, *backend, arithmetic).problem(); !problem.empty())
+    if (std::string problem = problem_of(c, call, *backend, arithmetic); !problem.empty())
       return {std::move(problem), static_cast<int64_t>(call.layer), "mlp_out"};
   return {};
 }

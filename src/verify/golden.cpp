@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kIdNames[] = {"input_ids", "ids", "tokens"};
 constexpr const char* kInner[] = {"embed_out", "final_norm"};
 constexpr const char* kInnerOfLayer[] = {"layer_out", "attn_out", "mlp_out", "q", "k", "v", "recurrent"};
-constexpr const char* kInnerOfBlock[] = {"attn_residual", "gate", "up", "gated", "router", "shares"};
+constexpr const char* kInnerOfBlock[] = {"attn_residual", "gate",       "up",         "gated",       "router",
+                                         "shares",        "chosen_out", "shared_out", "shared_share"};
 
 // "layer_out_3" as layer_out of layer 3; a name without a number behind it is of no layer.
 InnerName parse_name(const std::string& text) {

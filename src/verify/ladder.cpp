@@ -281,7 +281,7 @@ std::shared_ptr<const Bundle> Climber::open(Arithmetic arithmetic) const {
 
 std::string Climber::value_problem(const Figures& f, const Judging& how, bool stream, double slack) const {
   const Arithmetic arithmetic = how.arithmetic;
-  if (how.range_only || router_ties.contains(arithmetic)) return f.finite ? "" : text(f);
+  if (how.range_only || (how.of_text && router_ties.contains(arithmetic))) return f.finite ? "" : text(f);
   if (exact()) {
     const double bar = slack * graph_bars(arithmetic).error;
     if (f.finite && f.relative <= bar) return "";

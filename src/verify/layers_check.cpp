@@ -25,7 +25,12 @@ constexpr Part kParts[] = {
     {"attn_residual", "the residual stream behind attention (the sum, a norm before it)", true},
     {"router", "what the router chooses experts by (the norm before it, its projections)", false, 3,
      3},  // small differences of large sums
+    // Their softmax: a score that is off by x moves a share by up to x of itself. So in half they need what the scores
+    // are allowed; in fp32 both are far below their bars.
     {"shares", "by how much each expert counts (the choice of experts, their softmax)", false, 1, 3},
+    {"chosen_out", "what the chosen experts give together", false},
+    {"shared_share", "by how much the shared expert counts (its share)", false},
+    {"shared_out", "what the shared expert gives", false},
     {"gate", "what the MLP's gate projection gives (and the norm before it)", false},
     {"up", "what the MLP's up projection gives (and the norm before it)", false},
     {"gated", "what goes into the MLP's down projection (activation, product)", false},
@@ -284,10 +289,11 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
        lost.empty() ? "the layers agree, but what goes into the head does not (final norm)"
                     : "what goes into the head drifts (final norm)");
   const int64_t last = drift.layer < 0 ? layers - 1 : drift.layer;
-  if (!problem.empty() && c.full && near_tie(c, r, truth, first, last, a)) {
+  if (!problem.empty() && c.full && !how.ties_settled && !near_ties(c, r, truth, first, last, a).empty()) {
     c.router_ties.insert(a);
     return {};
   }
+  problem += shared_suspect(c, r, truth, first, drift, how);
   return drift;
 }
 

@@ -31,9 +31,22 @@ struct Probe {
   }
 };
 
-// The edges: the first positions, a power of two, the middle, where a shorter tier ends, the last one.
-std::set<int64_t> edges(int64_t context, const std::vector<int64_t>& tiers, bool deep) {
+// The smallest window of the model; 0: none.
+int64_t smallest_window(const Model& model) {
+  int64_t least = 0;
+  for (const Layer& layer : model.layers)
+    if (const Attention* a = find_attention(layer); a && a->reach.size > 0)
+      least = least == 0 ? a->reach.size : std::min(least, a->reach.size);
+  return least;
+}
+
+// The edges: the first positions, a power of two, the middle, where a shorter tier ends, the last one. Where layers see
+// a window alone, as many more as it takes until every row of the cache is seen.
+std::set<int64_t> edges(int64_t context, const std::vector<int64_t>& tiers, int64_t window, bool deep) {
+  constexpr int64_t kMostWindows = 32;
   std::set<int64_t> out = {0, 1, 63, 64, 65, context / 2, context - 1};
+  if (window > 0 && (deep || context <= kMostWindows * window))
+    for (int64_t p = context - 1; p > 0; p -= window) out.insert(p);
   for (const int64_t tier : tiers)
     if (tier < context) out.insert({tier - 1, tier, tier + 1});
   if (deep)
@@ -74,7 +87,8 @@ class Prober {
  private:
   // The probes of one function, the farthest first: what they write lies behind what the next ones see.
   void plan(const CallShape& shape) {
-    const std::set<int64_t> all = edges(context_, c_.bundle->tiers(), c_.options.deep);
+    const std::set<int64_t> all =
+        edges(context_, c_.bundle->tiers(), smallest_window(c_.model), c_.options.deep);
     const bool slices = stepper_.info().kv_write == "slice";
     const bool brief = how_.arithmetic != Arithmetic::fp32 && !c_.options.deep;
     constexpr Padding kKinds[] = {Padding::zeros, Padding::repeat, Padding::noise};

@@ -56,11 +56,12 @@ constexpr double kSameSum = 0.01;  // of weights that sum to the same
 
 }  // namespace
 
-bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_t first, int64_t last,
-              Arithmetic a) {
+std::vector<RouterTie> near_ties(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                                 int64_t last, Arithmetic a) {
+  std::vector<RouterTie> out;
   const double bar =
       a == Arithmetic::fp32 ? 0.002 : 0.05;  // of the gap; clean bundles stay below a third of it
-  for (int64_t i = 0; i <= last; ++i) {
+  for (int64_t i = 0; i <= last && out.empty(); ++i) {
     const Experts* e = find_experts(c.full->model().layers[static_cast<size_t>(i)]);
     const Golden::Rows* rows = truth.find("router", i);
     const auto got = r.inner.find({"router", i});
@@ -75,12 +76,12 @@ bool near_tie(const Climber& c, const StepResult& r, const Golden& truth, int64_
       double apart = 0;  // a fault before the router moves its scores
       for (size_t j = 0; j < width; ++j)
         apart = std::max(apart, std::abs(static_cast<double>(have[j]) - want[j]));
-      if (choice_of(have, used).experts != expected.experts && expected.gap <= bar &&
-          apart <= 3 * bar * expected.spread)
-        return true;
+      const RouterChoice made = choice_of(have, used);
+      if (made.experts != expected.experts && expected.gap <= bar && apart <= 3 * bar * expected.spread)
+        out.push_back({i, first + static_cast<int64_t>(t), made.experts});
     }
   }
-  return false;
+  return out;
 }
 
 bool same_choice(std::span<const float> have, std::span<const float> want) {

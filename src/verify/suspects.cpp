@@ -25,8 +25,10 @@ Attention* attention_of(Layer& layer) {
 Drift earlier(Drift layers, Drift experts) {
   if (experts.problem.empty()) return layers;
   if (layers.problem.empty()) return experts;
+  // Outside of the layers the embedding comes before all of them, and the final norm behind.
   const bool layers_first =
-      layers.layer < experts.layer || (layers.layer == experts.layer && before_experts(layers.part));
+      layers.part != "final_norm" &&
+      (layers.layer < experts.layer || (layers.layer == experts.layer && before_experts(layers.part)));
   return layers_first ? layers : experts;
 }
 
@@ -54,6 +56,25 @@ std::string attention_suspect(const Climber& c, const StepResult& r, std::span<c
   const Figures f = compare(got->second, std::span(without).subspan(begin, got->second.size()));
   return c.value_problem(f, how, false).empty()
              ? "; without its sinks the model gives just this: the sink is left out"
+             : "";
+}
+
+std::string shared_suspect(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
+                           const Drift& drift, const Judging& how) {
+  const auto got = r.inner.find({"mlp_out", drift.layer});
+  const Golden::Rows *chosen = truth.find("chosen_out", drift.layer),
+                     *shared = truth.find("shared_out", drift.layer);
+  if (drift.part != "mlp_out" || !chosen || !shared || got == r.inner.end()) return "";
+  const auto tokens = static_cast<int64_t>(got->second.size()) / chosen->width;
+  if (tokens < 1 || !chosen->has(first) || !chosen->has(first + tokens - 1)) return "";
+  const auto begin = static_cast<size_t>((first - chosen->first) * chosen->width);
+  std::vector<float> alone(chosen->values.begin() + static_cast<ptrdiff_t>(begin),
+                           chosen->values.begin() + static_cast<ptrdiff_t>(begin + got->second.size()));
+  if (c.value_problem(compare(got->second, alone), how, false).empty())
+    return "; the chosen experts alone give just this: the shared expert is left out";
+  for (size_t i = 0; i < alone.size(); ++i) alone[i] += shared->values[begin + i];
+  return c.value_problem(compare(got->second, alone), how, false).empty()
+             ? "; with a share of 1 the model gives just this: the share of the shared expert is left out"
              : "";
 }
 

@@ -170,11 +170,31 @@ class FaultCheck {
               if (!op) op = find_op(f, "router_1");
               if (op) bind(*op, "bias", Constant::numbers(bias, DType::fp16, {experts_.choices()}));
             }));
+    if (experts_.shared) shared(way);
     if (sinks_)
       check(way, "sink left out", 4, "the sink is left out", in_graph([](Function& f) {
               Value *total = find_value(f, "l1_scores_total"), *sum = find_value(f, "l1_scores_sum");
               if (total && sum) replace_uses(f.body, total, sum);
             }));
+  }
+
+  // The expert that every token uses.
+  void shared(const Way& way) {
+    const auto more = [](Builder& b, Function&, Value* x) { return times(b, x, 1.25); };
+    check(way, "shared expert", 3, "layer 1 drifts first, shared_out: what the shared expert gives",
+          instead("l1_shared_gated", more));
+    check(way, "shared expert left out", 3, "the shared expert is left out",
+          instead("mlp_out_1", [](Builder& b, Function& f, Value*) {
+            return times(b, find_value(f, "chosen_out_1"), 1);
+          }));
+    if (!experts_.shared->share.weight) return;
+    check(way, "share of the shared expert", 4,
+          "layer 1 drifts first, shared_share: by how much the shared expert counts",
+          instead("l1_shared_share", more));
+    check(way, "share of the shared expert left out", 3, "the share of the shared expert is left out",
+          instead("l1_shared_weighted", [](Builder& b, Function& f, Value*) {
+            return times(b, find_value(f, "shared_out_1"), 1);
+          }));
   }
 
   // The choice itself, where it is in the graph.

@@ -145,12 +145,39 @@ TEST_CASE("redact: wrong calls") {
   check_refused(redact({letter, "--jsonl", "--lines"}, 2), {"--jsonl"});
   check_refused(redact({letter, "--jsonl", "--html", letter + ".html"}, 2), {"--html"});
   check_refused(redact({letter, "--show"}, 2), {"--report"});
-  // --json prints the report. In a file it goes to --report FILE, which is also --json=FILE.
-  const std::string file = (folder / "found.json").string();
-  check_refused(redact({letter, "--json", file}, 2), {"--json=" + file});
-  redact({letter, "--json=" + file});
-  CHECK(Json::parse(slurp(file)).at("files").size() == 1);
+  const std::string table = folder.write("t.csv", "id,name\n1,Hazel Quist\n").string();
+  CHECK(redact({table, "--fields", "nmae"}, 2).err.find("no column or key is called 'nmae'") !=
+        std::string::npos);
+  CHECK(redact({table, "--fields", "name,1"}).out == "id,name\n1,[PERSON]\n");
+  const std::string object = folder.write("a.json", "{\"a\": \"x\"}").string();
+  CHECK(redact({object, "--fields", "a,b.c"}, 2).err.find("'b.c'") != std::string::npos);
+  CHECK(redact({folder.write("empty.csv", "").string(), "--fields", "name"}).out.empty());
+  CHECK(redact({letter, "--fields", "name"}).err.find("--fields was not used") != std::string::npos);
+  check_refused(redact({"--json", letter, (folder / "found.json").string()}, 2), {"--json="});
   CHECK(anemone_command({"redact", "--help"}).out.find("Not for compliance by itself") != std::string::npos);
+}
+
+TEST_CASE("redact --json: prints the report, or writes it to the file behind it") {
+  const TempFolder folder;
+  const std::string letter = folder.write("letter.txt", kLetter).string(),
+                    data = folder.write("data.json", "[\"Call Hazel Quist.\"]\n").string(),
+                    file = (folder / "found.json").string();
+  const auto spans = [&](const std::string& text) {
+    return Json::parse(text).at("files").at(0).at("spans").size();
+  };
+  CHECK(spans(redact({letter, "--json"}).out) == 3);
+  CHECK(spans(redact({"--json", letter}).out) == 3);
+  for (const std::vector<std::string>& call :
+       {std::vector<std::string>{letter, "--json", file},
+        {"--json", file, letter},  // it replaces the report that is there
+        {letter, "--json=" + file},
+        {letter, "--report", file}}) {
+    CHECK(redact(call).out.find("[PERSON]") != std::string::npos);
+    CHECK(spans(slurp(file)) == 3);
+  }
+  // A file that is no report is read, wherever it stands.
+  CHECK(spans(redact({"--json", data}).out) == 1);
+  CHECK(slurp(data) == "[\"Call Hazel Quist.\"]\n");
 }
 
 TEST_CASE("redact --html: a page with marks, a legend that filters, on phones and in the dark") {

@@ -325,6 +325,120 @@ TEST_CASE("SmolLM3 as GGUF: rows in pairs, and every fourth layer by rule") {
   CHECK(attention_of(m, 0).rope.has_value());
 }
 
+// Experts in both layers, or in the second alone.
+TinyModel qwen2_moe(bool mixed = false) {
+  TinyModel m = TinyModel::safetensors_as("Qwen2MoeForCausalLM", "qwen2_moe");
+  m.config["num_experts"] = 3;
+  m.config["num_experts_per_tok"] = 2;
+  m.config["moe_intermediate_size"] = 5;
+  m.config["shared_expert_intermediate_size"] = 6;
+  if (mixed) m.config["mlp_only_layers"] = {0};
+  for (const std::string layer : {"0", "1"}) {
+    for (const char* name : {"q_proj", "k_proj", "v_proj"})
+      m.replace_in(layer, "-", std::string("self_attn.") + name + ".bias", {name[0] == 'q' ? 16 : 8});
+    if (mixed && layer == "0") continue;
+    for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
+      const bool down = name[0] == 'd';
+      const auto shape = [&](int64_t width) {
+        return down ? std::vector<int64_t>{8, width} : std::vector<int64_t>{width, 8};
+      };
+      m.replace_in(layer, std::string("mlp.") + name + ".weight", "", {});
+      m.replace_in(layer, "-", std::string("mlp.shared_expert.") + name + ".weight", shape(6));
+      for (const char* i : {"0", "1", "2"})
+        m.replace_in(layer, "-", std::string("mlp.experts.") + i + "." + name + ".weight", shape(5));
+    }
+    m.replace_in(layer, "-", "mlp.gate.weight", {3, 8});
+    m.replace_in(layer, "-", "mlp.shared_expert_gate.weight", {1, 8});
+  }
+  return m;
+}
+
+TinyModel qwen2_moe_gguf() {
+  TinyModel m = TinyModel::gguf_as("qwen2moe");
+  m.numbers["qwen2moe.expert_count"] = 3;
+  m.numbers["qwen2moe.expert_used_count"] = 2;
+  for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+    const bool down = name[4] == 'd';
+    const std::string at = name;
+    m.replace(at + ".weight", at + "_exps.weight",
+              down ? std::vector<int64_t>{3, 8, 6} : std::vector<int64_t>{3, 6, 8});
+    m.replace("-", at + "_shexp.weight", down ? std::vector<int64_t>{8, 12} : std::vector<int64_t>{12, 8});
+  }
+  m.replace("-", "ffn_gate_inp.weight", {3, 8});
+  m.replace("-", "ffn_gate_inp_shexp.weight", {8});
+  return m;
+}
+
+const Experts& experts_of(const Model& m, size_t layer) {
+  return std::get<Experts>(m.layers.at(layer).steps.at(1).block);
+}
+
+TEST_CASE("Qwen2-MoE: a shared expert beside the others, biases of q, k and v, layers without experts") {
+  Model m = described(qwen2_moe());
+  CHECK(m.family == "qwen2-moe");
+  CHECK(attention_of(m, 0).q.bias.tensor == "model.layers.0.self_attn.q_proj.bias");
+  CHECK(!attention_of(m, 0).o.bias);
+  const Experts& e = experts_of(m, 1);
+  CHECK(e.share == Experts::Share::of_all);  // without the key
+  CHECK(e.count() == 3);
+  CHECK(e.shared.value().mlp.width == 6);
+  CHECK(e.shared->share.weight == WeightRef{"model.layers.1.mlp.shared_expert_gate.weight", 0, 1, 8});
+  m = described(qwen2_moe(true));
+  CHECK(mlp_of(m, 0).width == 12);
+  CHECK(experts_of(m, 1).used == 2);
+  TinyModel tiny = qwen2_moe(true);
+  tiny.config["mlp_only_layers"] = nlohmann::ordered_json::array();
+  tiny.config["decoder_sparse_step"] = 2;
+  tiny.config["norm_topk_prob"] = true;
+  CHECK(experts_of(described(tiny), 1).share == Experts::Share::of_chosen);
+  tiny = qwen2_moe();
+  tiny.config["qkv_bias"] = false;
+  check_says(refusal(tiny), {"belongs to no weight", "self_attn.k_proj.bias"});
+  tiny = qwen2_moe();
+  tiny.replace("-", "mlp.shared_expert_gate.weight", {1, 7});
+  check_says(refusal(tiny), {"layer 0: share of the shared expert", "[1, 7]", "[1, 8]"});
+  tiny = qwen2_moe();
+  tiny.replace("mlp.shared_expert.up_proj.weight", "", {});
+  check_says(refusal(tiny), {"up weight of the shared expert: the tensor is missing"});
+  tiny = qwen2_moe();
+  tiny.config["shared_expert_intermediate_size"] = 9;
+  check_says(refusal(tiny),
+             {"shared expert's size 9 ('shared_expert_intermediate_size' of config.json)", "[6, 8]"});
+}
+
+TEST_CASE("Qwen2-MoE: windows where the configuration asks for them, in every second layer") {
+  TinyModel tiny = qwen2_moe();
+  tiny.config["sliding_window"] = 16;
+  CHECK(window_of(described(tiny), 0) == 0);
+  tiny.config["use_sliding_window"] = true;
+  CHECK(window_of(described(tiny), 0) == 16);
+  CHECK(window_of(described(tiny), 1) == 0);
+  tiny.config["max_window_layers"] = 0;
+  CHECK(window_of(described(tiny), 0) == 0);
+  tiny.config["layer_types"] = {"full_attention", "sliding_attention"};
+  CHECK(window_of(described(tiny), 1) == 16);
+}
+
+TEST_CASE("Qwen2-MoE as GGUF: the share is a vector, and old files do not say how wide experts are") {
+  TinyModel tiny = qwen2_moe_gguf();
+  const Model m = described(tiny);
+  CHECK(experts_of(m, 0).width == 6);  // 12 / 2
+  CHECK(experts_of(m, 0).share == Experts::Share::of_all);
+  CHECK(experts_of(m, 0).shared.value().mlp.width == 12);
+  CHECK(experts_of(m, 0).shared->share.weight.transposed);
+  CHECK(!attention_of(m, 0).q.bias);
+  tiny.replace("-", "ffn_gate_inp_shexp.weight", {1, 8});
+  CHECK(!experts_of(described(tiny), 0).shared->share.weight.transposed);
+  tiny.numbers["qwen2moe.expert_feed_forward_length"] = 5;
+  check_says(refusal(tiny), {"gate weight", "[3, 6, 8]", "[3, 5, 8]"});
+  tiny.numbers["qwen2moe.expert_feed_forward_length"] = 6;
+  tiny.numbers["qwen2moe.expert_shared_feed_forward_length"] = 7;
+  check_says(refusal(tiny), {"gate weight of the shared expert", "[12, 8]", "[7, 8]"});
+  tiny.numbers.erase("qwen2moe.expert_shared_feed_forward_length");
+  tiny.fractions["qwen2moe.expert_weights_scale"] = 2.5;
+  check_says(refusal(tiny), {"weights of experts are scaled", "'qwen2moe.expert_weights_scale'"});
+}
+
 TEST_CASE("the rope of these families may be said in both spellings") {
   for (TinyModel tiny : {lfm2(), olmo2(), TinyModel::safetensors_as("GraniteForCausalLM", "granite"),
                          TinyModel::safetensors_as("SmolLM3ForCausalLM", "smollm3")}) {

@@ -241,6 +241,26 @@ std::vector<Part> parts() {
          for (const size_t i : {0, 1})
            mlp(m, i).block = small_experts(std::to_string(i) + ".", 2, 1, Experts::Skip::zero);
        }},
+      {"experts beside one that all tokens use",
+       [](Model& m) {
+         Experts e = small_experts("1.", 4, 2);
+         e.shared.emplace();
+         e.shared->mlp = small_mlp("1.shared.");
+         mlp(m, 1).block = e;
+         mlp(m, 1).scale = 0.5;
+       }},
+      {"experts beside one that counts more or less",
+       [](Model& m) {
+         for (const size_t i : {0, 1}) {
+           const std::string at = std::to_string(i) + ".";
+           Experts e = small_experts(at, 3, 1, Experts::Skip::pass);
+           e.shared.emplace();
+           e.shared->mlp = small_mlp(at + "shared.");
+           e.shared->share = projection(at + "share", 1, kHidden, i == 1);
+           mlp(m, i).block = e;
+         }
+         mlp(m, 0).norm_out = rms_norm_of("0.behind");
+       }},
       {"routers that are networks",
        [](Model& m) {
          for (const size_t i : {0, 1}) {

@@ -43,7 +43,9 @@ std::vector<size_t> shuffled(size_t n, Rng& rng) {
 
 std::vector<Source> all_sources(uint64_t seed) {
   std::vector<Source> out;
-  for (const fs::path& root : data_roots()) {
+  std::vector<fs::path> roots = data_roots();
+  roots.push_back(source_dir() / "tests/data");
+  for (const fs::path& root : roots) {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(root / "models", ignored))
       if (fs::exists(entry.path() / "config.json", ignored))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The scores of the shipped model through `anemone redact --jsonl`: redact_scores.py ANEMONE
+"""The scores of the shipped model through `anemone redact --jsonl`: redact_scores.py ANEMONE [BUNDLE]
 
 The sets are looked for in pii/ below the roots of ANEMONE_DATA; status 77 where they are absent. Limits and scorer are
-those of models/privacy-small.
+those of models/privacy-small. With a bundle of the same checkpoint, such as one in int8, its scores are judged instead.
 """
 
 import json
@@ -29,9 +29,10 @@ def data_folder() -> Path:
     sys.exit(77)
 
 
-def spans_of(anemone: str, texts: list[str]) -> list[list[tuple[int, int, str]]]:
+def spans_of(anemone: str, bundle: list[str], texts: list[str]) -> list[list[tuple[int, int, str]]]:
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    answer = subprocess.run([anemone, "redact", "--jsonl"], input=lines.encode(), stdout=subprocess.PIPE, check=True)
+    command = [anemone, "redact", "--jsonl", *(["--model", *bundle] if bundle else [])]
+    answer = subprocess.run(command, input=lines.encode(), stdout=subprocess.PIPE, check=True)
     records = [json.loads(line) for line in answer.stdout.decode().splitlines()]
     assert len(records) == len(texts)
     for record, text in zip(records, texts, strict=True):
@@ -41,12 +42,12 @@ def spans_of(anemone: str, texts: list[str]) -> list[list[tuple[int, int, str]]]
     return [[(s["start"], s["end"], s["label"]) for s in record["spans"]] for record in records]
 
 
-def main(anemone: str) -> int:
+def main(anemone: str, *bundle: str) -> int:
     data, report = data_folder(), Report()
     recorded = json.loads((ROOT / "models/privacy-small/scores.json").read_text())
     for name, limits in LIMITS.items():
         examples = load(name, data, data)
-        found = score(examples, spans_of(anemone, [e.text for e in examples]))
+        found = score(examples, spans_of(anemone, list(bundle), [e.text for e in examples]))
         exact = found["all"]["f1"]
         report.at_least(f"{name} exact F1", exact, limits["f1"])
         report.at_least(f"{name} above rules alone", exact, recorded[name]["rules"]["all"]["f1"] + ABOVE_RULES)
@@ -61,4 +62,4 @@ def main(anemone: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -48,6 +48,19 @@ TEST_CASE("a layer is cut at its experts, and the rest of it goes with the next 
   CHECK(cuts_text(m, 1000, 1) == "0-0>=100 e0-3=120 <0-1>=100 e0-3=120 <1-1=0 ");
 }
 
+TEST_CASE("an expert that all tokens use goes with the function behind the router") {
+  Model m = model_of(2, {0, 1}, 4, 1);
+  for (Layer& layer : m.layers) {
+    auto& e = std::get<Experts>(layer.steps[1].block);
+    e.shared.emplace();
+    for (Projection* p : {&e.shared->mlp.gate, &e.shared->mlp.up, &e.shared->mlp.down})
+      p->weight = {"s", 0, 2, 10};
+    e.shared->share.weight = {"share", 0, 1, 10};  // stays in fp16, and is no matrix that counts
+  }
+  CHECK(cuts_text(m, 1000, 1) == "0-0>=100 e0-3=120 <0-1>=160 e0-3=120 <1-1=60 ");
+  CHECK(cuts_text(m, 150, 1) == "0-0>=100 e0-3=120 <0-0=60 1-1>=100 e0-3=120 <1-1=60 ");
+}
+
 TEST_CASE("layers without experts stay together, as far as the limit allows") {
   CHECK(cuts_text(model_of(5, {1, 4}, 2, 1), 1000, 1) == "0-1>=200 e0-1=60 <1-4>=300 e0-1=60 <4-4=0 ");
   CHECK(cuts_text(model_of(5, {1, 4}, 2, 1), 200, 1) == "0-1>=200 e0-1=60 <1-3=200 4-4>=100 e0-1=60 <4-4=0 ");

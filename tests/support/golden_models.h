@@ -1,4 +1,5 @@
-// The given models with golden outputs: every folder that holds golden/logits.npy, in each of its formats.
+// The given models with golden outputs, and those of the repository: every folder that holds golden/logits.npy, in each
+// of its formats.
 //     for (const GoldenModel& model : golden_models()) …
 #pragma once
 
@@ -62,7 +63,9 @@ struct GoldenModel {
 
 inline std::vector<GoldenModel> golden_models() {
   std::vector<GoldenModel> found;
-  for (const fs::path& root : anemone::data_folders("models"))
+  std::vector<fs::path> roots = anemone::data_folders("models");
+  roots.push_back(anemone::source_dir() / "tests/data/models");
+  for (const fs::path& root : roots)
     for (const auto& entry : fs::directory_iterator(root)) {
       const fs::path folder = entry.path(), golden = folder / "golden";
       if (!fs::exists(golden / "logits.npy")) continue;

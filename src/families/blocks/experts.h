@@ -7,6 +7,8 @@
 //     s      = down h + carry * (s of the layer before)
 //     r      = gelu(second(gelu(first(norm(s)))))
 // A chosen skip adds p * h, or nothing.
+// A shared expert is one that every token uses, whatever it chooses:
+//     y      = y + s * shared(h)                     s = sigmoid(share h), or 1 where there is no such projection
 #pragma once
 
 #include <cstdint>
@@ -30,6 +32,11 @@ struct Router {
   WeightRef choice_bias;  // optional
 };
 
+struct SharedExpert {
+  GatedMlp mlp;
+  Projection share;  // optional: one row
+};
+
 struct Experts {
   static constexpr bool kMixer = false;
   enum class Share { of_all, of_chosen };
@@ -41,6 +48,7 @@ struct Experts {
   Share share = Share::of_all;
   Skip skip = Skip::none;
   std::vector<GatedMlp> experts;
+  std::optional<SharedExpert> shared;
 
   int64_t count() const { return static_cast<int64_t>(experts.size()); }
   int64_t choices() const { return count() + (skip == Skip::none ? 0 : 1); }

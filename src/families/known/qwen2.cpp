@@ -9,12 +9,7 @@ namespace {
 constexpr std::string_view kNames[] = {"qwen2", "Qwen2ForCausalLM"};
 
 Model build(const Checkpoint& c) {
-  DecoderTraits traits;
-  traits.qkv_bias = Presence::required;
-  traits.o_bias = traits.mlp_bias = Presence::absent;
-  traits.default_eps = 1e-6;
-  traits.default_context = 32768;
-  Model m = build_decoder(c, traits);
+  Model m = build_decoder(c, qwen2_traits());
   set_qwen_windows(Hparams(c), m);
   return m;
 }
