@@ -5,14 +5,19 @@ an ONNX file; and Basic Pitch, which others have converted to both. Both run tur
 Prints the best times, the median of the rounds' ratios and how far the results are apart.
 
     networks.py [--anemone build/release/anemone] [--threads 2] [--rounds 5] [--folder build/networks] [NAME...]
+    networks.py --wheels FOLDER [PART...]
 
 Needs coremltools, onnx and onnxruntime. NAME: mobilenet, resnet, bert, minilm (the checkpoint in --minilm; needs
 safetensors) or pitch (in the folder mlpackages of $ANEMONE_DATA); by default all that are there.
+
+--wheels takes the networks of tests/onnx/networks.py instead, as `convert --precision fp32` makes them; that file says
+what FOLDER holds. PART: only paths with it.
 """
 import argparse
 import os
 import statistics
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -221,11 +226,11 @@ def minilm(folder):
 
 
 class Case:
-    """A network in both forms, its input, and which of their outputs is compared."""
+    """A network in both forms, the inputs of each, and which of their outputs are compared."""
 
-    def __init__(self, package, onnx, x, file, input="x", output="y", onnx_output=None):
-        self.package, self.onnx, self.x, self.file = package, onnx, x, file
-        self.input, self.output, self.onnx_output = input, output, onnx_output
+    def __init__(self, package, onnx, inputs, feed, outputs):
+        self.package, self.onnx, self.feed, self.outputs = package, onnx, feed, outputs
+        self.file = inputs  # an .npz with the package's inputs
 
 
 NETWORKS = {"mobilenet": (mobilenet, (1, 3, 224, 224)), "resnet": (resnet, (1, 3, 224, 224)),
@@ -240,9 +245,9 @@ def find_case(name, options):
         if not os.path.exists(folder + "_io.npz"):
             return None
         x = np.load(folder + "_io.npz")["input_2"]
-        np.save(base + ".npy", x)
-        return Case(folder + "_nmp.mlpackage", folder + "_nmp.onnx", x, base + ".npy", "input_2", "Identity",
-                    "StatefulPartitionedCall:0")
+        np.savez(base + "_in.npz", input_2=x)
+        return Case(folder + "_nmp.mlpackage", folder + "_nmp.onnx", base + "_in.npz",
+                    {"serving_default_input_2:0": x}, {"StatefulPartitionedCall:0": "Identity"})
     if not os.path.exists(base + ".onnx"):
         if name == "minilm":
             if not os.path.exists(os.path.join(options.minilm, "model.safetensors")):
@@ -251,15 +256,43 @@ def find_case(name, options):
         else:
             network, shape = NETWORKS[name]
             Pair(shape).write(network, options.folder, name)
-    return Case(base + ".mlpackage", base + ".onnx", np.load(base + ".npy"), base + ".npy")
+    x = np.load(base + ".npy")
+    np.savez(base + "_in.npz", x=x)
+    return Case(base + ".mlpackage", base + ".onnx", base + "_in.npz", {"x": x}, {"y": "y"})
+
+
+def wheel_cases(options):
+    """Networks as others publish them, converted by anemone."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/onnx"))
+    import networks as wheels
+
+    out = {}
+    for part, data in wheels.networks():
+        path = os.path.join(options.wheels, part)
+        if options.names != NAMES and not any(name in part for name in options.names):
+            continue
+        if not os.path.exists(path):
+            out[part] = None
+            continue
+        folder = os.path.join(options.folder, part.replace("/", "_").removesuffix(".onnx"))
+        os.makedirs(folder, exist_ok=True)
+        feed = wheels.feed_for(wheels.open_session(path), data)
+        made = wheels.convert(options.anemone, path, feed, ["--precision", "fp32"], folder)
+        if isinstance(made, str):
+            sys.exit(f"{part}: {made}")
+        wheels.inputs_of(options.anemone, folder, made["renamed"], feed)
+        names = {made["renamed"].get(k, k): k for k in wheels.features(options.anemone, folder, "outputs")}
+        out[part] = Case(folder + "/net.mlpackage", path, folder + "/in.npz", feed, names)
+    return out
 
 
 def run_anemone(options, name, case):
-    out_file = os.path.join(options.folder, name + ".npz")
-    call = [options.anemone, "predict", case.package, "--input", f"{case.input}={case.file}", "--repeat",
-            str(options.repeat), "--threads", str(options.threads), "--time", "--outputs", out_file]
+    out_file = os.path.join(options.folder, name.replace("/", "_") + "_out.npz")
+    call = [options.anemone, "predict", case.package, "--inputs", case.file, "--repeat", str(options.repeat),
+            "--threads", str(options.threads), "--time", "--outputs", out_file]
     out = subprocess.run(call, check=True, capture_output=True, text=True).stdout
-    return float(out.split("best ")[1].split(" ms")[0]), np.load(out_file)[case.output]
+    got = np.load(out_file)
+    return float(out.split("best ")[1].split(" ms")[0]), [got[name] for name in case.outputs.values()]
 
 
 class Onnx:
@@ -268,15 +301,15 @@ class Onnx:
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
+        options.log_severity_level = 3
         self.session = ort.InferenceSession(case.onnx, options, ["CPUExecutionProvider"])
-        self.inputs = {self.session.get_inputs()[0].name: case.x}
-        self.outputs = [case.onnx_output] if case.onnx_output else None
+        self.inputs, self.outputs = case.feed, list(case.outputs)
 
     def run(self, repeat):
         best = 1e9
         for _ in range(repeat):
             start = time.perf_counter()
-            y = self.session.run(self.outputs, self.inputs)[0]
+            y = self.session.run(self.outputs, self.inputs)
             best = min(best, 1e3 * (time.perf_counter() - start))
         return best, y
 
@@ -290,26 +323,29 @@ def main():
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--folder", default="build/networks")
     parser.add_argument("--minilm", default=".cache/minilm", help="all-MiniLM-L6-v2 as safetensors")
+    parser.add_argument("--wheels", help="networks from PyPI in this folder")
     parser.add_argument("--make", action="store_true", help="only make the files")
     options = parser.parse_args()
     os.makedirs(options.folder, exist_ok=True)
-    cases = {name: find_case(name, options) for name in options.names}
+    cases = wheel_cases(options) if options.wheels else {name: find_case(name, options) for name in options.names}
+    width = max(map(len, cases), default=0)
     if options.make:
         return
     print(f"{options.threads} threads | best ms: anemone, onnxruntime | ratio of speeds, median | largest difference")
     for name, case in cases.items():
         if not case:
-            print(f"{name:>10} | not there")
+            print(f"{name:>{width}} | not there")
             continue
         peer, rounds = Onnx(case, options.threads), []
         for _ in range(options.rounds):
             ours, y = run_anemone(options, name, case)
             theirs, z = peer.run(options.repeat)
             rounds.append((ours, theirs))
-        scale = float(np.abs(z).max())
+        apart = max(float(np.abs(a.reshape(b.shape) - b).max()) / max(float(np.abs(b).max()), 1e-12)
+                    for a, b in zip(y, z))
         ratio = statistics.median(b / a for a, b in rounds)
-        print(f"{name:>10} | {min(r[0] for r in rounds):8.2f} {min(r[1] for r in rounds):8.2f} | {ratio:5.2f} | "
-              f"{float(np.abs(y - z).max()) / scale:.1e}", flush=True)
+        print(f"{name:>{width}} | {min(r[0] for r in rounds):8.2f} {min(r[1] for r in rounds):8.2f} | {ratio:5.2f} | "
+              f"{apart:.1e}", flush=True)
 
 
 if __name__ == "__main__":

@@ -157,21 +157,21 @@ std::optional<OnnxPlace> in_versions(const fs::path& folder, const OnnxBundleCho
 OnnxModel open_model(const OnnxPlace& place) {
   const bool configured = there(place.folder / kGenai) || there(place.folder / "config.json");
   if (configured && there(place.model)) return OnnxModel::open(place.model);
-  std::vector<std::string> missing;
-  if (!there(place.model)) {
-    missing.push_back(place.model.string());
-  } else {
+  constexpr const char* kConfig = "genai_config.json or config.json";
+  if (there(place.model)) {
     try {
-      OnnxModel::open(place.model);  // names its own data if that is missing too
-    } catch (const Error& e) {
-      missing.emplace_back(e.what());
+      OnnxModel::open(place.model);
+    } catch (Error& e) {  // its data may be missing too: all is said at once
+      throw e.hint(fmt::format("{}{}{} is missing in {} too", e.hint(), e.hint().empty() ? "" : "; ", kConfig,
+                               place.folder.string()));
     }
   }
-  if (!configured)
-    missing.push_back(fmt::format("genai_config.json or config.json in {}", place.folder.string()));
-  Error error = Error("the bundle is not complete").at(place.folder.string());
-  error.found(fmt::format("missing: {}", fmt::join(missing, "; and ")));
-  throw error.expected("model.onnx, its data, and genai_config.json or config.json")
+  std::vector<std::string> missing;
+  if (!there(place.model)) missing.push_back(place.model.filename().string());
+  if (!configured) missing.emplace_back(kConfig);
+  throw errorf("the bundle is not complete: {} {} missing", fmt::join(missing, "; and "),
+               missing.size() == 1 ? "is" : "are")
+      .at(place.folder.string())
       .hint("download all files of the model; a network without a config goes op by op: -o NAME.mlpackage");
 }
 

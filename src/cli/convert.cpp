@@ -352,11 +352,12 @@ void expect_network_flags(const Args& a) {
 
 int run_convert(Args args, const Common& common) {
   const auto start = std::chrono::steady_clock::now();
-  if (is_network(args.model, args.output)) {
+  if (const auto place = find_network(args.model, args.output, {args.bundle_version, args.variant})) {
     expect_network_flags(args);
-    return convert_network(
-        {args.model, args.output, args.no_int8 ? "fp16" : args.precision, args.target, args.overwrite},
-        args.network, common);
+    if (!place->note.empty() && !common.quiet) fmt::print(stderr, "note: {}\n", place->note);
+    return convert_network({place->model.string(), args.output, args.no_int8 ? "fp16" : args.precision,
+                            args.target, args.overwrite},
+                           args.network, common);
   }
   args.network.expect_none();
   if (args.output.empty() && !(args.bundle_version + args.variant).empty())

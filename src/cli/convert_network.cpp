@@ -184,11 +184,16 @@ void NetworkFlags::expect_none() const {
         .hint("give an .onnx file and an output that ends in .mlpackage");
 }
 
-bool is_network(const std::string& model, const std::string& output) {
+std::optional<OnnxPlace> find_network(const std::string& model, const std::string& output,
+                                      const OnnxBundleChoice& choice) {
   namespace fs = std::filesystem;
   const fs::path named = fs::path(output).lexically_normal();
   const fs::path last = named.has_filename() ? named : named.parent_path();
-  return last.extension() == ".mlpackage" && fs::path(model).extension() == ".onnx";
+  if (last.extension() != ".mlpackage") return std::nullopt;
+  if (auto place = find_onnx(model, choice)) return place;
+  if (fs::path(model).extension() == ".onnx")
+    return OnnxPlace{model, {}, ""};  // opening it says what is wrong
+  return std::nullopt;
 }
 
 namespace {
@@ -209,6 +214,7 @@ nlohmann::ordered_json placed_json(const placement::PlacedFunction& placed) {
   return {{"operations", placed.ops.size()},
           {"on_ane", placed.ane_ops},
           {"segments", placed.segments.size()},
+          {"switches", placed.switches},
           {"milliseconds", placed.ms}};
 }
 
@@ -236,10 +242,10 @@ void print_json(const NetworkRequest& request, const std::string& precision, con
 void print_placed(const Made& made) {
   fmt::print("--ane: {} became 1x1 convolutions, {} stayed\n", counted(made.polish.convolved, "linear layer"),
              made.polish.linear);
-  fmt::print("          operations  on the ANE  segments  estimate\n");
+  fmt::print("          operations  on the ANE  switches  estimate\n");
   for (const auto& [when, placed] : {std::pair("without", &*made.before), std::pair("with", &*made.after)})
     fmt::print("  {:<7} {:>10}  {:>10}  {:>8}  {:.2f} ms\n", when, placed->ops.size(), placed->ane_ops,
-               placed->segments.size(), placed->ms);
+               placed->switches, placed->ms);
 }
 
 void print_text(const NetworkRequest& request, const std::string& precision, const Interface& interface,

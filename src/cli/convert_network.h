@@ -1,9 +1,11 @@
 // `anemone convert net.onnx -o net.mlpackage`: an ONNX graph, operator by operator, as one package.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/onnx_bundle.h"
 #include "cli/command.h"
 
 namespace anemone::cli {
@@ -23,8 +25,9 @@ struct NetworkRequest {
   bool overwrite = false;
 };
 
-// Whether MODEL and the output ask for this kind of conversion.
-bool is_network(const std::string& model, const std::string& output);
+// The ONNX file at MODEL, where it and the output ask for this kind of conversion.
+std::optional<OnnxPlace> find_network(const std::string& model, const std::string& output,
+                                      const OnnxBundleChoice& choice);
 
 int convert_network(const NetworkRequest& request, const NetworkFlags& flags, const Common& common);
 

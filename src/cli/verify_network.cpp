@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/npy.h"
+#include "checkpoint/onnx_bundle.h"
 #include "cli/input.h"
 #include "cli/package_argument.h"
 #include "verify/network.h"
@@ -36,12 +38,14 @@ bool is_network_package(const std::string& package, const std::string& source) {
   namespace fs = std::filesystem;
   const fs::path path =
       fs::path(package).has_filename() ? fs::path(package) : fs::path(package).parent_path();
-  return path.extension() == ".mlpackage" && fs::path(source).extension() == ".onnx";
+  return path.extension() == ".mlpackage" &&
+         (fs::path(source).extension() == ".onnx" || find_onnx(source).has_value());
 }
 
 int run_verify_network(const NetworkVerifyArgs& args, const BackendFlags& backend, const Common& common) {
   const auto package = package_argument(args.package);
-  const OnnxModel model = OnnxModel::open(args.model);
+  const std::optional<OnnxPlace> place = find_onnx(args.model);
+  const OnnxModel model = OnnxModel::open(place ? place->model : std::filesystem::path(args.model));
   const NetworkVerdict v = verify_network(package, model, read_inputs(args.inputs), *backend.open(common));
   if (common.json) {
     print_json(v);

@@ -10,7 +10,7 @@
 namespace anemone {
 namespace {
 
-// Of nodes in a file, and of operations that they become. Core ML compiles programs of some thousands.
+// That the nodes become. Core ML compiles programs of some thousands.
 constexpr int64_t kMostOperations = int64_t{1} << 18;
 
 }  // namespace
@@ -103,10 +103,6 @@ std::vector<Value*> OnnxLowering::emit(OnnxScope& scope, std::string_view type, 
 }
 
 void OnnxLowering::lower_graph(const OnnxGraph& graph, OnnxScope& scope) {
-  if (static_cast<int64_t>(graph.nodes.size()) > kMostOperations)
-    throw errorf("the graph has too many nodes to be converted op by op")
-        .found(fmt::format("{} nodes", graph.nodes.size()))
-        .expected(fmt::format("at most {}", kMostOperations));
   for (const OnnxTensor& tensor : graph.initializers)
     if (!scope.names.contains(tensor.name()))
       scope.names.emplace(tensor.name(), OnnxOperand{nullptr, tensor.type(), &tensor, nullptr});

@@ -133,7 +133,9 @@ void check_attribute(const OnnxAttribute& a) {
 }  // namespace
 
 void OnnxBudget::node() {
-  if (++nodes > kNodes) throw errorf("the model has more than {} nodes, with its functions in place", kNodes);
+  if (++nodes > kNodes)
+    throw errorf("the model has more than {} nodes, with its functions in place", kNodes)
+        .hint("loops that an exporter wrote out make such graphs: export them as Loop or Scan");
 }
 
 void OnnxBudget::item() {

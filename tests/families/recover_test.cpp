@@ -13,43 +13,21 @@
 #include "families/family.h"
 #include "reference/reference.h"
 #include "support/data.h"
+#include "support/onnx_models.h"
 #include "support/temp_folder.h"
 
 using namespace anemone;
-namespace fs = std::filesystem;
+using namespace anemone::test;
 
 namespace {
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-const fs::path& small_models() {
-  static const fs::path folder = source_dir() / "tests/data/onnx/models";
-  return folder;
-}
-
-// The logits without quantized activations, where there are several.
-std::optional<fs::path> golden_of(const fs::path& folder) {
-  for (const char* name : {"logits_ort_acc1.npy", "logits_dequant_ref.npy", "logits.npy"})
-    if (fs::exists(folder / "golden" / name)) return folder / "golden" / name;
-  return std::nullopt;
-}
-
-std::vector<fs::path> bundles() {
-  std::vector<fs::path> out;
-  std::vector<fs::path> roots = data_folders("models");
-  roots.push_back(small_models());
-  for (const fs::path& root : roots)
-    for (const auto& entry : fs::directory_iterator(root))
-      if (fs::exists(entry.path() / "model.onnx") && golden_of(entry.path())) out.push_back(entry.path());
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 // The largest difference to the golden logits, as a part of their range.
 double fault_of(const fs::path& folder) {
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(folder));
   const std::vector<int64_t> wide = read_npy(folder / "golden/input_ids.npy").to_int();
-  const std::vector<float> wanted = read_npy(*golden_of(folder)).to_float();
+  const std::vector<float> wanted = read_npy(*golden_logits(folder)).to_float();
   const Reference reference(checkpoint, describe(*checkpoint), 1);
   const std::vector<float> found = reference.logits(std::vector<int32_t>(wide.begin(), wide.end()));
   REQUIRE(found.size() == wanted.size());
@@ -72,7 +50,7 @@ std::string error_of(const fs::path& folder) {
 std::string error_with(const std::string& model, const std::string& file, const std::string& from,
                        const std::string& to) {
   const TempFolder temp;
-  for (const auto& entry : fs::directory_iterator(small_models() / model))
+  for (const auto& entry : fs::directory_iterator(small_onnx_models() / model))
     if (entry.is_regular_file()) fs::copy(entry.path(), temp.path() / entry.path().filename());
   std::string text = slurp(temp.path() / file);
   REQUIRE(has(text, from));
@@ -85,37 +63,49 @@ std::string error_with(const std::string& model, const std::string& file, const 
 }  // namespace
 
 TEST_CASE("decoders recovered from ONNX graphs give onnxruntime's logits") {
-  CHECK(bundles().size() >= 24);
-  for (const fs::path& folder : bundles()) {
+  CHECK(onnx_models().size() >= 33);
+  for (const fs::path& folder : onnx_models()) {
     CAPTURE(folder.string());
-    // fp32 sums in another order; graphs that compute in fp16 round every value.
-    const bool half = folder.filename().string().ends_with("fp16");
     double fault = 1;
     CHECK_NOTHROW(fault = fault_of(folder));
-    CHECK(fault < (half ? 1e-3 : 5e-6));
+    CHECK(fault < (computes_in_half(folder) ? 1e-3 : 5e-6));  // fp32 sums in another order
   }
 }
 
 TEST_CASE("what a graph says that no config does") {
-  const Model qwen3 = describe(Checkpoint::open(small_models() / "genai-qwen3-int4"));
+  const Model qwen3 = describe(Checkpoint::open(small_onnx_models() / "genai-qwen3-int4"));
   CHECK(qwen3.ropes.at(0).base == 1e6);
   CHECK(qwen3.vocabulary_head().tied);
   CHECK(first_attention(qwen3)->qk_norm.has_value());
   CHECK(qwen3.eos == std::vector<int64_t>{2});
-  const Model gemma = describe(Checkpoint::open(small_models() / "torch-gemma2-eager"));
+  const Model gemma = describe(Checkpoint::open(small_onnx_models() / "torch-gemma2-eager"));
   CHECK(gemma.embedding.scale == doctest::Approx(std::sqrt(32.0)));
   CHECK(first_attention(gemma)->reach == Reach{Reach::Kind::window, 5});
   CHECK(find_attention(gemma.layers.at(1))->reach == Reach{});
   CHECK(first_attention(gemma)->softcap == 50);
   CHECK(gemma.vocabulary_head().softcap == 30);
   CHECK(first_attention(gemma)->scale == doctest::Approx(1 / std::sqrt(24.0)));
-  const Model phi = describe(Checkpoint::open(small_models() / "genai-phi3-longrope"));
+  const Model phi = describe(Checkpoint::open(small_onnx_models() / "genai-phi3-longrope"));
   CHECK(phi.ropes.at(0).scaling == RopeScaling::longrope);
   CHECK(phi.ropes[0].original_context == 64);
   CHECK(phi.ropes[0].long_factors.at(7) == doctest::Approx(3.8).epsilon(1e-4));
   CHECK(phi.ropes[0].attention_factor ==
         doctest::Approx(std::sqrt(1 + std::log(4.0) / std::log(64.0))).epsilon(1e-5));
   CHECK(!phi.inferred.empty());
+  // The same choice as a Where of frequencies, and as two tables before RotaryEmbedding. A trace keeps the short one only.
+  for (const char* name : {"dynamo-phi3-23", "genai-phi3-fp16"}) {
+    CAPTURE(name);
+    const Model other = describe(Checkpoint::open(small_onnx_models() / name));
+    CHECK(other.ropes.at(0).scaling == RopeScaling::longrope);
+    CHECK(other.ropes[0].original_context == 64);
+    CHECK(other.ropes[0].short_factors.at(7) == doctest::Approx(1.35).epsilon(1e-3));
+    CHECK(other.ropes[0].long_factors.at(7) == doctest::Approx(3.8).epsilon(1e-3));
+    // Where the factor of cos and sin is one of the scores too, it is counted once.
+    const double scores = first_attention(other)->scale * std::pow(other.ropes[0].attention_factor, 2);
+    CHECK(scores == doctest::Approx((1 + std::log(4.0) / std::log(64.0)) / 4).epsilon(2e-3));
+  }
+  CHECK(describe(Checkpoint::open(small_onnx_models() / "optimum-phi3-q4")).ropes.at(0).scaling ==
+        RopeScaling::divisors);
 }
 
 TEST_CASE("a config that contradicts the graph is refused with both values") {
@@ -139,7 +129,7 @@ TEST_CASE("a node that has no place is named") {
 }
 
 TEST_CASE("experts of an ONNX graph") {
-  const Model gpt_oss = describe(Checkpoint::open(small_models() / "genai-gptoss-int4"));
+  const Model gpt_oss = describe(Checkpoint::open(small_onnx_models() / "genai-gptoss-int4"));
   const auto& limited = std::get<Experts>(gpt_oss.layers.at(0).steps.at(1).block);
   CHECK(limited.count() == 4);
   CHECK(limited.used == 2);
@@ -149,7 +139,7 @@ TEST_CASE("experts of an ONNX graph") {
   CHECK(limited.experts[3].down.bias.slice == 3);
   CHECK(first_attention(gpt_oss)->sinks.rows() == 2);
   CHECK(first_attention(gpt_oss)->reach == Reach{Reach::Kind::window, 5});
-  const Model flat = describe(Checkpoint::open(small_models() / "moe-qwen3-flat"));
+  const Model flat = describe(Checkpoint::open(small_onnx_models() / "moe-qwen3-flat"));
   const auto& plain = std::get<Experts>(flat.layers.at(1).steps.at(1).block);
   CHECK(plain.share == Experts::Share::of_all);
   CHECK(plain.experts[0].limit == 0);

@@ -204,18 +204,6 @@ TEST_CASE("onnx network: verify finds no difference in a sound package, and name
   CHECK(bad.first->node == "node 'b' (Tanh)");
 }
 
-TEST_CASE("onnx network: very many nodes are refused before any is converted") {
-  constexpr size_t kNodes = (1 << 18) + 1;
-  std::vector<Message> nodes;
-  for (size_t i = 0; i < kNodes; ++i)
-    nodes.push_back(node("Relu", {"v" + std::to_string(i)}, "v" + std::to_string(i + 1)));
-  const OnnxModel model =
-      model_of(nodes, {value_info("v0", {1})}, {value_info("v" + std::to_string(kNodes), {1})});
-  const std::string error = error_of([&] { lower_network(model, {}); });
-  CHECK_MESSAGE(has(error, "262145 nodes"), error);
-  CHECK_MESSAGE(has(error, "at most 262144"), error);
-}
-
 TEST_CASE("onnx network: verify compares states over several calls") {
   const std::initializer_list<Message> inputs = {value_info("x", {2}), value_info("past", {2})},
                                        outputs = {value_info("y", {2}), value_info("present", {2})};

@@ -1,21 +1,18 @@
 #!/usr/bin/env python3
-"""Whole ONNX networks from PyPI wheels: anemone's outputs beside onnxruntime's, and the time of both.
+"""Whole ONNX networks from PyPI wheels: anemone's outputs beside onnxruntime's.
 
-    networks.py ANEMONE FOLDER [--fp16] [--ane] [--time] [--verify] [--only=PART]
+    networks.py ANEMONE FOLDER [--fp16] [--ane] [--verify] [--only=PART]
 
 FOLDER holds what `pip download --no-deps silero-vad magika basic-pitch rapidocr piper-tts` fetched, unpacked, and what
 make_encoders.py --minilm wrote. Needs onnxruntime and numpy. Prints one line per network; exit status 1 where one is
-further than 1e-4 of its range (fp32; 5e-2 in fp16). With --time both run turn by turn on two threads, five rounds; the
-figures are medians of the rounds' best times.
+further than 1e-4 of its range (fp32; 5e-2 in fp16). bench/networks.py --wheels FOLDER takes the time of both.
 """
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 import onnxruntime as ort
@@ -54,16 +51,6 @@ def networks():
     yield "minilm_dynamo.onnx", text
 
 
-def best_of(run, count):
-    """The best time of some calls, in milliseconds."""
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return min(times) * 1000
-
-
 def convert(anemone, path, feed, flags, folder):
     """What convert says in JSON, or what went wrong."""
     command = [anemone, "convert", path, "-o", f"{folder}/net.mlpackage", "--overwrite", "--json", *flags]
@@ -73,14 +60,26 @@ def convert(anemone, path, feed, flags, folder):
     return result.stderr.strip() if result.returncode else json.loads(result.stdout)
 
 
-def predict(anemone, folder, repeat):
-    """The outputs and the best time, or what went wrong."""
+def features(anemone, folder, kind):
+    """Names of the package's inputs or outputs."""
+    info = json.loads(subprocess.run([anemone, "inspect", f"{folder}/net.mlpackage", "--json"], capture_output=True,
+                                     text=True, check=True).stdout)
+    return [f["name"] for f in info["functions"][0][kind]]
+
+
+def inputs_of(anemone, folder, renamed, feed):
+    """What the package takes of the feed, as in.npz."""
+    taken = {renamed.get(name, name) for name in features(anemone, folder, "inputs")}
+    kept = {k: v if v.shape else v.reshape(1) for k, v in feed.items() if k in taken}
+    np.savez(f"{folder}/in.npz", **{k: v.astype(np.int32) if v.dtype == np.int64 else v for k, v in kept.items()})
+
+
+def predict(anemone, folder):
+    """The outputs, or what went wrong."""
     command = [anemone, "predict", f"{folder}/net.mlpackage", "--inputs", f"{folder}/in.npz", "--outputs",
-               f"{folder}/out.npz", "--repeat", str(repeat), "--time", "--threads", "2"]
+               f"{folder}/out.npz", "--threads", "2"]
     result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        return result.stderr.strip()
-    return dict(np.load(f"{folder}/out.npz")), float(result.stdout.split("best ")[1].split(" ms")[0])
+    return result.stderr.strip() if result.returncode else dict(np.load(f"{folder}/out.npz"))
 
 
 def distance(got, want):
@@ -94,38 +93,35 @@ def distance(got, want):
     return worst
 
 
-def run_one(anemone, path, data, flags, timed, verify, folder):
+def open_session(path, threads=2):
     options = ort.SessionOptions()
-    options.intra_op_num_threads = 2
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def feed_for(session, data):
     known = {i.name for i in session.get_inputs()}
-    feed = {k: v for k, v in data.items() if k in known}
+    return {k: v for k, v in data.items() if k in known}
+
+
+def run_one(anemone, path, data, flags, verify, folder):
+    session = open_session(path)
+    feed = feed_for(session, data)
     want = dict(zip([o.name for o in session.get_outputs()], session.run(None, feed)))
     converted = convert(anemone, path, feed, flags, folder)
     if isinstance(converted, str):
         return "convert: " + converted
-    info = json.loads(subprocess.run([anemone, "inspect", f"{folder}/net.mlpackage", "--json"], capture_output=True,
-                                     text=True, check=True).stdout)
     renamed = converted["renamed"]
-    taken = {renamed.get(i["name"], i["name"]) for i in info["functions"][0]["inputs"]}
-    kept = {k: v if v.shape else v.reshape(1) for k, v in feed.items() if k in taken}
-    np.savez(f"{folder}/in.npz", **{k: v.astype(np.int32) if v.dtype == np.int64 else v for k, v in kept.items()})
-    rounds, result = [], None
-    for _ in range(5 if timed else 1):
-        result = predict(anemone, folder, 9 if timed else 1)
-        if isinstance(result, str):
-            return "predict: " + result
-        rounds.append((result[1], best_of(lambda: session.run(None, feed), 9 if timed else 1)))
-    worst = distance({renamed.get(k, k): v for k, v in result[0].items()}, want)
+    inputs_of(anemone, folder, renamed, feed)
+    result = predict(anemone, folder)
+    if isinstance(result, str):
+        return "predict: " + result
+    worst = distance({renamed.get(k, k): v for k, v in result.items()}, want)
     if isinstance(worst, str):
         return worst
     line = f"{worst:.1e} of the range, {converted['nodes']} nodes, {converted['operations_before_passes']} operations, "
     line += f"{converted['operations']} after passes, converted in {converted['seconds']:.2f} s"
-    if timed:
-        ours, theirs = (statistics.median(r[k] for r in rounds) for k in (0, 1))
-        ratio = statistics.median(b / a for a, b in rounds)
-        line += f", anemone {ours:.2f} ms, onnxruntime {theirs:.2f} ms, {ratio:.2f}x"
     if verify:
         done = subprocess.run([anemone, "verify", f"{folder}/net.mlpackage", "--source", path, "--inputs",
                                f"{folder}/in.npz"], capture_output=True, text=True)
@@ -148,10 +144,11 @@ def main():
             if not os.path.exists(path):
                 print(f"{name}: skipped, not there")
                 continue
-            line = run_one(anemone, path, data, flags, "--time" in sys.argv, "--verify" in sys.argv, temp)
+            line = run_one(anemone, path, data, flags, "--verify" in sys.argv, temp)
             bad += not line[0].isdigit()
             print(f"{name}: {line}", flush=True)
     return 1 if bad else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

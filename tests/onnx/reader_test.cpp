@@ -207,7 +207,7 @@ TEST_CASE("onnx: more nodes than anybody needs, and deep nests, are refused in b
   const std::string one = node("Neg", {}, {}).bytes();
   Message graph;
   for (int i = 0; i < (1 << 20) + 1; ++i) graph.data(1, one);
-  CHECK(has(error_of(model_of(graph)), "more than 1048576 nodes"));
+  CHECK(has(error_of(model_of(graph)), "more than 262144 nodes"));
   Message inner = graph_of({node("Neg", {"x"}, {"y"})});
   for (int depth = 0; depth < 80; ++depth) {
     Message attribute, n = node("Loop", {}, {"y"});
@@ -237,7 +237,7 @@ TEST_CASE("onnx: functions that call each other are refused in bounded time") {
     f.message(9, opset);
     model.message(25, f);
   }
-  CHECK(has(error_of(model.bytes()), "more than 1048576 nodes"));
+  CHECK(has(error_of(model.bytes()), "more than 262144 nodes"));
   Message self, loop;
   self.data(1, "f0");
   self.data(4, "a");

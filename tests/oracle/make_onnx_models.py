@@ -24,9 +24,9 @@ import onnxruntime as ort
 import torch
 from onnx import numpy_helper as nh
 from safetensors.torch import load_file, save_file
-from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel,
-                          GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM,
-                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig,
+                          GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM,
+                          Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 from transformers.cache_utils import DynamicCache
 
 os.environ["ORT_QMOE_CPU_QNBIT_GEMM"] = "0"  # 8-bit blocks of QMoE with fp32 activations
@@ -47,6 +47,9 @@ MODELS = {
     "phi3": (Phi3ForCausalLM, Phi3Config(**SIZES | dict(vocab_size=72), tie_word_embeddings=False, original_max_position_embeddings=64,
                                          rope_parameters=LONG)),
     "gemma2": (Gemma2ForCausalLM, Gemma2Config(**SIZES, head_dim=16, query_pre_attn_scalar=24, sliding_window=5)),
+    # One layer sees a window and has a rope of its own, the other sees all.
+    "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig(**SIZES, head_dim=16, query_pre_attn_scalar=24, sliding_window=5,
+                                                   layer_types=["sliding_attention", "full_attention"])),
     "gptoss": (GptOssForCausalLM, GptOssConfig(**SIZES | dict(intermediate_size=32), head_dim=16, sliding_window=5,
                                                num_local_experts=4, num_experts_per_tok=2, tie_word_embeddings=False,
                                                rope_parameters=YARN)),
@@ -230,6 +233,52 @@ def dynamic(out, name):
     os.replace(f"{out}/q.onnx", f"{out}/model.onnx")
 
 
+def in_blocks(out, name, export, bits=4, symmetric=True, half=False):
+    """An exported graph as onnx-community quantizes it: q4, q8, and with half q4f16."""
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    exported(out, name, *export)
+    model = onnx.load(f"{out}/model.onnx")
+    quantizer = MatMulNBitsQuantizer(model, bits=bits, block_size=16, is_symmetric=symmetric, accuracy_level=4)
+    quantizer.process()
+    model = quantizer.model.model
+    onnx.save(as_half(model) if half else model, f"{out}/model.onnx")
+
+
+def as_half(model):
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+    return convert_float_to_float16(model, keep_io_types=["logits"], disable_shape_infer=True)
+
+
+class Tokens:
+    """What quantize_static looks at."""
+    def __init__(self, path):
+        session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+        self.feeds = iter([feed_of(session, np.random.default_rng(4).integers(0, 60, (1, 12)))])
+
+    def get_next(self):
+        return next(self.feeds, None)
+
+
+def static(out, name, *export):
+    """Activations and weights behind QuantizeLinear and DequantizeLinear."""
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+    exported(out, name, *export)
+    quantize_static(f"{out}/model.onnx", f"{out}/q.onnx", Tokens(f"{out}/model.onnx"), quant_format=QuantFormat.QDQ,
+                    op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
+    os.replace(f"{out}/q.onnx", f"{out}/model.onnx")
+
+
+def without_rounding(model):
+    """Activations as they are: what QuantizeLinear and the DequantizeLinear behind it leave out."""
+    made = {n.output[0]: n for n in model.graph.node if n.op_type == "QuantizeLinear"}
+    plain = {n.output[0]: made[n.input[0]].input[0] for n in model.graph.node
+             if n.op_type == "DequantizeLinear" and n.input[0] in made}
+    for node in model.graph.node:
+        if node.op_type == "DequantizeLinear" and node.output[0] in plain:
+            node.CopyFrom(onnx.helper.make_node("Identity", [plain[node.output[0]]], node.output))
+    return model
+
+
 def made_plain(model):
     """MatMulInteger behind DynamicQuantizeLinear as MatMul with the weights that it stands for."""
     inits = {t.name: t for t in model.graph.initializer}
@@ -254,8 +303,23 @@ def made_plain(model):
     return model
 
 
+def feed_of(session, ids):
+    count, feed = ids.shape[1], {}
+    types = {"tensor(int64)": np.int64, "tensor(float)": np.float32, "tensor(float16)": np.float16}
+    for i in session.get_inputs():
+        if i.name == "input_ids":
+            feed[i.name] = ids
+        elif i.name == "attention_mask":
+            feed[i.name] = np.ones((1, count), np.int64)
+        elif i.name == "position_ids":
+            feed[i.name] = np.arange(count)[None]
+        else:
+            feed[i.name] = np.zeros((1, i.shape[1], 0, 16), types[i.type])
+    return feed
+
+
 def golden(out):
-    model = made_plain(onnx.load(f"{out}/model.onnx"))
+    model = without_rounding(made_plain(onnx.load(f"{out}/model.onnx")))
     for node in model.graph.node:
         for a in node.attribute:
             if a.name == "accuracy_level":
@@ -267,18 +331,7 @@ def golden(out):
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     ids = np.random.default_rng(3).integers(0, 64, (1, 12))
-    feed = {}
-    types = {"tensor(int64)": np.int64, "tensor(float)": np.float32, "tensor(float16)": np.float16}
-    for i in session.get_inputs():
-        if i.name == "input_ids":
-            feed[i.name] = ids
-        elif i.name == "attention_mask":
-            feed[i.name] = np.ones((1, 12), np.int64)
-        elif i.name == "position_ids":
-            feed[i.name] = np.arange(12)[None]
-        else:
-            feed[i.name] = np.zeros((1, i.shape[1], 0, 16), types[i.type])
-    logits = session.run(["logits"], feed)[0][0].astype(np.float32)
+    logits = session.run(["logits"], feed_of(session, ids))[0][0].astype(np.float32)
     os.makedirs(f"{out}/golden", exist_ok=True)
     np.save(f"{out}/golden/input_ids.npy", ids[0])
     np.save(f"{out}/golden/logits.npy", logits)
@@ -304,6 +357,13 @@ CASES = {
     "torch-gpt2": lambda out: exported(out, "gpt2", 17, False, "sdpa"),
     "dynamo-qwen3-18": lambda out: exported(out, "qwen3", 18, True, "sdpa"),
     "dynamo-qwen2-23": lambda out: exported(out, "qwen2", 23, True, "sdpa"),
+    "genai-qwen2-int4": lambda out: genai(out, "qwen2", "int4", int4_block_size=32),
+    "genai-phi3-fp16": lambda out: genai(out, "phi3", "fp16"),
+    "torch-qwen2-static": lambda out: static(out, "qwen2", 17, False, "sdpa"),
+    "torch-qwen3-q4": lambda out: in_blocks(out, "qwen3", (17, False, "eager"), symmetric=False),
+    "dynamo-llama-q4-fp16": lambda out: in_blocks(out, "llama", (18, True, "sdpa"), half=True),
+    "dynamo-phi3-23": lambda out: exported(out, "phi3", 23, True, "sdpa"),
+    "dynamo-gemma3-18": lambda out: exported(out, "gemma3", 18, True, "eager"),
 }
 
 

@@ -181,6 +181,7 @@ FoundBlock of_group_query(Context& c, const Op& op, const Linear& out) {
   else
     parts = {first, trace_heads(c, op.input(1), "keys"), trace_heads(c, op.input(2), "values"), op.input(0)};
   bool pairs = false;
+  double counted = 1;
   if (node.integer("do_rotary", 0) != 0) {
     a.rope = rope_of_tables(c, op.input(7), op.input(8));
     pairs = node.integer("rotary_interleaved", 0) != 0;
@@ -188,14 +189,15 @@ FoundBlock of_group_query(Context& c, const Op& op, const Linear& out) {
     if (const auto rotation = find_rotation(c, parts.q, op.input(0), a.head_dim)) {
       a.rope = rotation->rope;
       pairs = rotation->pairs;
+      counted = rotation->counted;
     }
   }
   set_norms(c, a, parts.q, parts.k, op.output());
   fused_norms(c, a, op);
   set_projections(c, a, parts, pairs, op.output());
   const double scale = node.number("scale", 0);
-  a.scale =
-      (scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(a.head_dim))) * parts.q.factor * parts.k.factor;
+  a.scale = (scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(a.head_dim))) * parts.q.factor *
+            parts.k.factor / (counted * counted);
   a.softcap = node.number("softcap", 0);
   if (const int64_t window = node.integer("local_window_size", -1); window > 0)
     a.reach = {Reach::Kind::window, window};
@@ -249,15 +251,17 @@ FoundBlock of_packed_attention(Context& c, const Op& op, const Linear& out) {
 
 FoundBlock finished(Context& c, Attention a, const Parts& parts, ValueId heads_out, const Linear& out) {
   bool pairs = false;
+  double counted = 1;
   if (const auto rotation = find_rotation(c, parts.q, parts.q_at, a.head_dim)) {
     a.rope = rotation->rope;
     pairs = rotation->pairs;
+    counted = rotation->counted;
   }
-  a.scale *= parts.q.factor * parts.k.factor;
+  a.scale *= parts.q.factor * parts.k.factor / (counted * counted);
   set_norms(c, a, parts.q, parts.k, heads_out);
   set_projections(c, a, parts, pairs, heads_out);
   a.o = out.projection;
-  if (!pairs) check_attention(c, a, {parts.q, parts.k, parts.v, out.input});
+  if (!pairs) check_attention(c, a, {parts.q, parts.k, parts.v, counted, out.input});
   return {shared_input(c, parts, heads_out), a};
 }
 

@@ -82,6 +82,25 @@ std::set<ValueId> caches_behind(Context& c, ValueId value, ValueId stop) {
   return out;
 }
 
+// What the keys of the cache were multiplied with, beside the rope's own factor: all of the factor on their way but what
+// comes behind the cache.
+double factor_in_cache(Context& c, const AttentionSources& s, const std::vector<ValueId>& caches) {
+  constexpr Probe kProbe{.tokens = 1, .past = 3};
+  Evaluator e = evaluator(c, kProbe);
+  e.set(s.k.linear.output, Array::filled({1, kProbe.tokens, s.k.linear.rows()}, 0));
+  for (const ValueId cache : caches) e.set(cache, Array::filled(e.dims(cache), 1));
+  double behind = 0;
+  for (const double v : e.value(s.k.operand).data) behind = std::max(behind, v);
+  return s.k.factor / s.counted / (behind > 0 ? behind : 1);  // 0: the cache joins later
+}
+
+// What rounding explains. Tables of rotations in fp16 are off by up to 5e-4, and a score sums over a head.
+double allowed(const Context& c) {
+  for (const OnnxValueInfo& input : c.graph.model().graph().inputs)
+    if (input.type == OnnxType::float16) return 2e-2;
+  return 5e-3;
+}
+
 // Rows of the projections by token, and the cache by head and token.
 struct Given {
   Probe probe;
@@ -120,9 +139,9 @@ std::vector<double> expected_heads(const Context& c, const Attention& a, const G
   return out;
 }
 
-// Whether graph and formula agree for one probe.
-bool agrees(Context& c, const Attention& a, const AttentionSources& s, const std::vector<ValueId>& caches,
-            Probe probe) {
+// How far graph and formula are apart for one probe.
+double distance(Context& c, const Attention& a, const AttentionSources& s, const std::vector<ValueId>& caches,
+                Probe probe) {
   Given given{probe, {}, {}, {}, {}, {}};
   Evaluator e = evaluator(c, probe);
   // A fused projection is one value with the rows of all three.
@@ -145,23 +164,28 @@ bool agrees(Context& c, const Attention& a, const AttentionSources& s, const std
     given.past_v.push_back(number_at(static_cast<size_t>(n), 4.3));
   }
   const std::vector<double> wanted = expected_heads(c, a, given);
+  const double cached = caches.size() == 2 ? factor_in_cache(c, s, caches) : 1;
   // Which cache is which is not said by the order of the inputs: both ways are tried.
+  double least = INFINITY;
   for (const bool swapped : {false, true}) {
     Evaluator run = e;
     const std::vector<int64_t> dims = {1, a.kv_heads, probe.past, a.head_dim};
     if (caches.size() == 2) {
-      run.set(caches[swapped ? 1 : 0], {dims, given.past_k, false});
+      std::vector<double> keys = given.past_k;
+      for (double& v : keys) v *= cached;
+      run.set(caches[swapped ? 1 : 0], {dims, keys, false});
       run.set(caches[swapped ? 0 : 1], {dims, given.past_v, false});
     }
     const Array& found = run.value(s.out);
     double worst = found.data.size() == wanted.size() ? 0 : INFINITY;
     for (size_t i = 0; i < wanted.size() && i < found.data.size(); ++i)
       worst = std::max(worst, std::abs(found.data[i] - wanted[i]));
-    if (worst > 5e-3) continue;
+    least = std::min(least, worst);
+    if (worst > allowed(c)) continue;
     run.claim(c.graph);
-    return true;
+    break;
   }
-  return false;
+  return least;
 }
 
 }  // namespace
@@ -175,15 +199,18 @@ void check_attention(Context& c, const Attention& a, const AttentionSources& s) 
     probes = {{.tokens = 4, .past = 0}};
   } else {
     try {  // some graphs take several tokens only where the cache is empty
-      if (agrees(c, a, s, caches, probes[0])) return;
+      if (distance(c, a, s, caches, probes[0]) <= allowed(c)) return;
     } catch (const Error&) {
       probes = {{.tokens = 4, .past = 0}, {.tokens = 1, .past = 3}};
     }
   }
   for (const Probe& probe : probes)
-    if (!agrees(c, a, s, caches, probe))
+    if (const double apart = distance(c, a, s, caches, probe); !(apart <= allowed(c)))
       throw c.graph.unexpected(
-          s.out, "an attention that computes what its parts say; with numbers of a test it does not");
+          s.out,
+          fmt::format("an attention that computes what its parts say; with numbers of a test its results "
+                      "differ by {:.2g}",
+                      apart));
 }
 
 }  // namespace anemone::recover

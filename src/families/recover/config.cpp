@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "checkpoint/byte_reader.h"
 #include "families/hparams.h"
 #include "families/recover/recover.h"
@@ -66,6 +67,13 @@ struct Size {
   int64_t found;
 };
 
+Error contradiction(const Context& c, std::string both) {
+  return Error("the config and the graph contradict each other")
+      .at(c.graph.model().path())
+      .found(std::move(both))
+      .hint("take the config that was made with this file, or correct the value");
+}
+
 void check_sizes(const Context& c, Model& m) {
   const ModelSizes sizes = sizes_of(m);
   const Size all[] = {
@@ -83,10 +91,8 @@ void check_sizes(const Context& c, Model& m) {
     for (const Said& s : said(c, size.genai, size.config)) {
       const int64_t value = integer_of(c, s);
       if (value != size.found)
-        throw Error("the config and the graph contradict each other")
-            .at(c.graph.model().path())
-            .found(fmt::format("{} in the graph; {} is {}", fmt::format(fmt::runtime(size.text), size.found),
-                               s.where, value));
+        throw contradiction(c, fmt::format("{} in the graph; {} is {}",
+                                           fmt::format(fmt::runtime(size.text), size.found), s.where, value));
       m.origins.emplace(size.text, s.where);
     }
   }
@@ -100,10 +106,10 @@ void check_eps(const Context& c, const Model& m) {
   for (const Said& s : said(c, "", "rms_norm_eps")) {
     if (!s.value.is_number()) continue;
     const double value = s.value.get<double>(), found = m.final_norm->eps;
-    if (std::abs(found - value) > 1e-3 * value)
-      throw Error("the config and the graph contradict each other")
-          .at(c.graph.model().path())
-          .found(fmt::format("norms with epsilon {:.6g} in the graph; {} is {:.6g}", found, s.where, value));
+    const double half = round_to_half(static_cast<float>(value));  // as fp16 graphs hold it
+    if (std::abs(found - value) > 1e-3 * value && found != half)
+      throw contradiction(
+          c, fmt::format("norms with epsilon {:.6g} in the graph; {} is {:.6g}", found, s.where, value));
   }
 }
 
@@ -123,10 +129,8 @@ void check_rope(const Context& c, const Model& m) {
     return;
   }
   if (rope.scaling == RopeScaling::none && std::abs(rope.base - m.ropes[0].base) > 1e-3 * rope.base)
-    throw Error("the config and the graph contradict each other")
-        .at(c.graph.model().path())
-        .found(fmt::format("a rope of base {:.6g} in the graph; config.json says {:.6g}", m.ropes[0].base,
-                           rope.base));
+    throw contradiction(c, fmt::format("a rope of base {:.6g} in the graph; config.json says {:.6g}",
+                                       m.ropes[0].base, rope.base));
 }
 
 std::vector<int64_t> ids_of(const Context& c, const Said& s, int64_t vocab) {
@@ -198,7 +202,8 @@ void read_context(Context& c) {
     throw Error("the config does not say for how many positions the model was made")
         .at(c.checkpoint.folder().string())
         .found(std::to_string(c.context))
-        .expected("'context_length' of genai_config.json or 'max_position_embeddings' of config.json");
+        .expected("'context_length' of genai_config.json or 'max_position_embeddings' of config.json")
+        .hint("add it; a network that is no decoder goes op by op: -o NAME.mlpackage");
   const int64_t heads = first_integer(c, "num_attention_heads", "num_attention_heads").value_or(1);
   c.kv_heads = first_integer(c, "num_key_value_heads", "num_key_value_heads").value_or(heads);
   const int64_t hidden = first_integer(c, "hidden_size", "hidden_size").value_or(heads);

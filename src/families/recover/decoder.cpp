@@ -172,9 +172,9 @@ void name_unused(const Checkpoint& checkpoint, Model& model) {
 Model recover_decoder(const Checkpoint& checkpoint) {
   Graph graph(*checkpoint.graph());
   Context c{.graph = graph, .checkpoint = checkpoint};
-  read_context(c);
   Model m;
   const ValueId logits = logits_of(c);
+  read_context(c);
   const FoundHead head = match_head(c, logits);
   const std::optional<FoundNorm> norm = match_norm(c, head.input);
   if (!norm) throw graph.unexpected(head.input, "the norm before the logits");

@@ -195,6 +195,11 @@ Array Evaluator::run(const Op& op, ValueId wanted) {
     if (const OnnxTensor* table = graph_.constant(op.input(0)); table && table->rank() > 1)
       return gather_rows(*table, value(op.input(1)));
   if (op.type == "ms.RotaryEmbedding" || op.type == "RotaryEmbedding") return rotary(op);
+  if (op.type == "DequantizeLinear" && graph_.made_by(op.input(0), "QuantizeLinear")) {
+    const Op* before = graph_.producer(op.input(0));  // activations that are rounded on the way
+    ran_.insert(before);
+    return value(before->input(0));
+  }
   // Weights are never computed with: a value behind one is set, or asked for its dimensions alone.
   if (op.type == "MatMul" && graph_.bundle().weights.constant(graph_.name(op.input(1))))
     throw graph_.unexpected(op, "an operator of masks, positions, rotations or activations");

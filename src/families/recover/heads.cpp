@@ -171,6 +171,7 @@ struct Turning {
 
 HeadSource trace_heads(Context& c, ValueId operand, const char* what) {
   HeadSource out;
+  out.operand = operand;
   Origin origin = nearest_origin(c, operand, what);
   std::vector<int64_t> dims = dims_at(c, origin.output());
   const Layout near = layout_of(c, origin.output(), dims, operand, what);
@@ -202,9 +203,13 @@ std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source,
   const ValueId target = source.norm_after_rope ? source.norm->input : operand;
   if (const Op* op = find_between(c, target, source.turned, "RotaryEmbedding")) {
     const bool ms = op->type.starts_with("ms.");
-    if (ms || op->input(3) != kNone)
-      return FoundRotation{rope_of_tables(c, op->input(ms ? 2 : 1), op->input(ms ? 3 : 2)),
-                           op->node->integer("interleaved", 0) != 0};
+    if (ms || op->input(3) != kNone) {
+      const size_t rope = rope_of_tables(c, op->input(ms ? 2 : 1), op->input(ms ? 3 : 2));
+      // Where a part of a head is not rotated, the factor was taken there.
+      const bool whole = c.ropes[rope].dims == head_dim;
+      return FoundRotation{rope, op->node->integer("interleaved", 0) != 0,
+                           whole ? c.ropes[rope].attention_factor : 1};
+    }
   }
   // What is multiplied to all of it (a scale of the scores) is no part of the rotation.
   Turning turning{c, source.turned, target, head_dim, source.norm_after_rope ? 1 : source.factor};
@@ -228,7 +233,7 @@ std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source,
       return std::nullopt;  // beyond the end of a table
     }
   };
-  return FoundRotation{rope_index(c, fit_rope(c, rows)), turning.pairs};
+  return FoundRotation{rope_index(c, fit_rope(c, rows)), turning.pairs, 1};
 }
 
 }  // namespace anemone::recover

@@ -94,6 +94,7 @@ struct HeadSource {
   bool norm_over_width = false, norm_after_rope = false;
   double factor = 1;              // that the values are multiplied with on the way
   std::vector<int64_t> channels;  // of the projection, for each element of the operand at one token
+  ValueId operand = kNone;        // where they arrive
   ValueId turned = kNone;   // what is rotated, if anything is: the value that a probe of the rotation sets
   int64_t turned_rows = 0;  // its width
 };
@@ -103,6 +104,7 @@ HeadSource trace_heads(Context& c, ValueId operand, const char* what);
 struct FoundRotation {
   size_t rope = 0;     // index into Context::ropes
   bool pairs = false;  // elements 2i and 2i + 1 turn together, not i and i + half
+  double counted = 1;  // the factor of the rope that the factor of the source has too
 };
 std::optional<FoundRotation> find_rotation(Context& c, const HeadSource& source, ValueId operand,
                                            int64_t head_dim);
@@ -122,6 +124,7 @@ size_t rope_of_tables(Context& c, ValueId cos, ValueId sin);
 // What the graph computes from given q, k, v and a cache, against the formula of `attention`: Error where they differ.
 struct AttentionSources {
   const HeadSource &q, &k, &v;
+  double counted = 1;   // of the rope: FoundRotation
   ValueId out = kNone;  // of the heads, before the last projection
 };
 void check_attention(Context& c, const Attention& attention, const AttentionSources& sources);

@@ -13,51 +13,75 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 constexpr int64_t kFar = int64_t{1} << 16;  // positions that are looked at
+constexpr double kJump = 0.05;  // of an angle that does not continue those before; rounding gives less
 
-// Angles of each frequency at a few positions, in turns of their own: what a table holds, without its rounding.
+// Angles of each frequency at a few positions, in turns of their own: what a table holds, without its rounding. Positions
+// and angles count from `origin`.
 struct Angles {
+  int64_t origin = 0;
   std::vector<int64_t> positions;
   std::vector<std::vector<double>> at;  // of each position, in (-π, π]
   std::vector<double> frequency;
   double factor = 1;
   double rounding = 1e-6;  // of the table's numbers
 
+  int64_t jump =
+      0;  // the first position that was looked at whose angles do not continue those before; 0: none
+
   // Exporters compute angles in fp32, so far ones are off by some of their own last bits.
   double room(size_t row, double f) const {
-    return 4 * rounding + 3e-7 * static_cast<double>(positions[row]) * f + 1e-6;
+    return 4 * rounding + 3e-7 * static_cast<double>(origin + positions[row]) * f + 1e-6;
   }
 };
 
 double wrap(double angle) { return angle - 2 * kPi * std::round(angle / (2 * kPi)); }
 
-Angles read_angles(const Context& c, const RotationRows& rows) {
-  Angles out;
-  const std::optional<RotationRow> still = rows(0);
-  const std::optional<RotationRow> first = rows(1);
-  if (!still || !first || still->cos.empty())
+// The row at the origin, from which the others are counted.
+RotationRow first_row(const Context& c, const RotationRows& rows, Angles& out) {
+  const std::optional<RotationRow> still = rows(out.origin);
+  if (!still || !rows(out.origin + 1) || still->cos.empty())
     throw Error("a table of a rotation has fewer than two positions").at(c.graph.model().path());
-  out.factor = still->cos[0];
-  if (!(out.factor > 0))
-    throw Error("a rotation that does not begin with the angle 0").at(c.graph.model().path());
-  const size_t half = still->cos.size();
-  for (size_t i = 0; i < half; ++i)
-    if (std::abs(still->sin[i]) > 1e-3 || std::abs(still->cos[i] - out.factor) > 1e-3 * out.factor)
+  out.factor = std::hypot(still->cos[0], still->sin[0]);
+  for (size_t i = 0; i < still->cos.size(); ++i) {
+    const bool turned = out.origin == 0 && (std::abs(still->sin[i]) > 1e-3 || !(still->cos[i] > 0));
+    const double length = std::hypot(still->sin[i], still->cos[i]);
+    if (!(out.factor > 0) || turned || std::abs(length - out.factor) > 1e-3 * out.factor)
       throw Error("a rotation that does not begin with the angle 0").at(c.graph.model().path());
-  const int64_t far = std::clamp<int64_t>(c.context - 1, 1, kFar);
+  }
+  return *still;
+}
+
+// Whether the frequencies so far explain the angles at a position; the turns of each are known to a small part.
+bool continues(const Angles& so_far, const std::vector<double>& angles, int64_t position) {
+  for (size_t i = 0; i < angles.size(); ++i)
+    if (std::abs(wrap(so_far.frequency[i] * static_cast<double>(position) - angles[i])) > kJump) return false;
+  return true;
+}
+
+std::vector<double> angles_from(const RotationRow& still, const RotationRow& row) {
+  std::vector<double> out;
+  for (size_t i = 0; i < row.cos.size(); ++i)
+    out.push_back(wrap(std::atan2(row.sin[i], row.cos[i]) - std::atan2(still.sin[i], still.cos[i])));
+  return out;
+}
+
+Angles read_angles(const Context& c, const RotationRows& rows, int64_t origin = 0) {
+  Angles out;
+  out.origin = origin;
+  const RotationRow still = first_row(c, rows, out);
+  const int64_t far = std::max<int64_t>(std::clamp<int64_t>(c.context - 1, 1, kFar) - origin, 1);
   for (int64_t p = 1;; p = std::min(2 * p, far)) {
-    const std::optional<RotationRow> row = rows(p);
+    const std::optional<RotationRow> row = rows(origin + p);
     if (!row) break;
-    std::vector<double> angles;
-    for (size_t i = 0; i < half; ++i) {
-      angles.push_back(std::atan2(row->sin[i], row->cos[i]));
+    std::vector<double> angles = angles_from(still, *row);
+    if (p == 1) out.frequency = angles;
+    if (!continues(out, angles, p)) {
+      out.jump = p;
+      break;
+    }
+    for (size_t i = 0; i < angles.size(); ++i) {
       const double length = std::hypot(row->sin[i], row->cos[i]) / out.factor;
       out.rounding = std::max(out.rounding, std::abs(length - 1));
-    }
-    for (size_t i = 0; i < half; ++i) {
-      if (p == 1) {
-        out.frequency.push_back(angles[i]);
-        continue;
-      }
       const double about = out.frequency[i] * static_cast<double>(p);
       out.frequency[i] =
           (angles[i] + 2 * kPi * std::round((about - angles[i]) / (2 * kPi))) / static_cast<double>(p);
@@ -164,6 +188,33 @@ int64_t threshold(Context& c, ValueId condition) {
   return below;
 }
 
+// Two sets of frequencies, of which the length of the text chooses: `shorter` ends before a jump.
+Rope fit_jump(const Context& c, const RotationRows& rows, const Angles& shorter) {
+  int64_t below = shorter.positions.back(), above = shorter.jump;
+  const RotationRow still = *rows(0);
+  while (above - below > 1) {
+    const int64_t middle = below + (above - below) / 2;
+    const std::optional<RotationRow> row = rows(middle);
+    if (!row) throw Error("a table of a rotation has a gap").at(c.graph.model().path());
+    (continues(shorter, angles_from(still, *row), middle) ? below : above) = middle;
+  }
+  const Angles longer = read_angles(c, rows, above);
+  const double fault = fault_of(longer, longer.frequency);
+  if (longer.jump || fault > 1 || std::abs(longer.factor - shorter.factor) > 2e-3)
+    throw Error("the angles of a rotation do not grow evenly with the position")
+        .at(c.graph.model().path())
+        .found(fmt::format("a jump at position {}", above + longer.jump))
+        .expected("one jump, of longrope, and the same factor before and behind it");
+  Rope rope;
+  rope.dims = 2 * static_cast<int64_t>(shorter.frequency.size());
+  rope.scaling = RopeScaling::longrope;
+  rope.original_context = above;  // a text of one token more has a token at this position
+  rope.attention_factor = tidy_factor(shorter.factor);
+  rope.short_factors = divisors_of(shorter, rope.base);
+  rope.long_factors = divisors_of(longer, rope.base);
+  return rope;
+}
+
 Rope fit_longrope(Context& c, const Op& choice, size_t cos_at, size_t sin_at) {
   const auto branch = [&](size_t which) {
     const std::vector<ValueId>& results = choice.branches[which];
@@ -188,10 +239,6 @@ Rope fit_longrope(Context& c, const Op& choice, size_t cos_at, size_t sin_at) {
   rope.short_factors = divisors_of(shorter, rope.base);
   rope.long_factors = divisors_of(longer, rope.base);
   c.graph.claim(choice);
-  c.inferred.push_back(
-      fmt::format("rope: longrope, two tables with a choice at {} positions, cos and sin times {:.6g} "
-                  "(from {})",
-                  rope.original_context, rope.attention_factor, c.graph.place(choice)));
   return rope;
 }
 
@@ -199,6 +246,7 @@ Rope fit_longrope(Context& c, const Op& choice, size_t cos_at, size_t sin_at) {
 
 Rope fit_rope(const Context& c, const RotationRows& rows) {
   const Angles angles = read_angles(c, rows);
+  if (angles.jump) return fit_jump(c, rows, angles);
   const size_t half = angles.frequency.size();
   Rope rope;
   rope.dims = 2 * static_cast<int64_t>(half);
@@ -243,6 +291,10 @@ size_t rope_index(Context& c, Rope rope) {
   if (rope.scaling == RopeScaling::none)
     c.inferred.push_back(fmt::format("rope: base {:.9g}, {} of each head (from the angles of the graph)",
                                      rope.base, rope.dims));
+  if (rope.scaling == RopeScaling::longrope)
+    c.inferred.push_back(
+        fmt::format("rope: longrope, a choice at {} positions, cos and sin times {:.6g} (from the graph)",
+                    rope.original_context, rope.attention_factor));
   if (rope.scaling == RopeScaling::divisors)
     c.inferred.push_back(
         fmt::format("rope: {} frequencies as the tables of the graph have them, {} of each head",
