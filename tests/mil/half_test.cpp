@@ -46,6 +46,35 @@ class Made : public WeightSource {
 
 }  // namespace
 
+TEST_CASE("tidy: casts there and back stay unless they lose nothing") {
+  const std::vector<std::string> types = {"fp16", "fp32", "int32", "bool"};
+  const Array x = Array::from<float>({6}, {0.3f, 1.7f, -2.5f, 0, 70.1f, 1e-5f});
+  for (const std::string& a : types)
+    for (const std::string& b : types)
+      for (const bool half : {false, true}) {
+        CAPTURE(a);
+        CAPTURE(b);
+        CAPTURE(half);
+        Net net;
+        Value* v = net.input({6});
+        v = net.cast(net.cast(net.cast(v, a), b), a);
+        net.output(net.cast(v, "fp32"));
+        if (half) to_half(net.f);
+        const std::vector<float> before = halves(net, {{"x", x}});
+        tidy(net.f);
+        CHECK(halves(net, {{"x", x}}) == before);
+      }
+}
+
+TEST_CASE("to_half and tidy: truncation through whole numbers stays") {
+  Net net;
+  net.output(net.cast(net.cast(net.input({4}), "int32"), "fp32"));
+  to_half(net.f);
+  tidy(net.f);
+  const Array x = Array::from<float>({4}, {0.3f, 1.7f, -2.5f, 100.9f});
+  CHECK(halves(net, {{"x", x}}) == std::vector<float>{0, 1, -2, 100});
+}
+
 TEST_CASE("to_half: sums of products of whole numbers stay exact") {
   // 300 codes of 200 by weights of 100 make 6,000,000.
   Net net;
