@@ -165,4 +165,42 @@ TEST_CASE("to_half: a mask of whole numbers does not draw what it is multiplied 
   CHECK(to_half(net.f).islands == 1);  // the cast
 }
 
+TEST_CASE("to_half: large constants beyond fp16's range stay fp32, in place or made later") {
+  std::vector<float> values(5000, 1.0f);
+  values[4321] = 200000;
+  for (const bool later : {false, true}) {
+    CAPTURE(later);
+    Net net;
+    Constant c = later ? Constant::from_source(std::make_shared<Made>(values, Shape{5000}))
+                       : Constant::numbers(values, DType::fp32, {5000});
+    Value* sum = net.op("add", {{"x", net.input({5000})}, {"y", std::move(c)}});
+    net.output(net.op("real_div", {{"x", sum}, {"y", number(1000)}}));
+    to_half(net.f);
+    const std::vector<float> got = halves(net, {{"x", row(std::vector<float>(5000, 1.0f), {5000})}});
+    CHECK(got[4321] == doctest::Approx(200.001).epsilon(1e-3));
+    CHECK(got[0] == doctest::Approx(0.002).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("to_half: exponents that leave the range, and the logarithm behind them") {
+  const auto softplus = [](Net& net, Value* x) {
+    Value* sum = net.op("add", {{"x", net.op("exp", {{"x", x}})}, {"y", number(1)}});
+    return net.op("log", {{"x", sum}});
+  };
+  Net net;
+  net.output(softplus(net, net.input({3})));
+  to_half(net.f);
+  const std::vector<float> got = halves(net, {{"x", Array::from<float>({3}, {12, 80, -3})}});
+  CHECK(got[0] == doctest::Approx(12.0000061).epsilon(1e-3));
+  CHECK(got[1] == doctest::Approx(80).epsilon(1e-3));
+  CHECK(got[2] == doctest::Approx(0.04858735).epsilon(1e-3));
+  // Less the largest number, as a softmax in parts has it, nothing leaves the range.
+  Net parts;
+  Value* x = parts.input({2, 3});
+  Value* most = parts.op("reduce_max",
+                         {{"x", x}, {"axes", Constant::ints({1})}, {"keep_dims", Constant::boolean(true)}});
+  parts.output(parts.op("exp", {{"x", parts.op("sub", {{"x", x}, {"y", most}})}}));
+  CHECK(to_half(parts.f).islands == 0);
+}
+
 }  // namespace anemone::made

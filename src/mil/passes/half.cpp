@@ -23,12 +23,13 @@ constexpr float kLeastEpsilon = 0x1p-23f;  // a small number that fp16 still has
 constexpr double kMask = 1e30;             // beyond it a constant stands for "never"
 constexpr double kMostWhole = 2048;        // fp16 has all whole numbers up to it
 constexpr double kMostCounted = 0x1p31;    // from here on the size of whole numbers is not known
+constexpr double kMostExponent = 11;       // e^11 is in fp16's range
 
 constexpr std::array<std::string_view, 12> kWide = {
     "square",  "pow",    "reduce_sum_square", "reduce_l2_norm", "reduce_log_sum", "reduce_log_sum_exp",
     "l2_norm", "cumsum", "range_1d",          "reduce_prod",    "exp2",           "list_write"};
-constexpr std::array<std::string_view, 7> kFollow = {"reduce_mean", "reduce_sum", "add",     "sqrt",
-                                                     "rsqrt",       "real_div",   "inverse"};
+constexpr std::array<std::string_view, 8> kFollow = {"reduce_mean", "reduce_sum", "add",     "sqrt",
+                                                     "rsqrt",       "real_div",   "inverse", "log"};
 // Whole numbers that are too large for fp16, and what is computed from them, stay in fp32 through these as well.
 constexpr std::array<std::string_view, 7> kFollowWhole = {"sub", "mul", "matmul", "floor_div",
                                                           "mod", "sin", "cos"};
@@ -215,8 +216,7 @@ class Halver {
   // A constant that fp16 cannot hold: a number beyond its range, or all of them too small. A few numbers near zero in
   // a vector of others may become zero.
   bool leaves_range(const Constant& c) const {
-    if (!is_float_tensor(c.type) || std::holds_alternative<Constant::Source>(c.data) || c.type.size() > 4096)
-      return false;
+    if (!is_float_tensor(c.type)) return false;
     const double largest = ranges_.numbers(c).most();
     return (largest > static_cast<double>(kHalfMax) && largest < kMask) ||
            (largest != 0 && largest < 0x1p-25);
@@ -233,6 +233,14 @@ class Halver {
               !(param.types & only(DType::fp16)))
             return false;
     return true;
+  }
+
+  // e^x beyond fp16's range. Less the largest number, as in a softmax, it is at most 1.
+  bool may_overflow(const Operation& op) const {
+    if (op.type != "exp" || ranges_.of(op.value("x")).high <= kMostExponent) return false;
+    const Operation* sub = made_by(op.value("x"), "sub");
+    const Operation* most = sub ? made_by(sub->value("y"), "reduce_max") : nullptr;
+    return !most || most->value("x") != sub->value("x");
   }
 
   // What an operation is given: constants, and values that are in fp32 already.
@@ -283,7 +291,7 @@ class Halver {
   }
 
   bool is_island(const Operation& op, const Given& g, bool whole) const {
-    if (!takes_halves(op, function_.opset) || one_of(kWide, op.type)) return true;
+    if (!takes_halves(op, function_.opset) || one_of(kWide, op.type) || may_overflow(op)) return true;
     // x * x is a square.
     if (op.type == "mul" && op.value("x") && op.value("x") == op.value("y")) return true;
     if (std::any_of(op.outputs.begin(), op.outputs.end(),
