@@ -72,6 +72,7 @@ bool is_order(const Layout& order, const OnnxArray& array) {
   return sorted == plain_layout(static_cast<int>(array.rank()));
 }
 
+// Both have the same number of elements.
 double difference(const OnnxArray& want, const Array& got) {
   const std::vector<float> values = got.to_float();
   double worst = 0, largest = 1e-12;
@@ -183,14 +184,18 @@ class Comparison {
           if (!error) return;
           ++verdict_.compared;
           if (*error > verdict_.bar && !verdict_.first)
-            verdict_.first = NetworkDifference{node.place(), std::string(name), *error};
+            verdict_.first = NetworkDifference{node.place(), std::string(name), *error, verdict_.bar};
         });
     for (const auto& [name, want] : outputs) {
-      std::optional<double> error = compare(name, want);
-      for (const auto& [past, present] : states_)
-        if (present == name) error = difference(want, state_->get(renamed(past)));
+      const auto state =
+          std::find_if(states_.begin(), states_.end(), [&](const auto& s) { return s.second == name; });
+      if (state != states_.end()) {
+        note(name, state_difference(state->first, want), verdict_.bar);
+        continue;
+      }
+      const std::optional<double> error = compare(name, want);
       if (!error) throw errorf("the package has no output like '{}'", onnx_printable(name));
-      note(name, *error);
+      note(name, *error, verdict_.bar);
     }
   }
 
@@ -198,6 +203,17 @@ class Comparison {
   std::string renamed(const std::string& name) const {
     const auto it = names_.find(name);
     return it == names_.end() ? safe_name(name) : it->second;
+  }
+
+  double state_difference(const std::string& past, const OnnxArray& want) const {
+    const Array held = state_->get(renamed(past));
+    if (held.size() != want.size())
+      throw errorf("the state '{}' has another size than the network's next value of it",
+                   onnx_printable(past))
+          .found(shape_text(held.shape()))
+          .expected(shape_text(want.dims))
+          .hint("is this the network that the package was made from?");
+    return difference(want, held);
   }
 
   std::optional<double> compare(std::string_view name, const OnnxArray& want) const {
@@ -210,13 +226,13 @@ class Comparison {
   }
 
   // Of several calls the worst counts.
-  void note(const std::string& name, double error) {
+  void note(const std::string& name, double error, double bar) {
     for (NetworkDifference& d : verdict_.outputs)
       if (d.value == name) {
         d.error = std::max(d.error, error);
         return;
       }
-    verdict_.outputs.push_back({"", name, error});
+    verdict_.outputs.push_back({"", name, error, bar});
   }
 
   const OnnxModel& model_;
@@ -233,7 +249,7 @@ class Comparison {
 
 bool NetworkVerdict::passed() const {
   return std::all_of(outputs.begin(), outputs.end(),
-                     [&](const NetworkDifference& d) { return d.error <= bar; });
+                     [](const NetworkDifference& d) { return d.error <= d.bar; });
 }
 
 NetworkVerdict verify_network(std::shared_ptr<const Package> package, const OnnxModel& model,

@@ -1,0 +1,61 @@
+// verify of networks with states.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "engine/cpu_backend.h"
+#include "mil/passes/half.h"
+#include "onnx/made_model.h"
+#include "onnx/network.h"
+#include "verify/network.h"
+
+namespace anemone::made {
+
+namespace {
+
+// present = past / 2 + x * weight, y = -present.
+OnnxModel decaying(float weight) {
+  return model_of({constant_node(float_tensor("w", {weight, weight}), "w"),
+                   constant_node(float_tensor("h", {0.5f, 0.5f}), "h"), node("Mul", {"x", "w"}, "a"),
+                   node("Mul", {"past:0", "h"}, "b"), node("Add", {"a", "b"}, "present:0"),
+                   node("Neg", {"present:0"}, "y")},
+                  {value_info("x", {2}), value_info("past:0", {2})},
+                  {value_info("y", {2}), value_info("present:0", {2})});
+}
+
+std::shared_ptr<const Package> packed(const OnnxModel& model, bool half = false) {
+  OnnxNetwork net = lower_network(model, {.states = {{"past:0", "present:0"}}});
+  if (half) to_half(*net.program.find_function("main"));
+  return std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+}
+
+const Backend& backend() {
+  static const std::shared_ptr<const Backend> cpu = cpu_backend({.threads = 1});
+  return *cpu;
+}
+
+}  // namespace
+
+TEST_CASE("onnx verify: a state of another size is an error, not a comparison") {
+  const auto package = packed(decaying(1));
+  // What the network gives has more numbers than the state, or fewer.
+  for (const std::string op : {"Concat", "ReduceSum"}) {
+    CAPTURE(op);
+    const bool more = op == "Concat";
+    Message last =
+        more ? node("Concat", {"past:0", "x"}, "present:0") : node("ReduceSum", {"past:0"}, "present:0");
+    if (more) {
+      Message axis;
+      axis.data(1, "axis");
+      axis.integer(3, 0);
+      axis.integer(20, 2);
+      last.message(5, axis);
+    }
+    const OnnxModel other =
+        model_of({last, node("Neg", {"x"}, "y")}, {value_info("x", {2}), value_info("past:0", {2})},
+                 {value_info("y", {2}), value_info("present:0", {more ? 4 : 1})});
+    const std::string error = error_of([&] { verify_network(package, other, {}, backend()); });
+    CHECK_MESSAGE(has(error, "the state 'past:0' has another size"), error);
+  }
+}
+
+}  // namespace anemone::made
