@@ -18,12 +18,24 @@ namespace {
 
 // fp32 sums in another order; fp16 rounds every value, and deep networks add that up.
 constexpr double kSingleBar = 1e-4, kHalfBar = 5e-2;
+// States are kept in fp16: each number is rounded once, by at most 2^-11 of itself, or of fp16's smallest normal number.
+constexpr double kRounding = 0x1p-11, kLeastNormal = 0x1p-14;
 
+// Whether values besides those of states are rounded to fp16. Every package reads and writes its states in fp16.
 bool has_halves(const Function& function) {
+  std::set<const Value*> written, used(function.body.outputs.begin(), function.body.outputs.end());
+  for_each_op(function.body, [&](const Operation& op) {
+    for (const Input& input : op.inputs)
+      for (const Binding& b : input.bindings) (op.type == "write_state" ? written : used).insert(b.value);
+    for (const auto& inner : op.blocks) used.insert(inner->outputs.begin(), inner->outputs.end());
+  });
   bool found = false;
   for_each_op(function.body, [&](const Operation& op) {
-    for (const auto& out : op.outputs)
-      found = found || (out->type.is_tensor() && out->type.dtype == DType::fp16);
+    if (op.type == "read_state") return;
+    for (const auto& out : op.outputs) {
+      const bool to_state = op.type == "cast" && written.contains(out.get()) && !used.contains(out.get());
+      found = found || (out->type.is_tensor() && out->type.dtype == DType::fp16 && !to_state);
+    }
   });
   return found;
 }
@@ -72,10 +84,10 @@ bool is_order(const Layout& order, const OnnxArray& array) {
   return sorted == plain_layout(static_cast<int>(array.rank()));
 }
 
-// Both have the same number of elements.
-double difference(const OnnxArray& want, const Array& got) {
+// Both have the same number of elements. Relative to the largest number, which is taken to be `least` at least.
+double difference(const OnnxArray& want, const Array& got, double least = 1e-12) {
   const std::vector<float> values = got.to_float();
-  double worst = 0, largest = 1e-12;
+  double worst = 0, largest = least;
   for (size_t k = 0; k < values.size(); ++k) {
     const double w = want.data[k], g = static_cast<double>(values[k]);
     if (w == g || (std::isnan(w) && std::isnan(g))) continue;
@@ -190,7 +202,7 @@ class Comparison {
       const auto state =
           std::find_if(states_.begin(), states_.end(), [&](const auto& s) { return s.second == name; });
       if (state != states_.end()) {
-        note(name, state_difference(state->first, want), verdict_.bar);
+        note(name, state_difference(state->first, want), verdict_.bar + kRounding);
         continue;
       }
       const std::optional<double> error = compare(name, want);
@@ -213,7 +225,7 @@ class Comparison {
           .found(shape_text(held.shape()))
           .expected(shape_text(want.dims))
           .hint("is this the network that the package was made from?");
-    return difference(want, held);
+    return difference(want, held, kLeastNormal);
   }
 
   std::optional<double> compare(std::string_view name, const OnnxArray& want) const {

@@ -58,4 +58,35 @@ TEST_CASE("onnx verify: a state of another size is an error, not a comparison") 
   }
 }
 
+TEST_CASE("onnx verify: an fp32 package with states has the bar of fp32") {
+  const auto package = packed(decaying(1));
+  const NetworkVerdict good = verify_network(package, decaying(1), {}, backend());
+  CHECK(good.passed());
+  CHECK(good.bar == doctest::Approx(1e-4));
+  CHECK(good.calls == 3);
+  // A weight that is 3 % off.
+  const NetworkVerdict bad = verify_network(package, decaying(1.03f), {}, backend());
+  CHECK_FALSE(bad.passed());
+  REQUIRE(bad.first);
+  CHECK(has(bad.first->node, "(Mul)"));
+  // Rounded to fp16 all over, more is allowed.
+  CHECK(verify_network(packed(decaying(1), true), decaying(1), {}, backend()).bar == doctest::Approx(5e-2));
+}
+
+TEST_CASE("onnx verify: a state alone that is wrong is found") {
+  // Only the state depends on the weight.
+  const auto made = [](float weight) {
+    return model_of({constant_node(float_tensor("w", {weight, weight}), "w"), node("Mul", {"x", "w"}, "a"),
+                     node("Add", {"a", "past:0"}, "present:0"), node("Neg", {"x"}, "y")},
+                    {value_info("x", {2}), value_info("past:0", {2})},
+                    {value_info("y", {2}), value_info("present:0", {2})});
+  };
+  const auto package = packed(made(1));
+  CHECK(verify_network(package, made(1), {}, backend()).passed());
+  CHECK_FALSE(verify_network(package, made(1.002f), {}, backend()).passed());
+  // Numbers so small that fp16 has few digits for them.
+  const Array tiny = Array::from<float>({2}, {3.3e-7f, -5e-8f});
+  CHECK(verify_network(package, made(1), {{"x", tiny}}, backend()).passed());
+}
+
 }  // namespace anemone::made
