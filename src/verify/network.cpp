@@ -181,14 +181,18 @@ class Comparison {
 
   bool has_states() const { return state_ != nullptr; }
   void start_states(const std::map<std::string, Array>& given) {
-    for (const auto& [past, present] : states_)
-      if (const auto it = given.find(past); it != given.end()) state_->set(renamed(past), it->second);
+    for (const auto& [past, present] : states_) {
+      const std::string own = renamed(past);
+      const auto it = given.contains(past) ? given.find(past) : given.find(own);
+      if (it != given.end()) state_->set(own, it->second);
+    }
   }
 
   void call(Inputs inputs) {
     for (const auto& [past, present] : states_)
       inputs.model.insert_or_assign(past, as_onnx(state_->get(renamed(past)), *model_.graph().info(past)));
     result_ = predictor_.predict(inputs.package, state_.get());
+    verdict_.nodes = verdict_.compared = 0;  // of one call
     const auto outputs = OnnxInterpreter(model_).compute(
         inputs.model, [&](const OnnxNode& node, std::string_view name, const OnnxArray& want) {
           ++verdict_.nodes;

@@ -63,6 +63,8 @@ TEST_CASE("onnx verify: an fp32 package with states has the bar of fp32") {
   const NetworkVerdict good = verify_network(package, decaying(1), {}, backend());
   CHECK(good.passed());
   CHECK(good.bar == doctest::Approx(1e-4));
+  CHECK(good.nodes == 6);  // of one call; two are constants
+  CHECK(good.compared == 4);
   CHECK(good.calls == 3);
   // A weight that is 3 % off.
   const NetworkVerdict bad = verify_network(package, decaying(1.03f), {}, backend());
@@ -87,6 +89,23 @@ TEST_CASE("onnx verify: a state alone that is wrong is found") {
   // Numbers so small that fp16 has few digits for them.
   const Array tiny = Array::from<float>({2}, {3.3e-7f, -5e-8f});
   CHECK(verify_network(package, made(1), {{"x", tiny}}, backend()).passed());
+}
+
+TEST_CASE("onnx verify: states begin with what is given, by the model's names or the package's") {
+  const OnnxModel sum = model_of({node("Add", {"x", "past:0"}, "present:0"), node("Neg", {"present:0"}, "y")},
+                                 {value_info("x", {2}), value_info("past:0", {2})},
+                                 {value_info("y", {2}), value_info("present:0", {2})});
+  const OnnxModel less =
+      model_of({node("Sub", {"x", "past:0"}, "present:0"), node("Neg", {"present:0"}, "y")},
+               {value_info("x", {2}), value_info("past:0", {2})},
+               {value_info("y", {2}), value_info("present:0", {2})});
+  const auto package = packed(sum);
+  const Array zero = Array::from<float>({2}, {0, 0}), start = Array::from<float>({2}, {3, -4});
+  // From zero, and with zeros, both networks are the same for ever.
+  CHECK(verify_network(package, less, {{"x", zero}}, backend()).passed());
+  CHECK_FALSE(verify_network(package, less, {{"x", zero}, {"past:0", start}}, backend()).passed());
+  CHECK_FALSE(verify_network(package, less, {{"x", zero}, {"past_0", start}}, backend()).passed());
+  CHECK(verify_network(package, sum, {{"x", zero}, {"past_0", start}}, backend()).passed());
 }
 
 }  // namespace anemone::made
