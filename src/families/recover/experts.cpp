@@ -136,6 +136,8 @@ Stacks stacks_of(Context& c, const Op& op, const Places& at, const Linear& route
   s.count = s.gate_up.shape[0];
   s.width = s.gate_up.shape[1] / 2;
   s.hidden = s.gate_up.shape[2];
+  if (s.count > kMostExperts)
+    throw c.graph.unexpected(op, fmt::format("at most {} experts; there are {}", kMostExperts, s.count));
   if (s.gate_up.shape[1] != 2 * s.width || s.down.shape != std::vector<int64_t>{s.count, s.hidden, s.width} ||
       router.rows() != s.count || router.projection.weight.columns != s.hidden)
     throw c.graph.unexpected(
