@@ -27,7 +27,7 @@ struct Stack {
 };
 
 Stack stack_of(Context& c, const Op& op, size_t input, size_t rank) {
-  const std::optional<OnnxMatrix> found = c.graph.weight(op.input(input));
+  const std::optional<OnnxMatrix> found = c.graph.stack(op, input);
   if (!found || found->transposed) throw c.graph.unexpected(op, fmt::format("a constant as input {}", input));
   Stack out{found->tensor, c.checkpoint.tensor(found->tensor).shape()};
   if (out.shape.size() != rank)
