@@ -182,4 +182,52 @@ TEST_CASE("move_axes: one linear layer is not worth two transposes") {
   CHECK(count(net.program, "linear") == 1);
 }
 
+namespace {
+
+// A weight that counts how often somebody asks for its numbers.
+class Counted : public WeightSource {
+ public:
+  explicit Counted(Shape shape) : type_(Type::tensor(DType::fp32, std::move(shape))) {}
+  const Type& type() const override { return type_; }
+  int64_t row_step() const override { return 1; }
+  void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
+    ++asked;
+    const int64_t row = type_.size() / type_.dim(0).size();
+    for (int64_t k = begin * row; k < end * row; ++k) {
+      const float v = static_cast<float>(k % 7) - 3;
+      std::memcpy(out.data() + (k - begin * row) * 4, &v, 4);
+    }
+  }
+
+  mutable int asked = 0;
+
+ private:
+  Type type_;
+};
+
+}  // namespace
+
+TEST_CASE("move_axes: weights that are read later are not read for the form of convolutions") {
+  Net net;
+  Value* x = net.input({1, 5, 8});
+  const auto first = std::make_shared<Counted>(Shape{16, 8}),
+             second = std::make_shared<Counted>(Shape{8, 16});
+  Value* h = net.op("linear", {{"x", x}, {"weight", Constant::from_source(first)}});
+  h = net.op("linear", {{"x", net.op("relu", {{"x", h}})}, {"weight", Constant::from_source(second)}});
+  net.output(net.op("add", {{"x", h}, {"y", x}}));
+  const std::vector<float> before = outputs(net.program);
+  first->asked = second->asked = 0;
+  const LayoutReport report = move_axes(net.program, {.convolve = true});
+  CHECK(report.convolved == 2);
+  CHECK(first->asked + second->asked == 0);
+  for_each_op(std::as_const(net.program.functions[0]->body), [](const Operation& op) {
+    if (op.type != "conv") return;
+    const Constant* weight = op.value("weight")->constant();
+    REQUIRE(weight);
+    CHECK(weight->type.rank() == 4);
+    CHECK(std::holds_alternative<Constant::Source>(weight->data));
+  });
+  check_near(outputs(net.program), before);
+}
+
 }  // namespace anemone::made
