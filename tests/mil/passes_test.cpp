@@ -230,4 +230,21 @@ TEST_CASE("move_axes: weights that are read later are not read for the form of c
   check_near(outputs(net.program), before);
 }
 
+TEST_CASE("move_axes: a number for all of a convolved value has no dimensions") {
+  Net net;
+  Value* h = net.linear(net.input({1, 5, 8}), 8, 8, 1);
+  h = net.op("relu", {{"x", net.linear(h, 8, 8, 3)}});
+  Value* sum = net.op(
+      "reduce_sum", {{"x", h}, {"axes", Constant::ints({0, 1, 2})}, {"keep_dims", Constant::boolean(false)}});
+  net.output(net.op("mul", {{"x", h}, {"y", sum}}));
+  net.builder().output(net.op("expand_dims", {{"x", sum}, {"axes", Constant::ints({0})}}, "sum"));
+  const std::vector<float> before = outputs(net.program);
+  CHECK(move_axes(net.program, {.convolve = true}).convolved == 2);
+  // Core ML's reshape cannot make it; squeeze can.
+  for_each_op(std::as_const(net.program.functions[0]->body), [](const Operation& op) {
+    if (op.type == "reshape") CHECK(op.outputs[0]->type.rank() > 0);
+  });
+  check_near(outputs(net.program), before);
+}
+
 }  // namespace anemone::made
