@@ -247,4 +247,21 @@ TEST_CASE("move_axes: a number for all of a convolved value has no dimensions") 
   check_near(outputs(net.program), before);
 }
 
+TEST_CASE("fuse: a layer norm whose parts make it another shape stays in parts") {
+  Net net;
+  Value* x = net.input({2, 8});
+  const auto mean = [&](Value* v) {
+    return net.op("reduce_mean",
+                  {{"x", v}, {"axes", Constant::ints({-1})}, {"keep_dims", Constant::boolean(true)}});
+  };
+  Value* center = net.op("sub", {{"x", x}, {"y", mean(x)}});
+  Constant epsilon = Constant::numbers(std::vector<float>{1e-5f}, DType::fp32, {1, 1, 1});
+  Value* sum = net.op("add", {{"x", mean(net.op("square", {{"x", center}}))}, {"y", epsilon}});
+  net.output(net.op("real_div", {{"x", center}, {"y", net.op("sqrt", {{"x", sum}})}}));
+  const Type before = net.f.body.outputs[0]->type;
+  CHECK(fuse(net.f).found.empty());
+  CHECK(net.f.body.outputs[0]->type == before);
+  CHECK(verify(net.program).empty());
+}
+
 }  // namespace anemone::made

@@ -175,7 +175,7 @@ class Fuser {
 
   Value* layer_norm(Operation& op, Value* x, float epsilon) {
     const int last = x->type.rank() - 1;
-    if (!(epsilon > 0) || last < 1) return nullptr;
+    if (!(epsilon > 0) || last < 1 || x->type != op.outputs[0]->type) return nullptr;
     return r_.emit("layer_norm",
                    {{"x", x},
                     {"axes", Constant::ints({last})},
