@@ -264,4 +264,12 @@ TEST_CASE("fuse: a layer norm whose parts make it another shape stays in parts")
   CHECK(verify(net.program).empty());
 }
 
+TEST_CASE("fuse: a batch norm over no channels stays") {
+  Net net;
+  const auto none = [](Shape shape) { return Constant::numbers({}, DType::fp32, std::move(shape)); };
+  Value* conv = net.op("conv", {{"x", net.input({1, 3, 4, 4})}, {"weight", none({0, 3, 1, 1})}});
+  net.output(net.op("batch_norm", {{"x", conv}, {"mean", none({0})}, {"variance", none({0})}}));
+  CHECK(fuse(net.f).found.empty());
+}
+
 }  // namespace anemone::made

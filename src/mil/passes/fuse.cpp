@@ -108,7 +108,7 @@ class Fuser {
     auto weight = known_numbers(conv->value("weight"), kMostWeights);
     auto bias = known_numbers(conv->value("bias"), kMostWeights);
     if (!mean || !variance || !weight || (conv->input("bias") && !bias)) return nullptr;
-    if ((op.input("gamma") && !gamma) || (op.input("beta") && !beta)) return nullptr;
+    if ((op.input("gamma") && !gamma) || (op.input("beta") && !beta) || mean->empty()) return nullptr;
     const size_t channels = mean->size(), each = weight->size() / channels;
     if (!gamma) gamma = std::vector<float>(channels, 1.0f);
     if (!beta) beta = std::vector<float>(channels, 0.0f);
