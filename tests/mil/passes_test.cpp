@@ -264,6 +264,16 @@ TEST_CASE("fuse: a layer norm whose parts make it another shape stays in parts")
   CHECK(verify(net.program).empty());
 }
 
+TEST_CASE("fuse: a gain and a shift that are the same constant are both kept") {
+  Net net;
+  Value* both = net.builder().constant(noise({8}, 2), "both");
+  Value* normal = net.op("layer_norm", {{"x", net.input({2, 8})}, {"axes", Constant::ints({1})}});
+  net.output(net.op("add", {{"x", net.op("mul", {{"x", normal}, {"y", both}})}, {"y", both}}));
+  const std::vector<float> before = outputs(net.program);
+  CHECK(fuse(net.f).found.at("layer_norm") == 2);
+  check_near(outputs(net.program), before);
+}
+
 TEST_CASE("fuse: a batch norm over no channels stays") {
   Net net;
   const auto none = [](Shape shape) { return Constant::numbers({}, DType::fp32, std::move(shape)); };

@@ -218,12 +218,12 @@ class Fuser {
         return false;
       Value* vector = per_channel(op, constant, rank, rank - 1, normal->type.shape.back().size());
       if (!vector) return false;
-      Value* gain = std::string_view(param) == "gamma" ? vector : norm->value("gamma");
+      const bool is_gain = std::string_view(param) == "gamma";
       out = r_.emit("layer_norm",
                     {{"x", norm->value("x")},
                      {"axes", norm->value("axes")},
-                     {"gamma", gain},
-                     {"beta", gain == vector ? nullptr : vector},
+                     {"gamma", is_gain ? vector : norm->value("gamma")},
+                     {"beta", is_gain ? nullptr : vector},
                      {"epsilon", norm->value("epsilon")}},
                     name(op));
       return true;
