@@ -282,4 +282,33 @@ TEST_CASE("fuse: a batch norm over no channels stays") {
   CHECK(fuse(net.f).found.empty());
 }
 
+TEST_CASE("fuse: parameters that are written in place are not lost") {
+  const auto in_place = [](Value* of, const char* param) {
+    Input* input = of->producer->input(param);
+    input->bindings[0] = {nullptr, std::make_shared<const Constant>(*input->bindings[0].constant()), {}};
+  };
+  Net net;
+  Constant ones = Constant::numbers(std::vector<float>{1, 1}, DType::fp32, {2});
+  Value* conv = net.op("conv", {{"x", net.input({1, 2, 6, 6})},
+                                {"weight", noise({2, 2, 3, 3}, 2)},
+                                {"strides", Constant::ints({2, 2})}});
+  in_place(conv, "strides");
+  Value* sum = net.op("add", {{"x", conv}, {"y", noise({2, 1, 1}, 3)}});
+  Value* again = net.op("conv", {{"x", sum}, {"weight", noise({2, 2, 1, 1}, 4)}});
+  Value* normal = net.op("batch_norm", {{"x", again},
+                                        {"mean", noise({2}, 5)},
+                                        {"variance", ones},
+                                        {"epsilon", Constant::number(0.5f, DType::fp32)}});
+  in_place(normal, "epsilon");
+  const auto scaled = [&](Value* x) { return net.op("mul", {{"x", x}, {"y", noise({2}, 6)}}); };
+  Value* layer = net.op(
+      "layer_norm",
+      {{"x", normal}, {"axes", Constant::ints({3})}, {"epsilon", Constant::number(0.25f, DType::fp32)}});
+  in_place(layer, "epsilon");
+  net.output(scaled(layer));
+  const std::vector<float> before = outputs(net.program);
+  fuse(net.f);
+  check_near(outputs(net.program), before);
+}
+
 }  // namespace anemone::made
