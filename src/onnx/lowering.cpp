@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "mil/passes/fold_constants.h"
@@ -119,6 +120,8 @@ void OnnxLowering::lower_graph(const OnnxGraph& graph, OnnxScope& scope) {
     } catch (Error& e) {
       e.within(node.place());
       throw;
+    } catch (const std::out_of_range&) {
+      throw Error("an input or attribute of the node has too few entries").at(node.place());
     }
   }
 }

@@ -263,4 +263,42 @@ TEST_CASE("onnx network: a file that asks for endless memory is not computed") {
   CHECK_MESSAGE(has(error, "would have 1099511627776 elements"), error);
 }
 
+TEST_CASE("onnx network: lists that are too short are an error at their node") {
+  const auto ints = [](std::string_view name, std::initializer_list<int64_t> values) {
+    Message tensor;
+    std::vector<int64_t> list(values);
+    tensor.integers(1, {static_cast<int64_t>(list.size())});
+    tensor.integer(2, 7);
+    tensor.data(8, name);
+    tensor.data(9, std::string_view(reinterpret_cast<const char*>(list.data()), list.size() * 8));
+    return constant_node(tensor, name);
+  };
+  const auto attribute = [](std::string_view name, std::initializer_list<int64_t> values) {
+    Message m;
+    m.data(1, name);
+    for (const int64_t v : values) m.integer(8, v);
+    m.integer(20, 7);
+    return m;
+  };
+  const auto error = [](const std::vector<Message>& nodes) {
+    const OnnxModel model = model_of(nodes, {value_info("x", {1, 1, 4, 4})}, {value_info("y", {1, 1, 4, 4})});
+    return error_of([&] { lower_network(model, {}); });
+  };
+  // Two axes, and a size for one of them.
+  Message crop = node("CenterCropPad", {"x", "s"}, "y");
+  crop.message(5, attribute("axes", {2, 3}));
+  const std::string sizes = error({ints("s", {2}), crop});
+  CHECK_MESSAGE(has(sizes, "node 'y' (CenterCropPad)"), sizes);
+  CHECK_MESSAGE(has(sizes, "a size for each of its axes"), sizes);
+  // A value to pad with that has no elements.
+  Message empty;
+  empty.integers(1, {0});
+  empty.integer(2, 1);
+  empty.data(8, "none");
+  const std::string pads = error({ints("p", {0, 0, 1, 1, 0, 0, 1, 1}), constant_node(empty, "none"),
+                                  node("Pad", {"x", "p", "none"}, "y")});
+  CHECK_MESSAGE(has(pads, "node 'y' (Pad)"), pads);
+  CHECK_MESSAGE(has(pads, "too few"), pads);
+}
+
 }  // namespace anemone::made
