@@ -111,11 +111,11 @@ class Fuser {
   Value* folded_norm(Operation& op) {
     Operation* conv = made_by(op.value("x"), "conv");
     if (!conv || in_place(*conv) || in_place(op) || r_.uses(op.value("x")) != 1) return nullptr;
-    const auto numbers = [&](const char* param) { return known_numbers(op.value(param), kMostWeights); };
+    const auto numbers = [&](const char* param) { return known_floats(op.value(param), kMostWeights); };
     const auto mean = numbers("mean"), variance = numbers("variance");
     auto gamma = numbers("gamma"), beta = numbers("beta");
-    auto weight = known_numbers(conv->value("weight"), kMostWeights);
-    auto bias = known_numbers(conv->value("bias"), kMostWeights);
+    auto weight = known_floats(conv->value("weight"), kMostWeights);
+    auto bias = known_floats(conv->value("bias"), kMostWeights);
     if (!mean || !variance || !weight || (conv->input("bias") && !bias)) return nullptr;
     if ((op.input("gamma") && !gamma) || (op.input("beta") && !beta) || mean->empty()) return nullptr;
     const size_t channels = mean->size(), each = weight->size() / channels;
