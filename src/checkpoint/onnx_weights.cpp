@@ -91,10 +91,11 @@ std::string OnnxWeights::add(std::string name, std::vector<int64_t> shape, OnnxC
                                         id(static_cast<int64_t>(codes.groups.size()))};
   if (const auto at = by_bytes_.find(key); at != by_bytes_.end()) return at->second;
   const auto taken = [&](const std::string& text) {
-    return std::any_of(tensors_.begin(), tensors_.end(),
-                       [&](const TensorReader& t) { return t.name() == text; });
+    const auto plain = by_value_.find(text);
+    return codes_.contains(text) || (plain != by_value_.end() && plain->second == text);
   };
-  if (by_value_.contains(name) && taken(name)) name += "#codes";
+  const std::string base = name;
+  for (int i = 1; taken(name); ++i) name = i == 1 ? base + "#codes" : fmt::format("{}#codes{}", base, i);
   by_bytes_.emplace(key, name);
   auto source = std::make_shared<const OnnxCodesSource>(std::move(codes));
   codes_.emplace(name, source);
@@ -376,13 +377,17 @@ void OnnxWeights::add_expert_stack(const OnnxNode& node, size_t input, size_t ze
           .expected(fmt::format("{} bytes", bytes));
   }
   std::vector<int64_t> shape = {w.dims()[0], w.dims()[1], c.count};
-  const std::string tensor = add(std::string(w.name()), std::move(shape), std::move(c));
-  by_value_.emplace(std::string(w.name()), tensor);
+  stacks_[{&node, input}] = add(std::string(w.name()), std::move(shape), std::move(c));
 }
 
 const OnnxMatrix* OnnxWeights::own(const OnnxNode& node) const {
   const auto at = own_.find(&node);
   return at == own_.end() ? nullptr : &at->second;
+}
+
+const std::string* OnnxWeights::stack(const OnnxNode& node, size_t input) const {
+  const auto at = stacks_.find({&node, input});
+  return at == stacks_.end() ? nullptr : &at->second;
 }
 
 const OnnxCodes* OnnxWeights::codes(std::string_view tensor) const {

@@ -43,6 +43,8 @@ class OnnxWeights {
   std::optional<OnnxMatrix> constant(std::string_view value) const;
   // The weight that a node keeps in codes of its own (MatMulNBits, GatherBlockQuantized, MatMulInteger).
   const OnnxMatrix* own(const OnnxNode& node) const;
+  // The tensor of a stack of experts that a node keeps in codes of its own (QMoE); nullptr where the input is none.
+  const std::string* stack(const OnnxNode& node, size_t input) const;
   // The codes that a tensor is made of; nullptr where it is made of plain numbers.
   const OnnxCodes* codes(std::string_view tensor) const;
 
@@ -70,6 +72,7 @@ class OnnxWeights {
   std::vector<TensorReader> tensors_;
   std::map<std::string, std::string, std::less<>> by_value_;  // value → tensor
   std::unordered_map<const OnnxNode*, OnnxMatrix> own_;
+  std::map<std::pair<const OnnxNode*, size_t>, std::string> stacks_;  // by node and input
   std::map<std::vector<const void*>, std::string> by_bytes_;
   std::map<std::string, std::shared_ptr<const OnnxCodesSource>, std::less<>> codes_;
 };

@@ -25,8 +25,11 @@ std::map<std::string, Array> read_inputs(const std::string& path) {
 }
 
 void print_json(const NetworkVerdict& v) {
-  nlohmann::ordered_json out = {
-      {"passed", v.passed()}, {"bar", v.bar}, {"values", v.nodes}, {"compared", v.compared}};
+  nlohmann::ordered_json out = {{"passed", v.passed()},
+                                {"bar", v.bar},
+                                {"values", v.nodes},
+                                {"compared", v.compared},
+                                {"calls", v.calls}};
   for (const NetworkDifference& d : v.outputs) out["outputs"][d.value] = d.error;
   if (v.first) out["first"] = {{"node", v.first->node}, {"value", v.first->value}, {"error", v.first->error}};
   fmt::print("{}\n", json_text(out, 2));

@@ -6,7 +6,6 @@
 namespace anemone {
 
 ExpertSizes read_expert_sizes(const Hparams& hp, const ExpertKeys& keys, const ExpertSizes& otherwise) {
-  constexpr int64_t kMostExperts = 2048;  // their numbers are exact in fp16
   ExpertSizes out;
   out.count = hp.integer_or(keys.count, otherwise.count, 1, kMostExperts);
   out.used = hp.integer_or(keys.used, otherwise.used, 1, kMostExperts);

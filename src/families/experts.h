@@ -14,6 +14,8 @@ struct ExpertKeys {
   Key count, used, width;
 };
 
+inline constexpr int64_t kMostExperts = 2048;  // their numbers are exact in fp16
+
 struct ExpertSizes {
   int64_t count = 0, used = 0, width = 0;
 };

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "mil/passes/fold_constants.h"
-#include "mil/stored.h"
 
 namespace anemone {
 namespace {
@@ -34,20 +34,6 @@ DType mil_dtype(OnnxType type) {
       if (onnx_type_info(type).integer) return DType::int32;
       throw errorf("Core ML has no values of type {}", onnx_type_info(type).name);
   }
-}
-
-std::optional<std::vector<int64_t>> known_ints(const Value* value) {
-  const Constant* constant = value ? value->constant() : nullptr;
-  if (!constant || dtype_is_float(constant->type.dtype) || constant->type.dtype == DType::string)
-    return std::nullopt;
-  const std::vector<int32_t> ints = decode_ints(*stored_constant(*constant));
-  return std::vector<int64_t>(ints.begin(), ints.end());
-}
-
-std::optional<std::vector<float>> known_floats(const Value* value) {
-  const Constant* constant = value ? value->constant() : nullptr;
-  if (!constant || !dtype_is_float(constant->type.dtype)) return std::nullopt;
-  return decode_floats(*stored_constant(*constant));
 }
 
 void OnnxScope::drop_from(size_t index) {
@@ -115,6 +101,8 @@ void OnnxLowering::lower_graph(const OnnxGraph& graph, OnnxScope& scope) {
     } catch (Error& e) {
       e.within(node.place());
       throw;
+    } catch (const std::out_of_range&) {
+      throw Error("an input or attribute of the node has too few entries").at(node.place());
     }
   }
 }

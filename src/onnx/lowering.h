@@ -21,6 +21,7 @@
 
 #include "anemone/error.h"
 #include "mil/builder.h"
+#include "mil/known.h"
 #include "mil/passes/fold_constants.h"
 #include "onnx/model.h"
 #include "onnx/network.h"
@@ -185,10 +186,6 @@ class OnnxLowering {
   int64_t written_ = 0;   // operations
   int64_t foldable_ = 0;  // elements that may still be computed now
 };
-
-// The constant behind a value, as numbers; nothing for computed ones.
-std::optional<std::vector<int64_t>> known_ints(const Value* value);
-std::optional<std::vector<float>> known_floats(const Value* value);
 
 // A tensor of the file as a constant: fp32, int32 or bool. Large ones are read when the package is written. Error where
 // a whole number does not fit int32; the two ends of int64's range, which stand for "to the end", become int32's.

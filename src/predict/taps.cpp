@@ -9,10 +9,8 @@
 namespace anemone {
 namespace {
 
-Value* find_value(const Function& f, const std::string& name) {
-  for (const auto& op : f.body.ops)
-    for (const auto& value : op->outputs)
-      if (value->name == name) return value.get();
+Value* needed_value(const Function& f, const std::string& name) {
+  if (Value* value = find_value(f, name)) return value;
   throw errorf("there is no value '{}' in the function '{}'", name, f.name);
 }
 
@@ -39,6 +37,13 @@ Interface& interface_of(Description& description, const std::string& function) {
 
 }  // namespace
 
+Value* find_value(const Function& function, std::string_view name) {
+  for (const auto& op : function.body.ops)
+    for (const auto& value : op->outputs)
+      if (value->name == name) return value.get();
+  return nullptr;
+}
+
 std::shared_ptr<const Package> with_taps(const Package& package, const std::string& function,
                                          const std::vector<std::string>& taps) {
   const std::shared_ptr<Package> out = copy_of(package);
@@ -48,7 +53,7 @@ std::shared_ptr<const Package> with_taps(const Package& package, const std::stri
   if (!f) throw errorf("there is no function '{}'", name).at(package.path.string());
   std::vector<std::string> added;
   for (const std::string& tap : taps) {
-    Value* value = find_value(*f, tap);
+    Value* value = needed_value(*f, tap);
     if (std::ranges::count(f->body.outputs, value)) continue;
     if (!value->type.is_tensor() || array_dtype_code(value->type.dtype) == 0)
       throw errorf("the value '{}' cannot be an output", tap)
@@ -74,10 +79,10 @@ std::shared_ptr<const Package> from_values(const Package& package, const std::st
   out->program.functions.push_back(clone(*whole));
   Function* f = out->program.functions.front().get();
   f->body.outputs.clear();
-  for (const std::string& name : outputs) f->body.outputs.push_back(find_value(*f, name));
+  for (const std::string& name : outputs) f->body.outputs.push_back(needed_value(*f, name));
   std::vector<std::unique_ptr<Value>> inputs;
   for (const std::string& name : values) {
-    Value* old = find_value(*f, name);
+    Value* old = needed_value(*f, name);
     auto given = std::make_unique<Value>();
     given->name = name;
     given->type = old->type;

@@ -5,11 +5,15 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "predict/backend.h"
 
 namespace anemone {
+
+// The value of that name in the function's own block; nullptr where there is none.
+Value* find_value(const Function& function, std::string_view name);
 
 // A copy of the package in which these values are outputs of the function, behind its own. The weights are shared.
 // Error for a name that is no value of the function's own block, and for one that cannot be an output.

@@ -68,13 +68,6 @@ const Value* seen_by_experts(const Value* shares, const Value* sum) {
   return edge.size() == 2 && edge.erase(shares) ? *edge.begin() : nullptr;
 }
 
-const Value* find_value(const Function& f, const std::string& name) {
-  for (const auto& op : f.body.ops)
-    for (const auto& value : op->outputs)
-      if (value->name == name) return value.get();
-  return nullptr;
-}
-
 const Experts& experts_of(const Climber& c, size_t layer) {
   return *find_experts(c.reference->model().layers.at(layer));
 }

@@ -18,12 +18,24 @@ namespace {
 
 // fp32 sums in another order; fp16 rounds every value, and deep networks add that up.
 constexpr double kSingleBar = 1e-4, kHalfBar = 5e-2;
+// States are kept in fp16: each number is rounded once, by at most 2^-11 of itself, or of fp16's smallest normal number.
+constexpr double kRounding = 0x1p-11, kLeastNormal = 0x1p-14;
 
+// Whether values besides those of states are rounded to fp16. Every package reads and writes its states in fp16.
 bool has_halves(const Function& function) {
+  std::set<const Value*> written, used(function.body.outputs.begin(), function.body.outputs.end());
+  for_each_op(function.body, [&](const Operation& op) {
+    for (const Input& input : op.inputs)
+      for (const Binding& b : input.bindings) (op.type == "write_state" ? written : used).insert(b.value);
+    for (const auto& inner : op.blocks) used.insert(inner->outputs.begin(), inner->outputs.end());
+  });
   bool found = false;
   for_each_op(function.body, [&](const Operation& op) {
-    for (const auto& out : op.outputs)
-      found = found || (out->type.is_tensor() && out->type.dtype == DType::fp16);
+    if (op.type == "read_state") return;
+    for (const auto& out : op.outputs) {
+      const bool to_state = op.type == "cast" && written.contains(out.get()) && !used.contains(out.get());
+      found = found || (out->type.is_tensor() && out->type.dtype == DType::fp16 && !to_state);
+    }
   });
   return found;
 }
@@ -72,9 +84,10 @@ bool is_order(const Layout& order, const OnnxArray& array) {
   return sorted == plain_layout(static_cast<int>(array.rank()));
 }
 
-double difference(const OnnxArray& want, const Array& got) {
+// Both have the same number of elements. Relative to the largest number, which is taken to be `least` at least.
+double difference(const OnnxArray& want, const Array& got, double least = 1e-12) {
   const std::vector<float> values = got.to_float();
-  double worst = 0, largest = 1e-12;
+  double worst = 0, largest = least;
   for (size_t k = 0; k < values.size(); ++k) {
     const double w = want.data[k], g = static_cast<double>(values[k]);
     if (w == g || (std::isnan(w) && std::isnan(g))) continue;
@@ -168,14 +181,18 @@ class Comparison {
 
   bool has_states() const { return state_ != nullptr; }
   void start_states(const std::map<std::string, Array>& given) {
-    for (const auto& [past, present] : states_)
-      if (const auto it = given.find(past); it != given.end()) state_->set(renamed(past), it->second);
+    for (const auto& [past, present] : states_) {
+      const std::string own = renamed(past);
+      const auto it = given.contains(past) ? given.find(past) : given.find(own);
+      if (it != given.end()) state_->set(own, it->second);
+    }
   }
 
   void call(Inputs inputs) {
     for (const auto& [past, present] : states_)
       inputs.model.insert_or_assign(past, as_onnx(state_->get(renamed(past)), *model_.graph().info(past)));
     result_ = predictor_.predict(inputs.package, state_.get());
+    verdict_.nodes = verdict_.compared = 0;  // of one call
     const auto outputs = OnnxInterpreter(model_).compute(
         inputs.model, [&](const OnnxNode& node, std::string_view name, const OnnxArray& want) {
           ++verdict_.nodes;
@@ -183,14 +200,18 @@ class Comparison {
           if (!error) return;
           ++verdict_.compared;
           if (*error > verdict_.bar && !verdict_.first)
-            verdict_.first = NetworkDifference{node.place(), std::string(name), *error};
+            verdict_.first = NetworkDifference{node.place(), std::string(name), *error, verdict_.bar};
         });
     for (const auto& [name, want] : outputs) {
-      std::optional<double> error = compare(name, want);
-      for (const auto& [past, present] : states_)
-        if (present == name) error = difference(want, state_->get(renamed(past)));
+      const auto state =
+          std::find_if(states_.begin(), states_.end(), [&](const auto& s) { return s.second == name; });
+      if (state != states_.end()) {
+        note(name, state_difference(state->first, want), verdict_.bar + kRounding);
+        continue;
+      }
+      const std::optional<double> error = compare(name, want);
       if (!error) throw errorf("the package has no output like '{}'", onnx_printable(name));
-      note(name, *error);
+      note(name, *error, verdict_.bar);
     }
   }
 
@@ -198,6 +219,17 @@ class Comparison {
   std::string renamed(const std::string& name) const {
     const auto it = names_.find(name);
     return it == names_.end() ? safe_name(name) : it->second;
+  }
+
+  double state_difference(const std::string& past, const OnnxArray& want) const {
+    const Array held = state_->get(renamed(past));
+    if (held.size() != want.size())
+      throw errorf("the state '{}' has another size than the network's next value of it",
+                   onnx_printable(past))
+          .found(shape_text(held.shape()))
+          .expected(shape_text(want.dims))
+          .hint("is this the network that the package was made from?");
+    return difference(want, held, kLeastNormal);
   }
 
   std::optional<double> compare(std::string_view name, const OnnxArray& want) const {
@@ -210,13 +242,13 @@ class Comparison {
   }
 
   // Of several calls the worst counts.
-  void note(const std::string& name, double error) {
+  void note(const std::string& name, double error, double bar) {
     for (NetworkDifference& d : verdict_.outputs)
       if (d.value == name) {
         d.error = std::max(d.error, error);
         return;
       }
-    verdict_.outputs.push_back({"", name, error});
+    verdict_.outputs.push_back({"", name, error, bar});
   }
 
   const OnnxModel& model_;
@@ -233,7 +265,7 @@ class Comparison {
 
 bool NetworkVerdict::passed() const {
   return std::all_of(outputs.begin(), outputs.end(),
-                     [&](const NetworkDifference& d) { return d.error <= bar; });
+                     [](const NetworkDifference& d) { return d.error <= d.bar; });
 }
 
 NetworkVerdict verify_network(std::shared_ptr<const Package> package, const OnnxModel& model,

@@ -21,11 +21,12 @@ struct NetworkDifference {
   std::string node;   // "node 'conv1' (Conv)"
   std::string value;  // the model's name
   double error = 0;   // the largest difference, relative to the largest number
+  double bar = 0;     // what is allowed: a little more for states, which are kept in fp16
 };
 
 struct NetworkVerdict {
-  double bar = 0;                          // what is allowed
-  int64_t nodes = 0, compared = 0;         // values of nodes, and how many of them the package has
+  double bar = 0;                   // what is allowed, states apart
+  int64_t nodes = 0, compared = 0;  // values of nodes in one call, and how many of them the package has
   std::optional<NetworkDifference> first;  // the first node beyond the bar
   std::vector<NetworkDifference> outputs;
   bool made_inputs = false;  // no inputs were given, so numbers were made up

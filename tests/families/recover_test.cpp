@@ -63,7 +63,7 @@ std::string error_with(const std::string& model, const std::string& file, const 
 }  // namespace
 
 TEST_CASE("decoders recovered from ONNX graphs give onnxruntime's logits") {
-  CHECK(onnx_models().size() >= 33);
+  CHECK(onnx_models().size() >= 34);
   for (const fs::path& folder : onnx_models()) {
     CAPTURE(folder.string());
     double fault = 1;
@@ -160,4 +160,16 @@ TEST_CASE("experts in layouts that were not checked are refused by name") {
   CHECK(has(error_with("genai-gptoss-int4", "genai_config.json", "\"provider_options\": []",
                        "\"provider_options\": [{\"cuda\": {}}]"),
             "packed for one GPU"));
+}
+
+TEST_CASE("more experts than any family may have are refused") {
+  const TempFolder temp;
+  fs::copy(small_onnx_models() / "moe-qwen3-flat/genai_config.json", temp.path() / "genai_config.json");
+  fs::copy(small_onnx_models() / "moe-qwen3-flat/model.onnx.data", temp.path() / "model.onnx.data");
+  fs::copy(source_dir() / "tests/data/onnx/many_experts.onnx", temp.path() / "model.onnx");
+  std::ofstream(temp.path() / "zeros.bin").close();
+  fs::resize_file(temp.path() / "zeros.bin", 4 * 2049 * 128);
+  const std::string error = error_of(temp.path());
+  CHECK_MESSAGE(has(error, "at most 2048 experts"), error);
+  CHECK_MESSAGE(has(error, "2049"), error);
 }

@@ -1,91 +1,17 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <random>
+#include <cstring>
 
-#include "anemone/predictor.h"
-#include "engine/cpu_backend.h"
-#include "mil/builder.h"
+#include "mil/made_net.h"
 #include "mil/passes/fuse.h"
 #include "mil/passes/layout.h"
 #include "mil/passes/move_axes.h"
 #include "mil/passes/tidy.h"
-#include "mil/verify.h"
-#include "package/package.h"
 
-using namespace anemone;
+namespace anemone::made {
 
 namespace {
-
-Constant noise(std::vector<int64_t> shape, int seed) {
-  std::mt19937 random(static_cast<unsigned>(seed));
-  int64_t count = 1;
-  for (const int64_t d : shape) count *= d;
-  std::vector<float> values;
-  for (int64_t k = 0; k < count; ++k) values.push_back(static_cast<float>(random() % 2001) / 1000.0f - 1.0f);
-  return Constant::numbers(values, DType::fp32, to_shape(shape));
-}
-
-int64_t count(const Program& program, std::string_view type) {
-  int64_t found = 0;
-  for_each_op(program.functions[0]->body, [&](const Operation& op) { found += op.type == type; });
-  return found;
-}
-
-std::vector<float> outputs(const Program& program, int seed = 1) {
-  REQUIRE(verify(program).empty());
-  Package package;
-  package.program = program.clone();
-  package.description = description_of(package.program);
-  package.spec_version = opset_info(Opset::ios18).spec_version;
-  std::map<std::string, Array> inputs;
-  for (const auto& input : program.functions[0]->inputs) {
-    const Constant values = noise(input->type.dims(), seed++);
-    Array array(DType::fp32, input->type.dims());
-    std::copy(values.bytes().begin(), values.bytes().end(), array.bytes().begin());
-    inputs.emplace(input->name, array);
-  }
-  const auto shared = std::make_shared<const Package>(std::move(package));
-  const Prediction p = cpu_backend({.threads = 1})->open(shared, "main")->predict(inputs, nullptr);
-  std::vector<float> all;
-  for (const auto& [name, array] : p.outputs) {
-    const std::vector<float> values = array.to_float();
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
-
-void check_near(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  for (size_t k = 0; k < a.size(); ++k) CHECK(a[k] == doctest::Approx(b[k]).epsilon(1e-4));
-}
-
-struct Net {
-  Program program;
-  Function& f = add_function(program, "main", Opset::ios18);
-  std::unique_ptr<Builder> b;
-
-  Value* input(std::vector<int64_t> shape) {
-    return add_input(f, "x", Type::tensor(DType::fp32, to_shape(shape)));
-  }
-  Builder& builder() {
-    if (!b) b = std::make_unique<Builder>(f);
-    return *b;
-  }
-  Value* op(std::string_view type, Args args, std::string_view name = "") {
-    return builder().op(type, args, name);
-  }
-  Value* transpose(Value* x, std::vector<int64_t> perm) {
-    return op("transpose", {{"x", x}, {"perm", Constant::ints(perm)}});
-  }
-  Value* reshape(Value* x, std::vector<int64_t> shape) {
-    return op("reshape", {{"x", x}, {"shape", Constant::ints(shape)}});
-  }
-  Value* linear(Value* x, int64_t in, int64_t out, int seed) {
-    return op("linear", {{"x", x}, {"weight", noise({out, in}, seed)}, {"bias", noise({out}, seed + 1)}});
-  }
-  void output(Value* value) { builder().output(op("identity", {{"x", value}}, "y")); }
-};
 
 // One attention layer over [1, 5, 8] with two heads, as exporters write it.
 void attention(Net& net, Value* x) {
@@ -255,3 +181,134 @@ TEST_CASE("move_axes: one linear layer is not worth two transposes") {
   CHECK(report.convolved == 0);
   CHECK(count(net.program, "linear") == 1);
 }
+
+namespace {
+
+// A weight that counts how often somebody asks for its numbers.
+class Counted : public WeightSource {
+ public:
+  explicit Counted(Shape shape) : type_(Type::tensor(DType::fp32, std::move(shape))) {}
+  const Type& type() const override { return type_; }
+  int64_t row_step() const override { return 1; }
+  void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
+    ++asked;
+    const int64_t row = type_.size() / type_.dim(0).size();
+    for (int64_t k = begin * row; k < end * row; ++k) {
+      const float v = static_cast<float>(k % 7) - 3;
+      std::memcpy(out.data() + (k - begin * row) * 4, &v, 4);
+    }
+  }
+
+  mutable int asked = 0;
+
+ private:
+  Type type_;
+};
+
+}  // namespace
+
+TEST_CASE("move_axes: weights that are read later are not read for the form of convolutions") {
+  Net net;
+  Value* x = net.input({1, 5, 8});
+  const auto first = std::make_shared<Counted>(Shape{16, 8}),
+             second = std::make_shared<Counted>(Shape{8, 16});
+  Value* h = net.op("linear", {{"x", x}, {"weight", Constant::from_source(first)}});
+  h = net.op("linear", {{"x", net.op("relu", {{"x", h}})}, {"weight", Constant::from_source(second)}});
+  net.output(net.op("add", {{"x", h}, {"y", x}}));
+  const std::vector<float> before = outputs(net.program);
+  first->asked = second->asked = 0;
+  const LayoutReport report = move_axes(net.program, {.convolve = true});
+  CHECK(report.convolved == 2);
+  CHECK(first->asked + second->asked == 0);
+  for_each_op(std::as_const(net.program.functions[0]->body), [](const Operation& op) {
+    if (op.type != "conv") return;
+    const Constant* weight = op.value("weight")->constant();
+    REQUIRE(weight);
+    CHECK(weight->type.rank() == 4);
+    CHECK(std::holds_alternative<Constant::Source>(weight->data));
+  });
+  check_near(outputs(net.program), before);
+}
+
+TEST_CASE("move_axes: a number for all of a convolved value has no dimensions") {
+  Net net;
+  Value* h = net.linear(net.input({1, 5, 8}), 8, 8, 1);
+  h = net.op("relu", {{"x", net.linear(h, 8, 8, 3)}});
+  Value* sum = net.op(
+      "reduce_sum", {{"x", h}, {"axes", Constant::ints({0, 1, 2})}, {"keep_dims", Constant::boolean(false)}});
+  net.output(net.op("mul", {{"x", h}, {"y", sum}}));
+  net.builder().output(net.op("expand_dims", {{"x", sum}, {"axes", Constant::ints({0})}}, "sum"));
+  const std::vector<float> before = outputs(net.program);
+  CHECK(move_axes(net.program, {.convolve = true}).convolved == 2);
+  // Core ML's reshape cannot make it; squeeze can.
+  for_each_op(std::as_const(net.program.functions[0]->body), [](const Operation& op) {
+    if (op.type == "reshape") CHECK(op.outputs[0]->type.rank() > 0);
+  });
+  check_near(outputs(net.program), before);
+}
+
+TEST_CASE("fuse: a layer norm whose parts make it another shape stays in parts") {
+  Net net;
+  Value* x = net.input({2, 8});
+  const auto mean = [&](Value* v) {
+    return net.op("reduce_mean",
+                  {{"x", v}, {"axes", Constant::ints({-1})}, {"keep_dims", Constant::boolean(true)}});
+  };
+  Value* center = net.op("sub", {{"x", x}, {"y", mean(x)}});
+  Constant epsilon = Constant::numbers(std::vector<float>{1e-5f}, DType::fp32, {1, 1, 1});
+  Value* sum = net.op("add", {{"x", mean(net.op("square", {{"x", center}}))}, {"y", epsilon}});
+  net.output(net.op("real_div", {{"x", center}, {"y", net.op("sqrt", {{"x", sum}})}}));
+  const Type before = net.f.body.outputs[0]->type;
+  CHECK(fuse(net.f).found.empty());
+  CHECK(net.f.body.outputs[0]->type == before);
+  CHECK(verify(net.program).empty());
+}
+
+TEST_CASE("fuse: a gain and a shift that are the same constant are both kept") {
+  Net net;
+  Value* both = net.builder().constant(noise({8}, 2), "both");
+  Value* normal = net.op("layer_norm", {{"x", net.input({2, 8})}, {"axes", Constant::ints({1})}});
+  net.output(net.op("add", {{"x", net.op("mul", {{"x", normal}, {"y", both}})}, {"y", both}}));
+  const std::vector<float> before = outputs(net.program);
+  CHECK(fuse(net.f).found.at("layer_norm") == 2);
+  check_near(outputs(net.program), before);
+}
+
+TEST_CASE("fuse: a batch norm over no channels stays") {
+  Net net;
+  const auto none = [](Shape shape) { return Constant::numbers({}, DType::fp32, std::move(shape)); };
+  Value* conv = net.op("conv", {{"x", net.input({1, 3, 4, 4})}, {"weight", none({0, 3, 1, 1})}});
+  net.output(net.op("batch_norm", {{"x", conv}, {"mean", none({0})}, {"variance", none({0})}}));
+  CHECK(fuse(net.f).found.empty());
+}
+
+TEST_CASE("fuse: parameters that are written in place are not lost") {
+  const auto in_place = [](Value* of, const char* param) {
+    Input* input = of->producer->input(param);
+    input->bindings[0] = {nullptr, std::make_shared<const Constant>(*input->bindings[0].constant()), {}};
+  };
+  Net net;
+  Constant ones = Constant::numbers(std::vector<float>{1, 1}, DType::fp32, {2});
+  Value* conv = net.op("conv", {{"x", net.input({1, 2, 6, 6})},
+                                {"weight", noise({2, 2, 3, 3}, 2)},
+                                {"strides", Constant::ints({2, 2})}});
+  in_place(conv, "strides");
+  Value* sum = net.op("add", {{"x", conv}, {"y", noise({2, 1, 1}, 3)}});
+  Value* again = net.op("conv", {{"x", sum}, {"weight", noise({2, 2, 1, 1}, 4)}});
+  Value* normal = net.op("batch_norm", {{"x", again},
+                                        {"mean", noise({2}, 5)},
+                                        {"variance", ones},
+                                        {"epsilon", Constant::number(0.5f, DType::fp32)}});
+  in_place(normal, "epsilon");
+  const auto scaled = [&](Value* x) { return net.op("mul", {{"x", x}, {"y", noise({2}, 6)}}); };
+  Value* layer = net.op(
+      "layer_norm",
+      {{"x", normal}, {"axes", Constant::ints({3})}, {"epsilon", Constant::number(0.25f, DType::fp32)}});
+  in_place(layer, "epsilon");
+  net.output(scaled(layer));
+  const std::vector<float> before = outputs(net.program);
+  fuse(net.f);
+  check_near(outputs(net.program), before);
+}
+
+}  // namespace anemone::made

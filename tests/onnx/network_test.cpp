@@ -4,75 +4,15 @@
 
 #include "anemone/predictor.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "engine/cpu_backend.h"
 #include "mil/passes/half.h"
 #include "onnx/interpret/interpreter.h"
-#include "package/wire.h"
+#include "onnx/made_model.h"
 #include "verify/network.h"
 
-using namespace anemone;
+namespace anemone::made {
 
 namespace {
-
-using wire::Message;
-
-// An input or output FLOAT (or the type given) with sizes; a negative size is the symbol "n".
-Message value_info(std::string_view name, std::initializer_list<int64_t> dims, int64_t type = 1) {
-  Message shape, tensor, holder, info;
-  for (const int64_t d : dims) {
-    Message dim;
-    if (d < 0)
-      dim.data(2, "n");
-    else
-      dim.integer(1, d);
-    shape.message(1, dim);
-  }
-  tensor.integer(1, type);
-  tensor.message(2, shape);
-  holder.message(1, tensor);
-  info.data(1, name);
-  info.message(2, holder);
-  return info;
-}
-
-Message node(std::string_view op, std::initializer_list<std::string_view> in, std::string_view out,
-             std::string_view domain = "") {
-  Message m;
-  for (const auto i : in) m.data(1, i);
-  m.data(2, out);
-  m.data(4, op);
-  m.text(7, domain);
-  return m;
-}
-
-OnnxModel model_of(const std::vector<Message>& nodes, std::initializer_list<Message> inputs,
-                   std::initializer_list<Message> outputs) {
-  Message graph, opset, other, model;
-  for (const Message& n : nodes) graph.message(1, n);
-  for (const Message& i : inputs) graph.message(11, i);
-  for (const Message& o : outputs) graph.message(12, o);
-  opset.integer(2, 18);
-  other.data(1, "com.microsoft");
-  other.integer(2, 1);
-  model.integer(1, 8);
-  model.message(7, graph);
-  model.message(8, opset);
-  model.message(8, other);
-  return OnnxModel::from_file(MappedFile::from_bytes("t.onnx", model.bytes()));
-}
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 Prediction run(OnnxNetwork net, const std::map<std::string, Array>& inputs, State* state = nullptr) {
   auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
@@ -224,45 +164,14 @@ TEST_CASE("onnx network: verify compares states over several calls") {
   CHECK_FALSE(bad.passed());
   REQUIRE(bad.first);
   CHECK(bad.first->node == "node 'present' (Sub)");
-  const Array start = Array::from<float>({2}, {3, -4});
+  // From zero, and with zeros, they are the same for ever; a start that is given shows the difference.
+  const Array zero = Array::from<float>({2}, {0, 0}), start = Array::from<float>({2}, {3, -4});
+  CHECK(verify_network(package, other, {{"x", zero}}, *backend).passed());
+  CHECK_FALSE(verify_network(package, other, {{"x", zero}, {"past", start}}, *backend).passed());
   CHECK(verify_network(package, model, {{"past", start}}, *backend).passed());
 }
 
 namespace {
-
-Message float_tensor(std::string_view name, std::vector<float> values) {
-  Message tensor;
-  tensor.integers(1, {static_cast<int64_t>(values.size())});
-  tensor.integer(2, 1);
-  tensor.data(8, name);
-  tensor.data(9, std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * 4));
-  return tensor;
-}
-
-Message int_scalar(std::string_view name, int64_t value) {
-  Message tensor;
-  tensor.integer(2, 7);
-  tensor.data(8, name);
-  tensor.data(9, std::string_view(reinterpret_cast<const char*>(&value), 8));
-  return tensor;
-}
-
-Message constant_node(const Message& tensor, std::string_view out) {
-  Message attribute, constant = node("Constant", {}, out);
-  attribute.data(1, "value");
-  attribute.message(5, tensor);
-  attribute.integer(20, 4);
-  constant.message(5, attribute);
-  return constant;
-}
-
-Message graph_attribute(std::string_view name, const Message& graph) {
-  Message attribute;
-  attribute.data(1, name);
-  attribute.message(6, graph);
-  attribute.integer(20, 5);
-  return attribute;
-}
 
 // x plus a constant of that many numbers.
 Message adding_branch(std::string_view out, std::vector<float> values) {
@@ -341,3 +250,43 @@ TEST_CASE("onnx network: a file that asks for endless memory is not computed") {
       error_of([&] { OnnxInterpreter(large).compute({{"x", OnnxArray{OnnxType::float32, {1}, {1}}}}); });
   CHECK_MESSAGE(has(error, "would have 1099511627776 elements"), error);
 }
+
+TEST_CASE("onnx network: lists that are too short are an error at their node") {
+  const auto ints = [](std::string_view name, std::initializer_list<int64_t> values) {
+    Message tensor;
+    std::vector<int64_t> list(values);
+    tensor.integers(1, {static_cast<int64_t>(list.size())});
+    tensor.integer(2, 7);
+    tensor.data(8, name);
+    tensor.data(9, std::string_view(reinterpret_cast<const char*>(list.data()), list.size() * 8));
+    return constant_node(tensor, name);
+  };
+  const auto attribute = [](std::string_view name, std::initializer_list<int64_t> values) {
+    Message m;
+    m.data(1, name);
+    for (const int64_t v : values) m.integer(8, v);
+    m.integer(20, 7);
+    return m;
+  };
+  const auto error = [](const std::vector<Message>& nodes) {
+    const OnnxModel model = model_of(nodes, {value_info("x", {1, 1, 4, 4})}, {value_info("y", {1, 1, 4, 4})});
+    return error_of([&] { lower_network(model, {}); });
+  };
+  // Two axes, and a size for one of them.
+  Message crop = node("CenterCropPad", {"x", "s"}, "y");
+  crop.message(5, attribute("axes", {2, 3}));
+  const std::string sizes = error({ints("s", {2}), crop});
+  CHECK_MESSAGE(has(sizes, "node 'y' (CenterCropPad)"), sizes);
+  CHECK_MESSAGE(has(sizes, "a size for each of its axes"), sizes);
+  // A value to pad with that has no elements.
+  Message empty;
+  empty.integers(1, {0});
+  empty.integer(2, 1);
+  empty.data(8, "none");
+  const std::string pads = error({ints("p", {0, 0, 1, 1, 0, 0, 1, 1}), constant_node(empty, "none"),
+                                  node("Pad", {"x", "p", "none"}, "y")});
+  CHECK_MESSAGE(has(pads, "node 'y' (Pad)"), pads);
+  CHECK_MESSAGE(has(pads, "too few"), pads);
+}
+
+}  // namespace anemone::made

@@ -27,7 +27,7 @@ struct Stack {
 };
 
 Stack stack_of(Context& c, const Op& op, size_t input, size_t rank) {
-  const std::optional<OnnxMatrix> found = c.graph.weight(op.input(input));
+  const std::optional<OnnxMatrix> found = c.graph.stack(op, input);
   if (!found || found->transposed) throw c.graph.unexpected(op, fmt::format("a constant as input {}", input));
   Stack out{found->tensor, c.checkpoint.tensor(found->tensor).shape()};
   if (out.shape.size() != rank)
@@ -136,6 +136,8 @@ Stacks stacks_of(Context& c, const Op& op, const Places& at, const Linear& route
   s.count = s.gate_up.shape[0];
   s.width = s.gate_up.shape[1] / 2;
   s.hidden = s.gate_up.shape[2];
+  if (s.count > kMostExperts)
+    throw c.graph.unexpected(op, fmt::format("at most {} experts; there are {}", kMostExperts, s.count));
   if (s.gate_up.shape[1] != 2 * s.width || s.down.shape != std::vector<int64_t>{s.count, s.hidden, s.width} ||
       router.rows() != s.count || router.projection.weight.columns != s.hidden)
     throw c.graph.unexpected(

@@ -186,9 +186,20 @@ std::optional<double> Graph::scalar(ValueId value) {
 std::optional<OnnxMatrix> Graph::weight(ValueId value) {
   if (value == kNone) return std::nullopt;
   std::optional<OnnxMatrix> found = bundle_.weights.constant(name(value));
-  if (!found) return std::nullopt;
-  for (const Op* op = producer(value); op; op = producer(op->input(0))) claim(*op);
+  if (found) claim_behind(value);
   return found;
+}
+
+std::optional<OnnxMatrix> Graph::stack(const Op& op, size_t input) {
+  const std::string* codes = bundle_.weights.stack(*op.node, input);
+  if (!codes) return weight(op.input(input));
+  claim_behind(op.input(input));
+  return OnnxMatrix{*codes, false};
+}
+
+// What stands between a constant and its user.
+void Graph::claim_behind(ValueId value) {
+  for (const Op* op = producer(value); op; op = producer(op->input(0))) claim(*op);
 }
 
 std::string Graph::place(const Op& op) const {

@@ -56,6 +56,8 @@ class Graph {
   std::optional<double> scalar(ValueId value);
   // A floating-point constant as a tensor of the checkpoint, also behind Transpose and Cast.
   std::optional<OnnxMatrix> weight(ValueId value);
+  // The same for an input of an operator that may hold its weight in codes of its own.
+  std::optional<OnnxMatrix> stack(const Op& op, size_t input);
 
   void claim(const Op& op) { claimed_[static_cast<size_t>(&op - ops_.data())] = true; }
   bool claimed(const Op& op) const { return claimed_[static_cast<size_t>(&op - ops_.data())]; }
@@ -67,6 +69,7 @@ class Graph {
 
  private:
   ValueId value(std::string_view name);
+  void claim_behind(ValueId value);
   ValueId fresh(std::string_view stem);
   void add_graph(const OnnxGraph& graph);
   void add_node(const OnnxNode& node);

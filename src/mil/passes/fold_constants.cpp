@@ -68,19 +68,4 @@ bool fold_operation(Block& block, size_t index, Opset opset, const FoldLimits& l
   return true;
 }
 
-namespace {
-
-void fold_block(Block& block, Opset opset, const FoldLimits& limits) {
-  for (size_t i = 0; i < block.ops.size(); ++i) {
-    for (const auto& inner : block.ops[i]->blocks) fold_block(*inner, opset, limits);
-    fold_operation(block, i, opset, limits);
-  }
-}
-
-}  // namespace
-
-void fold_constants(Function& function, const FoldLimits& limits) {
-  fold_block(function.body, function.opset, limits);
-}
-
 }  // namespace anemone

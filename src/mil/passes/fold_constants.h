@@ -1,6 +1,5 @@
 // Computes what depends on constants alone, and puts constants in its place.
-//     fold_constants(function, {.most = 1 << 20});
-//     fold_operation(block, index, function.opset, limits);      // one operation; its values stay where they are
+//     fold_operation(block, index, function.opset, {.most = 1 << 20});      // its values stay where they are
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,5 @@ struct FoldLimits {
 // The operation becomes one `const` for each of its results (values keep their addresses and names); false, and no
 // change, where it cannot be computed. Types become those of the results.
 bool fold_operation(Block& block, size_t index, Opset opset, const FoldLimits& limits = {});
-
-// All of a function, nested blocks included. What nobody uses after that, remove_dead_ops removes.
-void fold_constants(Function& function, const FoldLimits& limits = {});
 
 }  // namespace anemone

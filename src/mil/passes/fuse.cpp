@@ -65,7 +65,8 @@ class Fuser {
     Value* out = nullptr;
     either_side(op, [&](Value* product, Value* constant) {
       Operation* layer = product->producer;
-      if (!layer || r_.uses(product) != 1 || product->type != op.outputs[0]->type) return false;
+      if (!layer || in_place(*layer) || r_.uses(product) != 1 || product->type != op.outputs[0]->type)
+        return false;
       const bool linear = layer->type == "linear", conv = layer->type == "conv";
       Value* weight = linear || conv ? layer->value("weight") : nullptr;
       if (!weight || !weight->constant() || !layer->value("x") || !weight->type.fixed()) return false;
@@ -85,6 +86,14 @@ class Fuser {
     return out;
   }
 
+  // A parameter that is a constant written in place has no value that another operation could take.
+  static bool in_place(const Operation& op) {
+    for (const Input& input : op.inputs)
+      for (const Binding& b : input.bindings)
+        if (!b.value) return true;
+    return false;
+  }
+
   Value* same_conv(const Operation& conv, Value* weight, Value* bias, const std::string& name) {
     return r_.emit("conv",
                    {{"x", conv.value("x")},
@@ -101,14 +110,14 @@ class Fuser {
   // Batch normalization scales and shifts each channel: so can the weights of the convolution before it.
   Value* folded_norm(Operation& op) {
     Operation* conv = made_by(op.value("x"), "conv");
-    if (!conv || r_.uses(op.value("x")) != 1) return nullptr;
-    const auto numbers = [&](const char* param) { return known_numbers(op.value(param), kMostWeights); };
+    if (!conv || in_place(*conv) || in_place(op) || r_.uses(op.value("x")) != 1) return nullptr;
+    const auto numbers = [&](const char* param) { return known_floats(op.value(param), kMostWeights); };
     const auto mean = numbers("mean"), variance = numbers("variance");
     auto gamma = numbers("gamma"), beta = numbers("beta");
-    auto weight = known_numbers(conv->value("weight"), kMostWeights);
-    auto bias = known_numbers(conv->value("bias"), kMostWeights);
+    auto weight = known_floats(conv->value("weight"), kMostWeights);
+    auto bias = known_floats(conv->value("bias"), kMostWeights);
     if (!mean || !variance || !weight || (conv->input("bias") && !bias)) return nullptr;
-    if ((op.input("gamma") && !gamma) || (op.input("beta") && !beta)) return nullptr;
+    if ((op.input("gamma") && !gamma) || (op.input("beta") && !beta) || mean->empty()) return nullptr;
     const size_t channels = mean->size(), each = weight->size() / channels;
     if (!gamma) gamma = std::vector<float>(channels, 1.0f);
     if (!beta) beta = std::vector<float>(channels, 0.0f);
@@ -175,7 +184,7 @@ class Fuser {
 
   Value* layer_norm(Operation& op, Value* x, float epsilon) {
     const int last = x->type.rank() - 1;
-    if (!(epsilon > 0) || last < 1) return nullptr;
+    if (!(epsilon > 0) || last < 1 || x->type != op.outputs[0]->type) return nullptr;
     return r_.emit("layer_norm",
                    {{"x", x},
                     {"axes", Constant::ints({last})},
@@ -211,19 +220,20 @@ class Fuser {
     Value* out = nullptr;
     either_side(op, [&](Value* normal, Value* constant) {
       Operation* norm = made_by(normal, "layer_norm");
-      if (!norm || r_.uses(normal) != 1 || norm->input(param) || norm->input("beta")) return false;
+      if (!norm || in_place(*norm) || r_.uses(normal) != 1 || norm->input(param) || norm->input("beta"))
+        return false;
       const auto axes = known_integers(*norm, "axes");
       const int rank = normal->type.rank();
       if (!axes || axes->size() != 1 || (*axes)[0] != rank - 1 || !normal->type.shape.back().known())
         return false;
       Value* vector = per_channel(op, constant, rank, rank - 1, normal->type.shape.back().size());
       if (!vector) return false;
-      Value* gain = std::string_view(param) == "gamma" ? vector : norm->value("gamma");
+      const bool is_gain = std::string_view(param) == "gamma";
       out = r_.emit("layer_norm",
                     {{"x", norm->value("x")},
                      {"axes", norm->value("axes")},
-                     {"gamma", gain},
-                     {"beta", gain == vector ? nullptr : vector},
+                     {"gamma", is_gain ? vector : norm->value("gamma")},
+                     {"beta", is_gain ? nullptr : vector},
                      {"epsilon", norm->value("epsilon")}},
                     name(op));
       return true;

@@ -1,8 +1,10 @@
 // Floating-point values of a function as fp16, with islands of fp32 where the range of fp16 would not do.
 //     HalfReport r = to_half(function);          // inputs and outputs become fp16 too
-// An operation stays in fp32 when it squares or sums up (square, pow, sums of squares, cumsum …), when a constant that
-// it takes leaves fp16's range, or when fp16 is no type of its parameters. The sums, roots and quotients that follow
-// directly stay with it. Constants beyond 1e30 are masks and become fp16's largest number.
+// An operation stays in fp32 when it squares or sums up (square, pow, exp, sums of squares, cumsum …), when a constant
+// that it takes leaves fp16's range, or when fp16 is no type of its parameters. The sums, roots and quotients that
+// follow directly stay with it. Constants beyond 1e30 are masks and become fp16's largest number.
+// So do whole numbers that fp16 does not have: what is cast to an integer, what is cast from integers that may be over
+// 2048, and the sums and products of such numbers.
 #pragma once
 
 #include <cstdint>

@@ -26,6 +26,7 @@ Value* LaidOut::relaid(Value* value, const std::vector<int64_t>& dims, const Lay
   const auto reshaped = [&](Value* v, const Layout& layout) {
     const std::vector<int64_t> shape = stored_shape(dims, layout);
     if (v->type.dims() == shape) return v;
+    if (shape.empty()) return emit("squeeze", {{"x", v}}, name);  // reshape makes no scalars
     return emit("reshape", {{"x", v}, {"shape", Constant::ints(shape)}}, name);
   };
   if (same_elements(dims, from, to)) return reshaped(value, to);

@@ -44,6 +44,7 @@ class LaidOut {
   Value* operand_as(Value* old, int rank, const Layout& layout, int region);
 
   Value* emit(std::string_view type, Args args, std::string_view name);
+  Value* constant(Constant value, std::string_view name) { return builder_.constant(std::move(value), name); }
   // The old operation with some parameters changed, and the program's order for the others.
   std::vector<Value*> emit_like(const Operation& op, const std::map<std::string, Arg>& changes);
   // The old operation as it is.
@@ -66,7 +67,7 @@ class LaidOut {
 
   Function& function_;
   Builder builder_;
-  std::vector<std::unique_ptr<Operation>> old_, gone_;
+  std::vector<std::unique_ptr<Operation>> old_;
   std::unordered_map<const Value*, Held> held_;
   std::unordered_set<const Value*> outputs_, named_;  // named_: carry the name of an old value
   std::map<std::string, Layout> layouts_;

@@ -1,8 +1,11 @@
 #include "mil/passes/move_axes.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
+#include <span>
 #include <string_view>
+#include <unordered_map>
 
 #include "mil/passes/laid_out.h"
 #include "mil/passes/rewriter.h"
@@ -74,6 +77,33 @@ int normal(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + r
 // Tokens last: what a conv over [B, S, C], [S, C] or [B, H, W, C] reads.
 Layout conv_layout(int rank) {
   return rank == 2 ? Layout{kUnit, 1, kUnit, 0} : rank == 3 ? Layout{0, 2, kUnit, 1} : Layout{0, 3, 1, 2};
+}
+
+// The rows of another source, in another shape.
+class ReshapedSource : public WeightSource {
+ public:
+  ReshapedSource(std::shared_ptr<WeightSource> from, Shape shape)
+      : from_(std::move(from)), type_(Type::tensor(from_->type().dtype, std::move(shape))) {}
+  const Type& type() const override { return type_; }
+  void prepare(ThreadPool& pool) override { from_->prepare(pool); }
+  bool late() const override { return from_->late(); }
+  int64_t row_step() const override { return from_->row_step(); }
+  void rows(int64_t begin, int64_t end, std::span<std::byte> out) const override {
+    from_->rows(begin, end, out);
+  }
+
+ private:
+  std::shared_ptr<WeightSource> from_;
+  Type type_;
+};
+
+// [out, in] as [out, in, 1, 1]. Nothing is read: a source stays one.
+Constant as_kernel(const Constant& weight) {
+  Constant out = weight;
+  out.type.shape.insert(out.type.shape.end(), 2, 1);
+  if (const auto* source = std::get_if<Constant::Source>(&weight.data))
+    out.data = std::make_shared<ReshapedSource>(*source, out.type.shape);
+  return out;
 }
 
 class AxisMover {
@@ -360,10 +390,8 @@ class AxisMover {
     int region = out_.new_region(index);
     if (const Held* h = laid(x)) region = out_.join(region, h->region);
     Value* stored = out_.stored_as(x, layout, region);
-    const std::vector<int64_t> dims = weight->type.dims();
-    Value* kernel =
-        out_.emit("reshape", {{"x", out_.plain(weight)}, {"shape", Constant::ints({dims[0], dims[1], 1, 1})}},
-                  weight->name + "_kernel");
+    Value*& kernel = kernels_[weight];
+    if (!kernel) kernel = out_.constant(as_kernel(*weight->constant()), weight->name + "_kernel");
     const Constant ones = Constant::ints({1, 1});
     Value* y = out_.emit("conv",
                          {{"x", stored},
@@ -383,6 +411,7 @@ class AxisMover {
   const std::set<size_t>& excluded_;
   LaidOut out_;
   size_t linears_ = 0;
+  std::unordered_map<const Value*, Value*> kernels_;  // of convs, by the weights that they are made of
 };
 
 int64_t count_transposes(const Function& function) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "mil/passes/fold_constants.h"
-#include "mil/stored.h"
 
 namespace anemone {
 
@@ -104,27 +103,14 @@ Operation* made_by(const Value* value, std::string_view type) {
   return value && value->producer && value->producer->type == type ? value->producer : nullptr;
 }
 
-std::optional<std::vector<float>> known_numbers(const Value* value, int64_t most) {
-  const Constant* constant = value ? value->constant() : nullptr;
-  if (!constant || !dtype_is_float(constant->type.dtype) || !constant->type.is_tensor()) return std::nullopt;
-  if (!constant->type.fixed() || constant->type.size() > most) return std::nullopt;
-  return decode_floats(*stored_constant(*constant));
-}
-
 std::optional<float> one_number(const Value* value) {
-  const auto numbers = known_numbers(value, 1);
+  const auto numbers = known_floats(value, 1);
   return numbers && numbers->size() == 1 ? std::optional((*numbers)[0]) : std::nullopt;
 }
 
 std::optional<std::vector<int64_t>> known_integers(const Operation& op, std::string_view param) {
   const Input* input = op.input(param);
-  if (!input || input->bindings.size() != 1) return std::nullopt;
-  const Constant* constant = input->bindings[0].constant();
-  if (!constant || !constant->type.is_tensor() || dtype_is_float(constant->type.dtype) ||
-      constant->type.dtype == DType::string)
-    return std::nullopt;
-  const std::vector<int32_t> ints = decode_ints(*stored_constant(*constant));
-  return std::vector<int64_t>(ints.begin(), ints.end());
+  return input && input->bindings.size() == 1 ? known_ints(input->bindings[0].constant()) : std::nullopt;
 }
 
 }  // namespace anemone

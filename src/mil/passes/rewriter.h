@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "mil/builder.h"
+#include "mil/known.h"
 #include "mil/program.h"
 
 namespace anemone {
@@ -61,7 +62,5 @@ Operation* made_by(const Value* value, std::string_view type);
 std::optional<float> one_number(const Value* value);
 // The integers behind a parameter of an operation, where they are constant.
 std::optional<std::vector<int64_t>> known_integers(const Operation& op, std::string_view param);
-// All numbers of a constant of floating-point type; nothing for others and for those with more than `most`.
-std::optional<std::vector<float>> known_numbers(const Value* value, int64_t most);
 
 }  // namespace anemone

@@ -6,8 +6,10 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 
+#include "mil/passes/number_ranges.h"
 #include "mil/passes/rewriter.h"
 #include "mil/stored.h"
 
@@ -35,6 +37,7 @@ class Tidier {
   explicit Tidier(Function& function) : function_(function) {}
 
   int64_t run() {
+    if (truncates()) ranges_.emplace(function_);
     Rewriter r(function_);
     r_ = &r;
     return r.run([&](Operation& op) { return visit(op); });
@@ -63,13 +66,33 @@ class Tidier {
   bool cast(Operation& op, Value* x) {
     const DType to = op.outputs[0]->type.dtype;
     if (x->type.dtype == to) return r_->replace(op, x);
-    // There and back again loses nothing where the type between is wider.
     const Operation* before = made_by(x, "cast");
     Value* source = before ? before->value("x") : nullptr;
-    const bool wider = source &&
-                       (source->type.dtype == DType::fp16 || source->type.dtype == DType::boolean) &&
-                       (x->type.dtype == DType::fp32 || x->type.dtype == DType::int32);
-    return wider && source->type.dtype == to && r_->replace(op, source);
+    return source && source->type.dtype == to && passes_through(source, x->type.dtype) &&
+           r_->replace(op, source);
+  }
+
+  // There and back again loses nothing where the type between has all of the numbers. int32 has no fractions.
+  bool passes_through(const Value* source, DType between) const {
+    const DType type = source->type.dtype;
+    if (type == DType::boolean) return between == DType::fp32 || between == DType::int32;
+    if (type == DType::fp16 && between == DType::fp32) return true;
+    if (!ranges_ || !dtype_is_float(type) || between != DType::int32) return false;
+    // Larger ones say to `to_half` that they must be exact.
+    const NumberRange range = ranges_->of(source);
+    return range.whole && range.most() <= 2048;
+  }
+
+  // Whether floats are made whole numbers and floats again somewhere: only then their ranges are of interest.
+  bool truncates() const {
+    bool found = false;
+    for_each_op(std::as_const(function_.body), [&](const Operation& op) {
+      const Operation* before = op.type == "cast" ? made_by(op.value("x"), "cast") : nullptr;
+      const Value* source = before ? before->value("x") : nullptr;
+      found = found || (source && source->type.is_float() && op.value("x")->type.dtype == DType::int32 &&
+                        op.outputs[0]->type.dtype == source->type.dtype);
+    });
+    return found;
   }
 
   bool transpose(Operation& op, Value* x) {
@@ -129,6 +152,7 @@ class Tidier {
   }
 
   Function& function_;
+  std::optional<NumberRanges> ranges_;
   Rewriter* r_ = nullptr;
 };
 

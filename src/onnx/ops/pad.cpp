@@ -134,10 +134,13 @@ void center_crop_pad(OnnxCall& n) {
   std::vector<int64_t> axes = n.node.integers("axes");
   if (axes.empty())
     for (int64_t d = 0; d < x->type.rank(); ++d) axes.push_back(d);
+  if (sizes.size() != axes.size())
+    throw errorf("CenterCropPad needs a size for each of its axes")
+        .found(fmt::format("{} sizes for {} axes", sizes.size(), axes.size()));
   Edges e{std::vector<int64_t>(dims.size(), 0), std::vector<int64_t>(dims.size(), 0)};
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<size_t>(n.axis(axes[k], x->type.rank()));
-    if (sizes.at(k) < 0 || sizes[k] > kMostEdge) throw n.refused(fmt::format("a size of {}", sizes[k]));
+    if (sizes[k] < 0 || sizes[k] > kMostEdge) throw n.refused(fmt::format("a size of {}", sizes[k]));
     const int64_t more = sizes[k] - dims[d];
     const int64_t size = more < 0 ? -more : more;
     e.before[d] = more < 0 ? -(size / 2) : size / 2;
