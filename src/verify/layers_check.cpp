@@ -27,7 +27,7 @@ constexpr Part kParts[] = {
      3},  // small differences of large sums
     // Their softmax: a score that is off by x moves a share by up to x of itself. So in half they need what the scores
     // are allowed; in fp32 both are far below their bars.
-    {"shares", "by how much each expert counts (the choice of experts, their softmax)", false, 1, 3},
+    {"shares", "by how much each expert counts (the choice of experts, their softmax)", false},
     {"chosen_out", "what the chosen experts give together", false},
     {"shared_share", "by how much the shared expert counts (its share)", false},
     {"shared_out", "what the shared expert gives", false},
