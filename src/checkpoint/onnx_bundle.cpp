@@ -162,8 +162,9 @@ OnnxModel open_model(const OnnxPlace& place) {
     try {
       OnnxModel::open(place.model);
     } catch (Error& e) {  // its data may be missing too: all is said at once
-      throw e.hint(fmt::format("{}{}{} is missing in {} too", e.hint(), e.hint().empty() ? "" : "; ", kConfig,
-                               place.folder.string()));
+      throw e.hint(
+          fmt::format("{}{}{} is missing in {} too; a network without one goes op by op: -o NAME.mlpackage",
+                      e.hint(), e.hint().empty() ? "" : "; ", kConfig, place.folder.string()));
     }
   }
   std::vector<std::string> missing;

@@ -34,8 +34,8 @@ struct OnnxFunction {
   std::map<std::string_view, int64_t> opsets;
 };
 
-// What a file may hold at most. A message of two bytes becomes a node of hundreds, so the count bounds the memory. Large
-// networks have some ten thousand nodes.
+// What a file may hold at most. A message of two bytes becomes a node of hundreds, so the count bounds the memory.
+// Large networks have some ten thousand nodes.
 struct OnnxBudget {
   static constexpr int64_t kNodes = 1 << 18, kItems = 1 << 23;
   int64_t nodes = 0, items = 0;

@@ -20,8 +20,8 @@ using namespace anemone::test;
 
 namespace {
 
-// How far the logits may be, as a part of their range. The random routers of the experts give scores of up to 19, so that
-// fp16 weights change the shares a little.
+// How far the logits may be, as a part of their range. The random routers of the experts give scores of up to 19, so
+// that fp16 weights change the shares a little.
 double most_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
   return name.find("moe") == std::string::npos ? 1e-3 : 4e-3;

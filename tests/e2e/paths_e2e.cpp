@@ -127,7 +127,7 @@ TEST_CASE("a path with something else says what it is, and the command to use") 
                 {"this is a bundle", "converted already", "anemone compress"});
   check_refused(anemone_command({"convert", package, "-o", calls.path("x")}), {"this is a Core ML package"});
   check_refused(anemone_command({"convert", onnx, "-o", calls.path("x")}),
-                {"the bundle is not complete", "genai_config.json or config.json", ".mlpackage"});
+                {"the file has no graph", "genai_config.json or config.json", ".mlpackage"});
   for (const char* verb : {"logits", "golden", "perplexity"})
     check_refused(anemone_command(call(calls, verb, package)),
                   {"this is a Core ML package", "a bundle or a checkpoint"});

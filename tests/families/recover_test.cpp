@@ -92,7 +92,7 @@ TEST_CASE("what a graph says that no config does") {
   CHECK(phi.ropes[0].attention_factor ==
         doctest::Approx(std::sqrt(1 + std::log(4.0) / std::log(64.0))).epsilon(1e-5));
   CHECK(!phi.inferred.empty());
-  // The same choice as a Where of frequencies, and as two tables before RotaryEmbedding. A trace keeps the short one only.
+  // The same choice as a Where of frequencies, and as two tables before RotaryEmbedding. A trace keeps the short one.
   for (const char* name : {"dynamo-phi3-23", "genai-phi3-fp16"}) {
     CAPTURE(name);
     const Model other = describe(Checkpoint::open(small_onnx_models() / name));

@@ -289,4 +289,17 @@ TEST_CASE("onnx network: lists that are too short are an error at their node") {
   CHECK_MESSAGE(has(pads, "too few"), pads);
 }
 
+TEST_CASE("onnx network: a permutation that names an axis twice is refused") {
+  Message attribute, transpose = node("Transpose", {"x"}, "y");
+  attribute.data(1, "perm");
+  for (const int64_t axis : {0, 1, 1}) attribute.integer(8, axis);
+  attribute.integer(20, 7);
+  transpose.message(5, attribute);
+  const OnnxModel model = model_of({transpose}, {value_info("x", {4, 2, 2})}, {value_info("y", {4, 2, 2})});
+  CHECK(error_of([&] { lower_network(model, {}); }) != "no error");
+  const OnnxArray x{OnnxType::float32, {4, 2, 2}, std::vector<double>(16, 1)};
+  const std::string error = error_of([&] { OnnxInterpreter(model).compute({{"x", x}}); });
+  CHECK_MESSAGE(has(error, "'perm' does not name each axis once"), error);
+}
+
 }  // namespace anemone::made

@@ -82,8 +82,8 @@ std::set<ValueId> caches_behind(Context& c, ValueId value, ValueId stop) {
   return out;
 }
 
-// What the keys of the cache were multiplied with, beside the rope's own factor: all of the factor on their way but what
-// comes behind the cache.
+// What the keys of the cache were multiplied with, beside the rope's own factor: all of the factor on their way but
+// what comes behind the cache.
 double factor_in_cache(Context& c, const AttentionSources& s, const std::vector<ValueId>& caches) {
   constexpr Probe kProbe{.tokens = 1, .past = 3};
   Evaluator e = evaluator(c, kProbe);

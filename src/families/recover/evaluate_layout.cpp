@@ -106,12 +106,15 @@ Arrays transpose(const Call& c) {
   if (order.size() != x.dims.size()) throw Error("a permutation does not fit");
   const std::vector<int64_t> from = row_strides(x.dims);
   std::vector<int64_t> dims, strides;
+  std::vector<bool> taken(order.size());
   for (const int64_t d : order) {
-    dims.push_back(x.dims[static_cast<size_t>(wrapped(d, static_cast<int64_t>(x.dims.size())))]);
-    strides.push_back(from[static_cast<size_t>(wrapped(d, static_cast<int64_t>(x.dims.size())))]);
+    const auto axis = static_cast<size_t>(wrapped(d, static_cast<int64_t>(x.dims.size())));
+    if (taken[axis]) throw Error("a permutation names an axis twice");
+    taken[axis] = true;
+    dims.push_back(x.dims[axis]);
+    strides.push_back(from[axis]);
   }
   Array out = Array::filled(dims, 0, x.whole);
-  if (out.size() != x.size()) throw Error("a permutation names an axis twice");
   size_t at = 0;
   for_each_offset(dims, strides,
                   [&](int64_t offset) { out.data[at++] = x.data[static_cast<size_t>(offset)]; });

@@ -15,8 +15,8 @@ constexpr double kPi = 3.14159265358979323846;
 constexpr int64_t kFar = int64_t{1} << 16;  // positions that are looked at
 constexpr double kJump = 0.05;  // of an angle that does not continue those before; rounding gives less
 
-// Angles of each frequency at a few positions, in turns of their own: what a table holds, without its rounding. Positions
-// and angles count from `origin`.
+// Angles of each frequency at a few positions, in turns of their own: what a table holds, without its rounding.
+// Positions and angles count from `origin`.
 struct Angles {
   int64_t origin = 0;
   std::vector<int64_t> positions;

@@ -99,6 +99,10 @@ Arrays transpose(const Context& c) {
   std::vector<int64_t> perm = c.node.integers("perm");
   if (perm.empty())
     for (int64_t d = c[0].rank() - 1; d >= 0; --d) perm.push_back(d);
+  std::vector<int64_t> all = perm, axes(c[0].dims.size());
+  std::sort(all.begin(), all.end());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (all != axes) throw Error("'perm' does not name each axis once");
   return {transposed(c[0], perm)};
 }
 
