@@ -18,7 +18,7 @@ namespace {
 
 // fp32 sums in another order; fp16 rounds every value, and deep networks add that up.
 constexpr double kSingleBar = 1e-4, kHalfBar = 5e-2;
-// States are kept in fp16: each number is rounded once, by at most 2^-11 of itself, or of fp16's smallest normal number.
+// States are kept in fp16: each number is rounded once, by at most 2^-11 of itself, or of the smallest normal number.
 constexpr double kRounding = 0x1p-11, kLeastNormal = 0x1p-14;
 
 // Whether values besides those of states are rounded to fp16. Every package reads and writes its states in fp16.
