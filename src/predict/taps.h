@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mil/program.h"
 #include "predict/backend.h"
 
 namespace anemone {
