@@ -59,8 +59,11 @@ GraphBytes graph_bytes(const Model& model, bool packed, bool prompts) {
   GraphBytes g;
   // Layers may differ (windows): the slope is taken over all of them where they are few, else over the first ones.
   // Every expert is a part of such a graph: two layers of many experts are enough.
-  const bool large =
-      std::ranges::any_of(model.layers, [](const Layer& l) { return find_experts(l) != nullptr; });
+  constexpr int64_t kManyExperts = 16;
+  const bool large = std::ranges::any_of(model.layers, [](const Layer& l) {
+    const Experts* experts = find_experts(l);
+    return experts && experts->count() > kManyExperts;
+  });
   const size_t most = std::min<size_t>(model.layers.size(), large ? 2 : 12);
   const uint64_t one = layers_bytes(model, packed, prompts, 1),
                  many = layers_bytes(model, packed, prompts, most);

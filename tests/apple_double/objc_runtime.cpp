@@ -345,11 +345,13 @@ id objc_autorelease(id object) {
     if (is_block(object) || !forever(object)) ++without_pool;
     return object;  // as on a Mac: nobody releases it
   }
+  const objc_double::Inside own;
   pool_list->push_back(object);
   return object;
 }
 
 void* objc_autoreleasePoolPush() {
+  const objc_double::Inside own;
   if (!pool_list) pool_list = new std::vector<id>;
   pool_list->push_back(nullptr);
   return reinterpret_cast<void*>(pool_list->size());

@@ -65,7 +65,7 @@ TEST_CASE("cleaning removes what the cache made, whatever else is in its folder"
                                                      {"models/tide.mlmodelc/model.mil", "compiled by hand"},
                                                      {"24A1/readme.json", "{}"},
                                                      {"24A1/0123456789abcdef.json.bak", "{}"},
-                                                     {"24A1/0123456789abcdef.mlmodelc", "a file"},
+                                                     {"24A1/fedcba9876543210.mlmodelc", "a file"},
                                                      {"24A1/.0123456789abcdef.mlmodelc/model.mil", "hidden"},
                                                      {"24A1/0123456789abcdef.json.d/a", "a folder"},
                                                      {"anyapp/0123456789abcdef.json", "{}"},

@@ -63,7 +63,7 @@ std::string error_with(const std::string& model, const std::string& file, const 
 }  // namespace
 
 TEST_CASE("decoders recovered from ONNX graphs give onnxruntime's logits") {
-  CHECK(onnx_models().size() >= 34);
+  CHECK(onnx_models().size() >= 33);
   for (const fs::path& folder : onnx_models()) {
     CAPTURE(folder.string());
     double fault = 1;
@@ -160,6 +160,10 @@ TEST_CASE("experts in layouts that were not checked are refused by name") {
   CHECK(has(error_with("genai-gptoss-int4", "genai_config.json", "\"provider_options\": []",
                        "\"provider_options\": [{\"cuda\": {}}]"),
             "packed for one GPU"));
+}
+
+TEST_CASE("experts that share their codes have scales of their own") {
+  CHECK(fault_of(source_dir() / "tests/data/onnx/shared_codes") < 5e-6);
 }
 
 TEST_CASE("more experts than any family may have are refused") {

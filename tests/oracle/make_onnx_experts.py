@@ -5,7 +5,7 @@
 
 | file | what is changed |
 |---|---|
-| models/qmoe-qwen3-shared | qmoe-qwen3-rows4, whose second layer takes the codes of the first, with its own scales |
+| shared_codes | models/qmoe-qwen3-rows4, whose second layer takes the codes of the first, with its own scales |
 | many_experts.onnx | the graph of moe-qwen3-flat with 2049 experts, whose numbers are in a file zeros.bin |
 """
 import os
@@ -37,7 +37,7 @@ def golden(out):
 
 
 def shared():
-    out = f"{OUT}/models/qmoe-qwen3-shared"
+    out = f"{OUT}/shared_codes"
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
     shutil.copy(f"{OUT}/models/qmoe-qwen3-rows4/genai_config.json", out)

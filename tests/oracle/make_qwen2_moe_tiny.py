@@ -32,17 +32,19 @@ def make_model(seed, **keys):
 
 
 def goldens_of(model):
-    """A text, its logits, what follows it greedily, and how far the best token lies above the next at least."""
+    """A text, its logits, values between layers, what follows it greedily, and how far the best token lies above the next at least."""
     ids = torch.randint(0, 150, (1, 40))
     with torch.no_grad():
-        logits = model(ids).logits[0]
+        said = model(ids, output_hidden_states=True)
+        logits, inner = said.logits[0], [h[0].float().numpy() for h in said.hidden_states]
         text = ids
         for _ in range(GREEDY):
             text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], dim=1)
         best = model(text).logits[0].topk(2).values
     gap = (best[:, 0] - best[:, 1])[ids.shape[1] - 1 : -1].min()
     arrays = {"input_ids": ids[0].numpy().astype("i4"), "logits": logits.float().numpy(),
-              "greedy_ids": text[0, ids.shape[1] :].numpy().astype("i4")}
+              "greedy_ids": text[0, ids.shape[1] :].numpy().astype("i4"), "embed_out": inner[0], "final_norm": inner[-1]}
+    arrays.update({f"layer_out_{i}": values for i, values in enumerate(inner[1:-1])})
     return arrays, float(gap)
 
 
