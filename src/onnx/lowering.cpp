@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "mil/passes/fold_constants.h"
@@ -115,6 +116,8 @@ void OnnxLowering::lower_graph(const OnnxGraph& graph, OnnxScope& scope) {
     } catch (Error& e) {
       e.within(node.place());
       throw;
+    } catch (const std::out_of_range&) {  // of a list that an operator takes for longer
+      throw Error("an input or an attribute has fewer dimensions than the operator takes").at(node.place());
     }
   }
 }
