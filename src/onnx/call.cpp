@@ -98,7 +98,9 @@ Value* OnnxCall::reshape(Value* x, std::vector<int64_t> wanted) {
 }
 
 Value* OnnxCall::transpose(Value* x, std::vector<int64_t> perm) {
-  if (std::is_sorted(perm.begin(), perm.end())) return x;
+  std::vector<int64_t> plain(static_cast<size_t>(x->type.rank()));
+  std::iota(plain.begin(), plain.end(), 0);
+  if (perm == plain) return x;
   if (!x->constant()) return op("transpose", {{"x", x}, {"perm", Constant::ints(perm)}});
   // A weight that many nodes turn around, such as the rounds of a loop, is turned once.
   auto& known = scope_.home().transposed;

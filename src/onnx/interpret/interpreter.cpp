@@ -1,6 +1,7 @@
 #include "onnx/interpret/interpreter.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "onnx/interpret/context.h"
 
@@ -139,6 +140,8 @@ void run_graph(const OnnxGraph& graph, Names& names, const OnnxObserver& observe
     } catch (Error& e) {
       e.within(node.place());
       throw;
+    } catch (const std::out_of_range&) {  // of a list that an operator takes for longer
+      throw Error("an input or an attribute has fewer dimensions than the operator takes").at(node.place());
     }
   }
 }
