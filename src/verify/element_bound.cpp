@@ -69,8 +69,11 @@ ElementBound ElementBound::of_table(bool int8) {
   return out;
 }
 
-size_t ElementBound::shared_entries() const {
-  return kind_ == Kind::palette && layout_.rows_per_lut >= rows_ ? size_t{1} << dtype_bits(layout_.dtype) : 0;
+size_t ElementBound::entry_slots() const {
+  constexpr size_t kMost = 4096;
+  const auto palettes = static_cast<size_t>((rows_ + rows_of_palette() - 1) / rows_of_palette());
+  const size_t slots = palettes * palette_entries();
+  return slots <= kMost ? slots : 0;
 }
 
 int64_t ElementBound::blocks() const {

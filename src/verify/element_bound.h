@@ -22,8 +22,10 @@ class ElementBound {
   // Rows that a host reads by itself: fp16, or int8 with a scale a row that fits its largest number.
   static ElementBound of_table(bool int8);
 
-  // The entries of a palette that the whole tensor shares; 0: it has none, or several.
-  size_t shared_entries() const;
+  // The entries of all palettes of the tensor; 0: it has none, or so many that one palette is a small part of it.
+  size_t entry_slots() const;
+  // Where those of a row's palette begin among them.
+  size_t first_slot(int64_t row) const { return static_cast<size_t>(palette_of(row)) * palette_entries(); }
 
   // False: the form says nothing about single elements (pruned, palettes of vectors, …).
   bool known() const { return kind_ != Kind::none; }

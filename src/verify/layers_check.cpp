@@ -14,7 +14,7 @@ struct Part {
   const char* name;
   const char* meaning;
   bool stream;
-  double slack = 1, half_slack = 1;  // in fp32, and in other arithmetic
+  double slack = 1;
 };
 // In the order of the computation: the first that drifts is where to look.
 constexpr Part kParts[] = {
@@ -23,10 +23,8 @@ constexpr Part kParts[] = {
     {"v", "the value heads (the norm before them, projection)", false},
     {"attn_out", "what attention gives (scores, mask, softmax, kv heads, output projection)", false},
     {"attn_residual", "the residual stream behind attention (the sum, a norm before it)", true},
-    {"router", "what the router chooses experts by (the norm before it, its projections)", false, 3,
+    {"router", "what the router chooses experts by (the norm before it, its projections)", false,
      3},  // small differences of large sums
-    // Their softmax: a score that is off by x moves a share by up to x of itself. So in half they need what the scores
-    // are allowed; in fp32 both are far below their bars.
     {"shares", "by how much each expert counts (the choice of experts, their softmax)", false},
     {"chosen_out", "what the chosen experts give together", false},
     {"shared_share", "by how much the shared expert counts (its share)", false},
@@ -280,7 +278,7 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
           fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i));
       if (std::string_view(part.name) == "shares") what = choice_text(r, truth, first, i, layer.layer) + what;
       if (const auto f =
-              look({part.name, i}, part.stream, what, a == Arithmetic::fp32 ? part.slack : part.half_slack))
+              look({part.name, i}, part.stream, what, part.slack))
         layer.parts.emplace(part.name, *f);
     }
     if (figures) figures->push_back(std::move(layer));

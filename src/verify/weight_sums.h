@@ -20,7 +20,7 @@ namespace anemone {
 // More strays than this part of a weight are no accident: what weighs errors by their use, or makes up for the error
 // of one column in the next, does not take the nearest number.
 inline constexpr double kFewStrays = 0.02;
-// Elements by the entry of the palette that they are, where the whole tensor shares one.
+// Elements by the entry of the palette that they are.
 class Entries {
  public:
   explicit Entries(size_t count = 0) : all_(count), strays_(count) {}

@@ -36,7 +36,7 @@ class RowComparison {
         columns_(columns),
         pruned_(pruned),
         bound_(bound),
-        entries_(bound ? bound->shared_entries() : 0),
+        entries_(bound ? bound->entry_slots() : 0),
         largest_(bound ? bound->scales() : 0),
         loss_(rows, columns) {}
 
@@ -108,7 +108,9 @@ class RowComparison {
       errors[i / static_cast<size_t>(kStretch)] += e * e;
       squares[i / static_cast<size_t>(kStretch)] += want[i] * want[i];
       const double limit = bound.limit(static_cast<int64_t>(i), want[i], stored);
-      if (entries_) sums.entries.add(bound.entry(static_cast<int64_t>(i), stored), std::abs(e) > limit);
+      if (entries_)
+        sums.entries.add(bound_->first_slot(row) + bound.entry(static_cast<int64_t>(i), stored),
+                         std::abs(e) > limit);
       if (std::abs(e) <= limit) continue;
       const Stray stray{row, static_cast<int64_t>(i), want[i], stored, limit};
       if (sums.strays++ == 0) sums.first = stray;
