@@ -277,8 +277,7 @@ Drift compare_layers(const Climber& c, const StepResult& r, const Golden& truth,
       std::string what =
           fmt::format("layer {} drifts first, {}: {}", layer.layer, part.name, meaning_of(truth, part, i));
       if (std::string_view(part.name) == "shares") what = choice_text(r, truth, first, i, layer.layer) + what;
-      if (const auto f =
-              look({part.name, i}, part.stream, what, part.slack))
+      if (const auto f = look({part.name, i}, part.stream, what, part.slack))
         layer.parts.emplace(part.name, *f);
     }
     if (figures) figures->push_back(std::move(layer));
