@@ -12,6 +12,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "base/words.h"
 #include "cli/input.h"
 #include "cli/output.h"
@@ -131,6 +132,7 @@ GenerateOptions GenerationFlags::options() const {
 
 OpenModel open_model(const std::string& path, const GenerationFlags& flags, const Common& common,
                      int64_t tokens) {
+  use_large_heap();
   OpenModel out;
   out.bundle = Bundle::open(path, flags.backend.open(common));
   const BundleInfo& info = out.bundle->info();
@@ -164,7 +166,7 @@ std::function<void(int64_t done, int64_t total)> prefill_progress(const Common& 
     if (done == total) {
       if (shown->any) fmt::print(stderr, "\r\x1b[K");
       *shown = {};
-    } else if (Clock::now() - *shown->start > std::chrono::seconds(1)) {
+    } else if (Clock::now() - *shown->start > std::chrono::milliseconds(300)) {
       fmt::print(stderr, "\r\x1b[Kreading the prompt: {} of {} tokens", done, total);
       shown->any = true;
     }

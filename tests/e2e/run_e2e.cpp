@@ -289,11 +289,12 @@ TEST_CASE("what is pasted is one question, with its line breaks") {
 
 TEST_CASE("Ctrl-C while a long prompt is read leaves a clean line and no half of a turn") {
   const TempFolder folder;
-  // A context that takes seconds to fill, one token at a time.
-  const std::string slow = bundle({"--tokens", "1", "--context", "4096"});
+  // A context that takes many times longer to fill than the first word of progress, also on a fast machine: one token
+  // at a time, on one core.
+  const std::string slow = bundle({"--tokens", "1", "--context", "8192"});
   std::string tale;
-  while (tale.size() < 12000) tale += kPrompt + " ";
-  Terminal t({"chat", slow, "--max-new", "4"});
+  while (tale.size() < 24000) tale += kPrompt + " ";
+  Terminal t({"chat", slow, "--max-new", "4", "--threads", "1"});
   t.wait_for("> ");
   t.type("\x1b[200~" + tale + "\x1b[201~");
   t.type("\r");
