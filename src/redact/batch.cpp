@@ -87,6 +87,7 @@ void Batch::read(Running& running, int descriptor) {
     pollfd waits{descriptor, POLLIN, 0};
     if (::poll(&waits, 1, 0) == 0) {
       // Nothing comes for now: what was read should not wait.
+      running.stream->pause();
       while (advance(true)) {
       }
       if (options_.flush) options_.flush();
@@ -130,6 +131,7 @@ bool Batch::advance(bool wait) {
 
 void Batch::close(Running& running) {
   FileFacts facts = running.stream->facts();
+  if (running.item.input == "-") options_.walker.fields.expect_met();  // others were looked at before
   facts.output = running.output ? running.item.output : "";
   if (running.output) running.output->commit();
   const std::string name = shown(running.item.input);

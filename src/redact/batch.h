@@ -60,6 +60,10 @@ struct BatchOptions {
   std::function<void(const std::string& file, const Finding& finding)> found;
 };
 
+// Looks for the fields that are asked for in all files of the batch. Error where none has one of them, before anything
+// is written. What comes through a pipe can be read only once, so there the same error comes at the end.
+void expect_fields(const std::vector<BatchItem>& items, const BatchOptions& options);
+
 class Batch {
  public:
   Batch(Redactor& redactor, BatchOptions options, Report& report);

@@ -28,12 +28,18 @@ class Planner {
   Planner(const BatchPlan& plan, std::vector<Skipped>& skipped) : plan_(plan), skipped_(skipped) {}
 
   std::vector<BatchItem> run() {
+    for (const std::string& input : plan_.inputs)
+      if (!plan_.recursive && input != "-" && fs::is_directory(input))
+        throw errorf("is a folder").at(input).hint("-r takes all files in it");
     const bool several =
         plan_.inputs.size() > 1 || (plan_.inputs.size() == 1 && fs::is_directory(plan_.inputs[0]));
     const bool into_folder =
         plan_.write && !plan_.output.empty() && (several || fs::is_directory(plan_.output));
     if (several && plan_.write && plan_.output.empty())
       throw errorf("several files need a folder to be written to").hint("give one with -o");
+    if (into_folder && std::ranges::find(plan_.inputs, "-") != plan_.inputs.end())
+      throw errorf("standard input has no name that a file in a folder could get")
+          .hint("redact it by itself, with -o FILE");
     if (into_folder && fs::exists(plan_.output) && !fs::is_directory(plan_.output))
       throw errorf("is no folder, and several files need one").at(plan_.output);
     for (const std::string& input : plan_.inputs) {
@@ -61,7 +67,6 @@ class Planner {
   }
 
   void add_folder(const std::string& input) {
-    if (!plan_.recursive) throw errorf("is a folder").at(input).hint("-r takes all files in it");
     if (plan_.write && !plan_.output.empty()) anemone::expect_apart(input, plan_.output);
     // With several folders each keeps its name.
     fs::path target = plan_.output;

@@ -61,10 +61,16 @@ void Document::feed(std::string_view bytes) {
   walk(false);
 }
 
+// A line that came through a pipe decides it, so that it need not wait for those behind it.
+void Document::pause() {
+  if (!reader_ && head_.find('\n') != std::string::npos) decide_encoding(true);
+}
+
 void Document::decide_encoding(bool last) {
   if (!encoding_) {
     if (head_.size() < kHead && !last) return;
     encoding_ = detect_encoding(head_);
+    if (looks_binary(head_)) problem("there are zeros in it; what is no text was not understood");
   }
   reader_.emplace(*encoding_);
   reader_->feed(head_, chars_);
@@ -135,7 +141,7 @@ void Document::replace(const Span& span, Entry& entry) {
     if (all_space(text)) continue;
     pass(range.begin.byte);
     const std::string replacement = redactor_.replacer().text(span.kind, text);
-    if (settings_.found) settings_.found({span.kind, span.score, range, text, replacement});
+    if (settings_.found) settings_.found({span.kind, span.score, range, text, replacement, line_});
     settings_.write(encoded_ascii(replacement, *encoding_));
     skip(range.end.byte);
   }
@@ -152,7 +158,9 @@ void Document::pass(uint64_t upto) {
 }
 
 void Document::skip(uint64_t upto) {
-  raw_done_ = upto - raw_begin_;
+  const uint64_t done = upto - raw_begin_;
+  line_ += count_lines(std::string_view(raw_).substr(raw_done_, done - raw_done_), *encoding_);
+  raw_done_ = done;
   if (raw_done_ < kKeptRaw && raw_done_ < raw_.size()) return;
   raw_.erase(0, raw_done_);
   raw_begin_ += raw_done_;

@@ -35,6 +35,7 @@ class Document : public Stream, private UnitSink {
   ~Document() override;
 
   void feed(std::string_view bytes) override;
+  void pause() override;
   void finish() override;
   bool step(bool wait) override;
   bool done() const override { return finished_ && entries_.empty(); }
@@ -73,6 +74,7 @@ class Document : public Stream, private UnitSink {
   bool open_ = false;          // the last entry is being read
   bool begun_ = false, finished_ = false, started_ = false;
   uint64_t bytes_ = 0, characters_ = 0, malformed_ = 0;
+  uint64_t line_ = 1;  // of what is written
   std::vector<std::string> problems_;
 };
 

@@ -14,23 +14,23 @@
 
 namespace anemone::redact {
 
-enum class Encoding { utf8, utf16le, utf16be, latin1 };
+enum class Encoding { utf8, utf16le, utf16be, utf32le, utf32be, latin1 };
 
 std::string_view encoding_name(Encoding encoding);
-// "utf-8", "utf-16le", "utf-16be", "latin-1"; nothing for another name.
+// "utf-8", "utf-16le", "utf-32be", "latin-1" …; nothing for another name.
 std::optional<Encoding> find_encoding(std::string_view name);
 const std::vector<std::string>& encoding_names();
 
-// What a document is written in, by its first bytes: a byte order mark, else zero bytes in every second place (UTF-16),
-// else UTF-8, of which Latin-1 differs only in bytes that are malformed there.
+// What a document is written in, by its first bytes: a byte order mark, else zero bytes in most places of one kind
+// (UTF-16, UTF-32), else UTF-8, of which Latin-1 differs only in bytes that are malformed there.
 Encoding detect_encoding(std::string_view head);
-// True for bytes that no text has: zeros, outside of UTF-16.
+// True for bytes that no text has: zeros, outside of UTF-16 and UTF-32.
 bool looks_binary(std::string_view head);
 
 struct SourceChar {
   char32_t code = 0;
   uint8_t bytes = 1;  // in the source
-  bool sound = true;  // false: a malformed byte of UTF-8, or half a pair of UTF-16
+  bool sound = true;  // false: a malformed byte of UTF-8, half a pair of UTF-16, no code point of UTF-32
 };
 
 class CharReader {
@@ -46,11 +46,15 @@ class CharReader {
  private:
   size_t read_utf8(std::string_view text, bool last, std::vector<SourceChar>& out) const;
   size_t read_utf16(std::string_view text, bool last, std::vector<SourceChar>& out) const;
+  size_t read_utf32(std::string_view text, bool last, std::vector<SourceChar>& out) const;
+  size_t read(std::string_view text, bool last, std::vector<SourceChar>& out) const;
 
   Encoding encoding_;
   std::string held_;
 };
 
+// How many lines end in these bytes, which start at a character of a document.
+uint64_t count_lines(std::string_view bytes, Encoding encoding);
 // ASCII text in the encoding of a document.
 std::string encoded_ascii(std::string_view text, Encoding encoding);
 

@@ -14,16 +14,6 @@
 namespace anemone::redact {
 namespace {
 
-// Layers × band. Nothing limits what a token sees where a mask is no band.
-int64_t sight_of(std::span<const Reach> masks, int64_t layers) {
-  int64_t widest = 0;
-  for (const Reach& reach : masks) {
-    if (reach.kind != Reach::Kind::band) return 0;
-    widest = std::max(widest, reach.size);
-  }
-  return widest * layers;
-}
-
 void to_log_probabilities(float* x, size_t n) {
   const float most = *std::max_element(x, x + n);
   double sum = 0;
@@ -64,7 +54,7 @@ std::shared_ptr<const RedactModel> RedactModel::open(const std::filesystem::path
   std::shared_ptr<RedactModel> model(new RedactModel(std::move(tokenizer), info.labels));
   model->name_ = info.name.empty() ? path.filename().string() : info.name;
   model->place_ = path.string();
-  model->sight_ = sight_of(info.masks, info.layers);
+  model->sight_ = lower::sight_of(info.masks, info.layers);
   model->lengths_ = bundle->tiers();
   model->bundle_for_ = [bundle](int64_t) { return bundle; };
   return model;
@@ -77,7 +67,7 @@ std::shared_ptr<const RedactModel> RedactModel::shipped(std::shared_ptr<const Ba
       new RedactModel(Tokenizer::load(files->checkpoint()), std::get<ClassHead>(described.head).labels));
   model->name_ = kShippedName;
   model->place_ = kShippedName;
-  model->sight_ = sight_of(lower::masks_of(described), static_cast<int64_t>(described.layers.size()));
+  model->sight_ = lower::sight_of(lower::masks_of(described), static_cast<int64_t>(described.layers.size()));
   model->lengths_ = ShippedModel::lengths();
   model->bundle_for_ = [files, backend = std::move(backend)](int64_t length) {
     return Bundle::open(files->bundle(length), backend);

@@ -87,7 +87,7 @@ std::optional<RecordPlaces> find_record(std::string_view line, std::string_view 
   RecordPlaces out;
   scan.skip('{');
   out.empty = scan.peek() == '}';
-  bool found = false;
+  bool found = false, texts = false;
   while (scan.peek() != '}') {
     const std::string key = Json::parse(scan.string()).get<std::string>();
     scan.skip_space();
@@ -101,6 +101,7 @@ std::optional<RecordPlaces> find_record(std::string_view line, std::string_view 
         problem = fmt::format("the field '{}' is no string", field);
       else
         out.text = Json::parse(value).get<std::string>();
+      texts |= value.find('"') != std::string_view::npos;
       out.text_begin = begin;
       out.text_end = end;
     }
@@ -113,6 +114,7 @@ std::optional<RecordPlaces> find_record(std::string_view line, std::string_view 
   }
   out.close = scan.at();
   if (!found) problem = fmt::format("the object has no field '{}'", field);
+  if (texts && !problem.empty()) return std::nullopt;
   return out;
 }
 
@@ -199,7 +201,7 @@ std::string Records::redacted(Entry& entry, std::string& spans) {
     for (const SourceRange& r : entry.unit.sources(span.begin, span.end)) {
       const std::string_view text = entry.unit.view(r.view_begin, r.view_end);
       const std::string replacement = redactor_.replacer().text(span.kind, text);
-      if (settings_.found) settings_.found({span.kind, span.score, r, text, replacement});
+      if (settings_.found) settings_.found({span.kind, span.score, r, text, replacement, entry.number});
       out += entry.unit.view(at, r.view_begin);
       out += replacement;
       at = r.view_end;

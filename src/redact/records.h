@@ -30,7 +30,8 @@ struct RecordPlaces {
   std::string text;                       // decoded: valid UTF-8
 };
 
-// Finds them; `problem` says what is wrong with the line otherwise. `field`: the name of the text.
+// Finds them; `problem` says what is wrong with the line. `field`: the name of the text. Nothing for what is no object,
+// and for one whose texts nobody would look at: two of the name, or strings inside of its value.
 std::optional<RecordPlaces> find_record(std::string_view line, std::string_view field, std::string& problem);
 
 struct RecordSettings {

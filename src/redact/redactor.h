@@ -32,6 +32,7 @@ struct Finding {
   SourceRange range;
   std::string_view text;         // as it was
   std::string_view replacement;  // ASCII
+  uint64_t line = 0;             // of the source, from 1
 };
 
 class Redactor {

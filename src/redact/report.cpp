@@ -39,9 +39,10 @@ void Report::add(const Finding& f) {
   ++file_counts_[kind];
   if (!write_) return;
   put(fmt::format(
-      "{}\n   {{\"start\": {}, \"end\": {}, \"start_byte\": {}, \"end_byte\": {}, \"label\": {}, "
+      "{}\n   {{\"line\": {}, \"start\": {}, \"end\": {}, \"start_byte\": {}, \"end_byte\": {}, \"label\": "
+      "{}, "
       "\"score\": {:.4f}, \"replacement\": {}",
-      spans_++ ? "," : "", f.range.begin.character, f.range.end.character, f.range.begin.byte,
+      spans_++ ? "," : "", f.line, f.range.begin.character, f.range.end.character, f.range.begin.byte,
       f.range.end.byte, as_json(kinds_[kind]), static_cast<double>(f.score), as_json(f.replacement)));
   if (head_.show) put(fmt::format(", \"text\": {}", as_json(f.text)));
   put("}");

@@ -16,6 +16,8 @@ class Stream {
   virtual ~Stream() = default;
   // More bytes of it.
   virtual void feed(std::string_view bytes) = 0;
+  // None come for now: what was read should not wait for more than it must.
+  virtual void pause() {}
   // There are no more.
   virtual void finish() = 0;
   // Takes the next result, and writes what it settles; waits for it if `wait`. False: there was none to take.

@@ -156,6 +156,7 @@ class JsonWalker : public Walker {
     sink.unit().put(Part::fixed, c);
     if (part_ == Part::open) sink.unit().context("\n");
     in_string_ = false;
+    if (is_key_) fields_.wants_path(path_);  // it is there, whatever its value is
     expect_ = is_key_ ? Expect::colon : Expect::comma;
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/error.h"
+
 namespace anemone::redact {
 namespace {
 
@@ -69,6 +71,12 @@ std::vector<std::string> FieldFilter::unmet() const {
   for (size_t i = 0; asked() && i < fields_.size(); ++i)
     if (!met_->names[i]) out.push_back(joined(fields_[i]));
   return out;
+}
+
+void FieldFilter::expect_met() const {
+  if (const std::vector<std::string> names = unmet(); !names.empty())
+    throw errorf("--fields: no column or key is called '{}'", names.front())
+        .hint("names are written as in the file; a column may also be given by its number");
 }
 
 bool FieldFilter::any(const std::function<bool(const std::vector<std::string>& field)>& fits) const {

@@ -57,6 +57,8 @@ class FieldFilter {
   // filter share this.
   bool asked() const { return met_ && met_->asked; }
   std::vector<std::string> unmet() const;
+  // Error for a name that none of them had: a slip of the pen would leave everything in.
+  void expect_met() const;
   bool wants_column(std::string_view name, size_t number) const;
   // Keys from the outermost one on.
   bool wants_path(std::span<const std::string> path) const;

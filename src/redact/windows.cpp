@@ -10,15 +10,17 @@ namespace anemone::redact {
 
 void WindowCut::expect_room() const {
   if (sight_ == 0)
-    throw errorf("the text is too long: in this model each token sees the whole text")
-        .found(fmt::format("more than {} tokens", longest_))
-        .expected(fmt::format("at most {} tokens", longest_))
-        .hint("take a model whose tokens see a band of neighbors, or convert with a larger --tokens");
+    throw TextTooLong(
+        errorf("the text is too long: in this model each token sees the whole text")
+            .found(fmt::format("more than {} tokens", longest_))
+            .expected(fmt::format("at most {} tokens", longest_))
+            .hint("take a model whose tokens see a band of neighbors, or convert with a larger --tokens"));
   if (longest_ <= 2 * sight_)
-    throw errorf("the text is too long for the bundle")
-        .found(fmt::format("more than {} tokens, and a token sees {} to each side", longest_, sight_))
-        .expected(fmt::format("functions of more than {} tokens", 2 * sight_))
-        .hint(fmt::format("convert with --tokens {}", 4 * sight_));
+    throw TextTooLong(
+        errorf("the text is too long for the bundle")
+            .found(fmt::format("more than {} tokens, and a token sees {} to each side", longest_, sight_))
+            .expected(fmt::format("functions of more than {} tokens", 2 * sight_))
+            .hint(fmt::format("convert with --tokens {}", 4 * sight_)));
 }
 
 std::optional<Window> WindowCut::next(int64_t tokens, bool ended) {

@@ -7,7 +7,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "anemone/error.h"
+
 namespace anemone::redact {
+
+// The text does not fit, and the model leaves no room to cut it.
+struct TextTooLong : Error {
+  explicit TextTooLong(const Error& error) : Error(error) {}
+};
 
 struct Window {
   int64_t first = 0, count = 0;  // tokens to compute
@@ -16,10 +23,10 @@ struct Window {
 
 class WindowCut {
  public:
-  // Error where a window has no room for tokens of its own.
   WindowCut(int64_t longest, int64_t sight) : longest_(longest), sight_(sight) {}
 
-  // The next window, where enough tokens are there for it; the last one when the text has ended.
+  // The next window, where enough tokens are there for it; the last one when the text has ended. TextTooLong where a
+  // window has no room for tokens of its own.
   std::optional<Window> next(int64_t tokens, bool ended);
   // Tokens before this one are needed no more.
   int64_t needed_from() const { return done_ < sight_ ? 0 : done_ - sight_; }

@@ -102,7 +102,7 @@ TEST_CASE("redact --check: lists what was found, and says so by its status") {
   const TempFolder folder;
   const std::string letter = folder.write("letter.txt", kLetter).string();
   const Outcome found = redact({letter, "--check"}, 1);
-  CHECK(found.out.find("letter.txt: characters 12-23: private_person (") != std::string::npos);
+  CHECK(found.out.find("letter.txt:1: characters 12-23: private_person (") != std::string::npos);
   CHECK(found.out.find("Hazel") == std::string::npos);
   CHECK(redact({letter, "--check", "--show"}, 1).out.find(": Hazel Quist\n") != std::string::npos);
   const std::string clean = folder.write("clean.txt", "The sea was calm.\n").string();
@@ -124,10 +124,18 @@ TEST_CASE("redact --jsonl: one line for one line, as they come") {
   CHECK(first.at("spans").at(0).at("label") == "private_person");
   CHECK(piped("{\"body\": \"Call Hazel Quist.\"}\n", "--jsonl --fields body")
             .out.starts_with("{\"body\": \"Call [PERSON].\""));
+  const Outcome checked =
+      piped("{\"text\": \"The sea was calm.\"}\n{\"text\": \"Call Hazel Quist.\"}\n", "--jsonl --check");
+  CHECK(checked.out.starts_with("standard input:2: characters 5-16: private_person ("));
+  CHECK(checked.out.ends_with("\n1 private_person found in 1 file\n"));
+  CHECK(checked.status == 1);
   // The answer comes before the pipe is closed.
   const Outcome talk = shell("( echo '{\"text\": \"Call Hazel Quist.\"}'; sleep 5 ) | " +
                              std::string(ANEMONE_BINARY) + " redact --jsonl | ( timeout 4 head -n 1 )");
   CHECK(talk.out.find("[PERSON]") != std::string::npos);
+  const Outcome lines = shell("( echo 'Call Hazel Quist.'; sleep 5 ) | " + std::string(ANEMONE_BINARY) +
+                              " redact --lines | ( timeout 4 head -n 1 )");
+  CHECK(lines.out == "Call [PERSON].\n");
 }
 
 TEST_CASE("redact: wrong calls") {
@@ -146,11 +154,21 @@ TEST_CASE("redact: wrong calls") {
   check_refused(redact({letter, "--jsonl", "--html", letter + ".html"}, 2), {"--html"});
   check_refused(redact({letter, "--show"}, 2), {"--report"});
   const std::string table = folder.write("t.csv", "id,name\n1,Hazel Quist\n").string();
-  CHECK(redact({table, "--fields", "nmae"}, 2).err.find("no column or key is called 'nmae'") !=
-        std::string::npos);
+  // Nothing is written, not even to a file: all of it would be in there.
+  const std::string clean = (folder / "clean.csv").string();
+  check_refused(redact({table, "--fields", "nmae"}, 2), {"no column or key is called 'nmae'"});
+  check_refused(redact({table, "--fields", "nmae", "-o", clean}, 2), {"'nmae'"});
+  CHECK(piped("id,name\n1,Hazel Quist\n", "--format csv --fields nmae -o " + clean).status == 2);
+  CHECK_FALSE(fs::exists(clean));
   CHECK(redact({table, "--fields", "name,1"}).out == "id,name\n1,[PERSON]\n");
   const std::string object = folder.write("a.json", "{\"a\": \"x\"}").string();
-  CHECK(redact({object, "--fields", "a,b.c"}, 2).err.find("'b.c'") != std::string::npos);
+  check_refused(redact({object, "--fields", "a,b.c"}, 2), {"'b.c'"});
+  const std::string number = folder.write("n.json", "{\"n\": 1}").string();
+  CHECK(redact({number, "--fields", "n"}).out == "{\"n\": 1}");
+  check_refused(redact({letter, "--check", "-o", clean}, 2), {"--check writes no text"});
+  check_refused(redact({letter, "--report", number}, 2), {"n.json", "is no report", "--overwrite"});
+  check_refused(redact({folder.path().string()}, 2), {"is a folder", "-r"});
+  check_refused(redact({"-", letter, "-o", (folder / "both").string()}, 2), {"standard input"});
   CHECK(redact({folder.write("empty.csv", "").string(), "--fields", "name"}).out.empty());
   CHECK(redact({letter, "--fields", "name"}).err.find("--fields was not used") != std::string::npos);
   check_refused(redact({"--json", letter, (folder / "found.json").string()}, 2), {"--json="});

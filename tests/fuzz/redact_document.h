@@ -41,15 +41,17 @@ inline void redact_any(const uint8_t* data, size_t size, redact::Format format) 
   settings.found = [&](const redact::Finding& f) {
     expect(f.range.begin.byte >= at && f.range.end.byte > f.range.begin.byte &&
            f.range.end.byte <= bytes.size());
+    expect(f.line == 1 + redact::count_lines(bytes.substr(0, f.range.begin.byte), read->encoding()));
     made += bytes.substr(at, f.range.begin.byte - at);
     made += redact::encoded_ascii(f.replacement, read->encoding());
     at = f.range.end.byte;
   };
   redact::Document document(one_pattern(), settings);
   read = &document;
-  const size_t piece = 1 + data[0] / 4;
+  const size_t piece = 1 + data[0] / 8;
   for (size_t i = 0; i < bytes.size(); i += piece) {
     document.feed(bytes.substr(i, piece));
+    if (data[0] & 4) document.pause();
     while (document.step(true)) {
     }
   }

@@ -123,6 +123,12 @@ TEST_CASE("encodings: found by the first bytes, and read without loss") {
   CHECK(detect_encoding("\0H\0e\0l\0l\0o"s) == Encoding::utf16be);
   CHECK(detect_encoding("H\0e\0l\0l\0o\0"s) == Encoding::utf16le);
   CHECK(detect_encoding("Hello, J\xfcrgen") == Encoding::utf8);
+  CHECK(detect_encoding("\xff\xfe\0\0a\0\0\0"s) == Encoding::utf32le);
+  CHECK(detect_encoding("\0\0\xfe\xff\0\0\0a"s) == Encoding::utf32be);
+  CHECK(detect_encoding("H\0\0\0\xac\x20\0\0\n\0\0\0"s) == Encoding::utf32le);
+  CHECK(detect_encoding("\0\0\0H\0\1\xf6\0"s) == Encoding::utf32be);
+  CHECK(detect_encoding("a\0\n\0b\0\n\0"s) == Encoding::utf16le);  // in UTF-32, two of plane 10
+  CHECK(looks_binary("\1\0\0\0\2\0\0\0\0\0\0\0"s));
   CHECK(looks_binary("PK\x03\x04\0\0\0\x08"s));
   CHECK_FALSE(looks_binary("H\0e\0l\0l\0o\0"s));
   std::mt19937 random(5);
