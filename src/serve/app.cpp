@@ -13,6 +13,14 @@
 namespace anemone::serve {
 namespace {
 
+// Without port, a last dot and capitals, which say nothing.
+std::string host_name(std::string_view host) {
+  std::string out(host.substr(0, host.find(':')));
+  if (out.ends_with('.')) out.pop_back();
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return out;
+}
+
 bool is_free(const std::string& path) { return path == "/health" || path == "/v1/health"; }
 
 }  // namespace
@@ -57,6 +65,7 @@ const std::map<std::string, std::pair<std::string, App::Route>>& App::routes() {
 }
 
 App::App(AppOptions options) : options_(std::move(options)) {
+  for (std::string& host : options_.hosts) host = host_name(host);
   shelf_ = std::make_unique<ModelShelf>(options_.models, options_.shelf);
   http_ = std::make_unique<HttpServer>(
       options_.http, [this](std::shared_ptr<HttpExchange> exchange) { take(std::move(exchange)); });
@@ -126,6 +135,16 @@ HttpHeaders App::cors_headers(const HttpRequest& request) const {
           {"Vary", "Origin"}};
 }
 
+bool App::knows_host(const HttpRequest& request) const {
+  if (!options_.only_known_hosts || request.header("host").starts_with('[')) return true;
+  const std::string host = host_name(request.header("host"));
+  const size_t dot = host.rfind('.');
+  if (dot == std::string::npos || host.ends_with(".localhost")) return true;
+  const std::string last = host.substr(dot + 1);  // no domain of the web ends in a number
+  return std::ranges::all_of(last, [](char c) { return c >= '0' && c <= '9'; }) ||
+         std::ranges::find(options_.hosts, host) != options_.hosts.end();
+}
+
 bool App::has_key(const HttpRequest& request) const {
   if (options_.keys.empty()) return true;
   std::string_view given = request.header("authorization");
@@ -143,6 +162,11 @@ void App::take(std::shared_ptr<HttpExchange> exchange) {
   const HttpRequest& request = exchange->request();
   Call call{std::move(exchange), cors_headers(request), std::chrono::steady_clock::now()};
   const std::string& method = request.method;
+  if (!knows_host(request))
+    return refuse(
+        call, ApiError(403, fmt::format("this server does not answer to the name '{}': ask for 127.0.0.1, "
+                                        "start it with --allow-host, or with --api-key-file",
+                                        request.header("host"))));
   if (method == "OPTIONS") {
     HttpHeaders headers = call.headers;
     // To browsers a star does not mean Authorization: they hear the names that they asked for.

@@ -33,7 +33,11 @@ struct AppOptions {
   ServeDefaults defaults;
   std::vector<std::string> keys;  // any of them opens the API; empty: it is open
   std::string cors;               // origins that a browser may call from: "*", or one of them; empty: none
-  bool page = true;               // at /
+  // The server is for this machine and open: it answers to addresses, to names without a dot and to these names. A page
+  // of the web whose name was turned to this machine's address (DNS rebinding) gives another.
+  bool only_known_hosts = false;
+  std::vector<std::string> hosts;
+  bool page = true;  // at /
   // Threads for requests that take a moment, and for those that may take long: texts to encode or to redact, a model to
   // load. The second never hold up the first.
   size_t workers = 4, slow_workers = 4, most_requests = 256;
@@ -75,6 +79,7 @@ class App {
   std::function<bool()> patience(const Call& call) const;
   void end_unfinished(const Call& call) const;
   HttpHeaders cors_headers(const HttpRequest& request) const;
+  bool knows_host(const HttpRequest& request) const;
   static bool same_key(std::string_view given, std::string_view key);
   bool has_key(const HttpRequest& request) const;
   bool has_ticket(const HttpRequest& request) const;

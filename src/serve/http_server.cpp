@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kMostAhead = 1 << 16;  // bytes of next requests that are read while one is answered
 constexpr int kMostAccepts = 256;       // between two looks at the others: a flood of clients holds up nobody
-constexpr double kDrainSeconds = 2, kFarewellSeconds = 1;
+constexpr double kDrainSeconds = 2, kFarewellSeconds = 10;
 // A client makes room for a new one when it has said nothing for so long, has been idle between requests, or has taken
 // its time with a request.
 constexpr double kSilentSeconds = 0.5, kSpareSeconds = 5;
@@ -149,7 +149,7 @@ void HttpServer::accept_some() {
       const auto known = per_client_.find(peer);
       return known == per_client_.end() ? 0 : known->second;
     };
-    if (from_here() >= most_here) make_room(&peer);
+    if (options_.most_per_client && from_here() >= most_here) make_room(&peer);
     if (connections_.size() >= options_.most_connections) make_room(nullptr);
     if (connections_.size() >= options_.most_connections || from_here() >= most_here) {
       ++turned_away_;
@@ -164,9 +164,12 @@ void HttpServer::accept_some() {
   }
 }
 
-// The client that has waited longest beyond its patience goes, if there is one; `peer`: of these alone.
+// The client that has waited longest beyond its patience goes, if there is one; `peer`: of these alone. Where there is
+// none, nobody is looked at again before there can be one: a flood of clients costs no look at all others each.
 void HttpServer::make_room(const std::string* peer) {
   const Clock::time_point now = Clock::now();
+  if (!peer && now < no_room_until_) return;
+  double soonest = kSilentSeconds;  // who is busy now, or comes now, gets there no sooner
   std::shared_ptr<HttpConnection> idlest;
   double most = 0;
   for (const auto& c : connections_) {
@@ -174,11 +177,17 @@ void HttpServer::make_room(const std::string* peer) {
     if (c->answered()) c->since = now;
     const double over = std::chrono::duration<double>(now - c->since).count() -
                         (c->silent() ? kSilentSeconds : kSpareSeconds);
+    soonest = std::min(soonest, -over);
     if (over <= most) continue;
     most = over;
     idlest = c;
   }
-  if (!idlest) return;
+  if (!idlest) {
+    if (!peer)
+      no_room_until_ =
+          now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(soonest));
+    return;
+  }
   idlest->leave();
   close_overdue();
 }

@@ -104,7 +104,7 @@ class HttpServer {
   std::atomic<uint64_t> turned_away_ = 0;
   std::map<std::string, size_t> per_client_;
   std::vector<std::shared_ptr<HttpConnection>> connections_;
-  Clock::time_point stop_at_{};
+  Clock::time_point stop_at_{}, no_room_until_{};
 };
 
 std::string_view status_text(int status);

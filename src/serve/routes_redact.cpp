@@ -7,6 +7,7 @@
 #include "redact/document.h"
 #include "redact/redactor.h"
 #include "redact/shipped.h"
+#include "redact/windows.h"
 #include "serve/app.h"
 
 namespace anemone::serve {
@@ -164,6 +165,8 @@ void App::redact_texts(const Call& call) {
   std::optional<Json> data;
   try {
     data = redact_all(*redactor, texts, patience(call));
+  } catch (const redact::TextTooLong& problem) {
+    throw ApiError(400, as_api_error(problem).what(), "input");
   } catch (const std::exception& problem) {
     throw fault_of_server("the model could not go on", problem);
   }

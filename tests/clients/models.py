@@ -10,6 +10,8 @@ import time
 
 from server import Server, demo_bundle
 
+SHIPPED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../models/privacy-small")
+
 COMMAND = sys.argv[1]
 IDLE_SECONDS = 1
 
@@ -75,4 +77,36 @@ with tempfile.TemporaryDirectory() as folder:
             for done in [pool.submit(visit, name) for name in "abc"]:
                 done.result()
     assert server.process.returncode == 0, server.errors()
+
+    # A model that redacts for longer than the idle time stays loaded meanwhile.
+    filter = os.path.join(folder, "filter")
+    subprocess.run([COMMAND, "convert", os.path.join(SHIPPED, "checkpoint"), "-o", filter, "--quiet"], check=True)
+    with Server(COMMAND, [one, filter], "--alias", "a", "--alias", "filter", "--idle-minutes", str(IDLE_SECONDS / 60)) as server:
+        def redact(count):
+            return server.post("/v1/redact", {"model": "filter", "input": "Ann Lee lives at 5 High Street, Bonn. " * count})
+        status, few = redact(1)
+        assert status == 200 and few["model"] == "filter", few
+        wait_for(lambda: "filter" not in loaded(server))
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            count = 500
+            while True:  # long enough for three idle times on any machine
+                begin = time.time()
+                work = pool.submit(redact, count)
+                wait_for(lambda: "filter" in loaded(server) or work.done())
+                while not work.done():
+                    assert "filter" in loaded(server) or work.done()
+                    time.sleep(0.1)
+                status, many = work.result()
+                assert status == 200 and many["data"][0]["text"].startswith(few["data"][0]["text"].strip()), many
+                if time.time() - begin > 3 * IDLE_SECONDS:
+                    break
+                count *= 4
+        wait_for(lambda: "filter" not in loaded(server))
+
+    # A text that its windows cannot hold is the client's matter.
+    small = os.path.join(folder, "small")
+    subprocess.run([COMMAND, "convert", os.path.join(SHIPPED, "checkpoint"), "-o", small, "--tokens", "256", "--quiet"], check=True)
+    with Server(COMMAND, [small], "--alias", "small") as server:
+        status, body = server.post("/v1/redact", {"model": "small", "input": "word " * 1000})
+        assert status == 400 and body["error"]["param"] == "input" and "256 tokens" in body["error"]["message"], body
 print("all right")
