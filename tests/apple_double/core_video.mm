@@ -78,8 +78,9 @@ Switches from_environment() {
   return s;
 }
 
-std::mutex handlers_mutex;
-std::condition_variable handlers_done;
+// They outlive the process's end: a late handler may come while it ends.
+std::mutex& handlers_mutex = *new std::mutex;
+std::condition_variable& handlers_done = *new std::condition_variable;
 int handlers = 0;
 thread_local bool quality = false;
 

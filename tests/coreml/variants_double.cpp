@@ -153,7 +153,8 @@ TEST_CASE("of several contexts the longest decides which variant is the best") {
     CHECK(trial.best == "slice");
     CHECK(trial.variants[1].equal);
     CHECK(tried("c96_slice", "").best == "mask");
-    CHECK(tried("c32_mask", "").variants[0].token_ms < 15);  // the short context does not count
+    // The short context does not count.
+    CHECK(tried("c32_mask", "").variants[0].token_ms < trial.variants[0].token_ms);
     // What is wrong in the longest context alone is seen, also by the best tokens.
     trial = tried("c96_mask", "c96_slice");
     CHECK(trial.best == "mask");
