@@ -1,6 +1,8 @@
 #include "mil/function_info.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <set>
 
 #include "base/error.h"
@@ -27,15 +29,42 @@ std::span<const std::pair<int, int>> NumberedBlock::users(int id) const {
 }
 
 FunctionInfo::FunctionInfo(const Function& function) : function_(function) {
-  ids_.reserve(function.inputs.size() + function.body.ops.size());
-  values_.reserve(function.inputs.size() + function.body.ops.size());
+  const size_t expected = function.inputs.size() + function.body.ops.size();
+  values_.reserve(expected);
+  constant_.reserve(expected);
+  ids_.resize(std::bit_ceil(2 * expected + 16));
   for (const auto& input : function.inputs) add(input.get());
   number(function.body);
 }
 
+size_t FunctionInfo::hash_of(const Value* value) {
+  const uint64_t mixed = (reinterpret_cast<uintptr_t>(value) >> 4) * 0x9e3779b97f4a7c15ull;
+  return static_cast<size_t>(mixed >> 20);
+}
+
+void FunctionInfo::insert(Entry entry) {
+  const size_t mask = ids_.size() - 1;
+  size_t at = hash_of(entry.value) & mask;
+  while (ids_[at].value) at = (at + 1) & mask;
+  ids_[at] = entry;
+}
+
 void FunctionInfo::add(const Value* value) {
-  ids_.emplace(value, static_cast<int>(values_.size()));
+  if (2 * values_.size() >= ids_.size()) {
+    ids_.assign(2 * ids_.size(), {});
+    for (size_t i = 0; i < values_.size(); ++i) insert({values_[i], static_cast<int>(i)});
+  }
+  insert({value, static_cast<int>(values_.size())});
   values_.push_back(value);
+  const Operation* producer = value->producer;
+  constant_.push_back(producer && (producer->type == "const" || producer->type.starts_with("constexpr_")));
+}
+
+int FunctionInfo::id(const Value* value) const {
+  const size_t mask = ids_.size() - 1;
+  for (size_t at = hash_of(value) & mask; ids_[at].value; at = (at + 1) & mask)
+    if (ids_[at].value == value) return ids_[at].id;
+  throw errorf("the value '{}' is of another function", value->name);
 }
 
 void FunctionInfo::number(const Block& block) {
@@ -77,11 +106,6 @@ std::vector<int> FunctionInfo::uses_of(const Operation& op) const {
     std::erase_if(out, [&](int use) { return own.contains(use); });
   }
   return out;
-}
-
-bool FunctionInfo::is_constant(int id) const {
-  const Operation* producer = value(id)->producer;
-  return producer && (producer->type == "const" || producer->type.starts_with("constexpr_"));
 }
 
 std::shared_ptr<const StoredTensor> FunctionInfo::make_stored(const Value& value) const {

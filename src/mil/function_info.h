@@ -34,12 +34,12 @@ class FunctionInfo {
 
   const Function& function() const { return function_; }
   int values() const { return static_cast<int>(values_.size()); }
-  int id(const Value* value) const { return ids_.at(value); }
+  int id(const Value* value) const;
   const Value* value(int id) const { return values_[static_cast<size_t>(id)]; }
   const NumberedBlock& block(const Block& block) const { return blocks_.at(&block); }
 
   // The value comes from a const or constexpr operation.
-  bool is_constant(int id) const;
+  bool is_constant(int id) const { return constant_[static_cast<size_t>(id)]; }
   // Such a value, read as it is stored.
   std::shared_ptr<const StoredTensor> stored(int id) const;
   // Its elements, 4 bytes each, where it is small or lies in the file like that; else empty. Not for strings.
@@ -55,8 +55,16 @@ class FunctionInfo {
   const void* decode(const void* key, const StoredTensor& tensor) const;
 
   const Function& function_;
-  std::unordered_map<const Value*, int> ids_;
-  std::vector<const Value*> values_;
+  std::vector<const Value*> values_;  // by number
+  std::vector<bool> constant_;        // by number
+  // Numbers by value: a table with free places, because planning asks several times for every operand.
+  struct Entry {
+    const Value* value = nullptr;
+    int id = 0;
+  };
+  static size_t hash_of(const Value* value);
+  void insert(Entry entry);
+  std::vector<Entry> ids_;  // its size is a power of two
   std::unordered_map<const Block*, NumberedBlock> blocks_;
   mutable std::recursive_mutex mutex_;
   mutable std::unordered_map<int, std::shared_ptr<const StoredTensor>> stored_;

@@ -128,9 +128,9 @@ Value* OnnxCall::slice(Value* x, int64_t along, int64_t begin, int64_t end) {
   std::vector<int64_t> from(rank, 0), to(rank, 0);
   std::vector<char> open(rank, 1);
   const auto at = static_cast<size_t>(along);
-  from[at] = begin;
-  to[at] = end;
-  open[at] = 0;
+  from.at(at) = begin;
+  to.at(at) = end;
+  open.at(at) = 0;
   const std::span<const bool> mask(reinterpret_cast<const bool*>(open.data()), rank);
   return op("slice_by_index", {{"x", x},
                                {"begin", Constant::ints(from)},
@@ -211,16 +211,11 @@ void OnnxCall::out(size_t index, Value* value, OnnxType type) {
   const auto own = std::find(made_.begin(), made_.end(), value);
   if (own != made_.end() && value->producer->outputs.size() == 1)
     scope_.builder->rename(value, node.output(index));
-  out_operand(index, OnnxOperand{value, type, nullptr, nullptr});
+  out_operand(index, OnnxOperand{value, type, nullptr});
 }
 
 void OnnxCall::out_operand(size_t index, OnnxOperand given) {
   if (wants(index)) scope_.names.insert_or_assign(node.output(index), std::move(given));
-}
-
-void OnnxCall::out_sequence(size_t index, std::vector<OnnxOperand> items) {
-  out_operand(index, OnnxOperand{nullptr, OnnxType::undefined, nullptr,
-                                 std::make_shared<std::vector<OnnxOperand>>(std::move(items))});
 }
 
 Error OnnxCall::refused(std::string why) const { return errorf("{} is not supported", why); }

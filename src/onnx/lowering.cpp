@@ -56,7 +56,6 @@ OnnxOperand OnnxLowering::find(OnnxScope& scope, std::string_view name) {
 
 Value* OnnxLowering::value(OnnxScope& scope, OnnxOperand operand, std::string_view name) {
   if (operand.value) return operand.value;
-  if (operand.items) throw errorf("'{}' is a sequence, and a tensor is needed", onnx_printable(name));
   if (!operand.tensor) throw errorf("'{}' has no value", onnx_printable(name));
   for (OnnxScope* s = &scope; s; s = s->outer)
     if (const auto it = s->constants.find(operand.tensor); it != s->constants.end()) return it->second;
@@ -91,7 +90,7 @@ std::vector<Value*> OnnxLowering::emit(OnnxScope& scope, std::string_view type, 
 void OnnxLowering::lower_graph(const OnnxGraph& graph, OnnxScope& scope) {
   for (const OnnxTensor& tensor : graph.initializers)
     if (!scope.names.contains(tensor.name()))
-      scope.names.emplace(tensor.name(), OnnxOperand{nullptr, tensor.type(), &tensor, nullptr});
+      scope.names.emplace(tensor.name(), OnnxOperand{nullptr, tensor.type(), &tensor});
   for (const OnnxNode& node : graph.nodes) {
     try {
       const OnnxOp* op = find_onnx_op(node.domain, node.op);

@@ -46,9 +46,8 @@ struct OnnxOperand {
   Value* value = nullptr;               // empty for a tensor of the file until somebody asks for it
   OnnxType type = OnnxType::undefined;  // ONNX's own: every integer is int32 in MIL, every float fp32
   const OnnxTensor* tensor = nullptr;   // of the file
-  std::shared_ptr<std::vector<OnnxOperand>> items;  // of a sequence
 
-  explicit operator bool() const { return value || tensor || items; }
+  explicit operator bool() const { return value || tensor; }
 };
 
 // The names of a graph, inside those of the graphs around it. Several may write into one block.
@@ -136,7 +135,6 @@ class OnnxCall {
   void out(size_t i, Value* value, OnnxType type);
   void out(Value* value) { out(0, value, type(0)); }
   void out_operand(size_t i, OnnxOperand operand);
-  void out_sequence(size_t i, std::vector<OnnxOperand> items);
 
   Error refused(std::string why) const;  // "… is not supported"
   OnnxLowering& lowering() { return lowering_; }

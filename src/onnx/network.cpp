@@ -256,6 +256,7 @@ class NetworkBuilder {
             .found(type.text())
             .expected("fp32 [1, 3, height, width] or [1, 1, height, width]");
       net_.images.push_back(name);
+      net_.pixels.emplace(original, options_.images.at(original));
     }
     add_input(*function_, name, type);
   }
@@ -306,8 +307,8 @@ class NetworkBuilder {
         continue;
       }
       if (const auto state = state_inputs_.find(name); state != state_inputs_.end()) {
-        scope.names.emplace(info->name, OnnxOperand{read_state(lowering, scope, state->second), info->type,
-                                                    nullptr, nullptr});
+        scope.names.emplace(info->name,
+                            OnnxOperand{read_state(lowering, scope, state->second), info->type, nullptr});
         continue;
       }
       Value* value = function_->inputs[next++].get();
@@ -320,7 +321,7 @@ class NetworkBuilder {
       if (info->type == OnnxType::boolean)
         value = lowering.emit(scope, "not_equal", {{"x", value}, {"y", Constant::integer(0)}},
                               value->name + "_bool")[0];
-      scope.names.emplace(info->name, OnnxOperand{value, info->type, nullptr, nullptr});
+      scope.names.emplace(info->name, OnnxOperand{value, info->type, nullptr});
     }
   }
 
@@ -354,13 +355,12 @@ class NetworkBuilder {
       }
     }
     Value* value = scope.builder->constant(std::move(constant), info.name);
-    scope.names.emplace(info.name, OnnxOperand{value, info.type, nullptr, nullptr});
+    scope.names.emplace(info.name, OnnxOperand{value, info.type, nullptr});
   }
 
   void give_output(OnnxLowering& lowering, OnnxScope& scope, const OnnxValueInfo& output) {
     try {
       const OnnxOperand operand = lowering.find(scope, output.name);
-      if (operand.items) throw Error("a sequence cannot be an output of a package");
       Value* value = lowering.value(scope, operand, output.name);
       if (value->type.dtype == DType::boolean)
         value = scope.builder->op("cast", {{"x", value}, {"dtype", Constant::text("int32")}},

@@ -54,8 +54,9 @@ struct OnnxNetwork {
   std::map<std::string, std::string> names;             // the package's → the model's, where they differ
   std::map<std::string, std::vector<OnnxSizes>> sizes;  // of inputs that are not fixed, by dimension
   std::vector<std::string> images;                      // inputs, by the package's names
-  std::vector<OnnxChoice> choices;                      // branches that were decided by the shapes
-  std::map<std::string, std::vector<int64_t>> fixed;    // whole numbers of inputs that are no inputs any more
+  std::map<std::string, OnnxImage> pixels;  // the same by the model's, and what is done to their pixels
+  std::vector<OnnxChoice> choices;          // branches that were decided by the shapes
+  std::map<std::string, std::vector<int64_t>> fixed;  // whole numbers of inputs that are no inputs any more
   std::map<std::string, std::string> states;  // inputs and outputs that are a state, the model's names
   std::map<std::string, Layout> layouts;      // of values whose axes lie in another order than the model's
 };
@@ -73,22 +74,28 @@ struct OnnxPolish {
 // and axes move only where they must. With `ane`, linear layers become 1×1 convs (move_axes.h).
 OnnxPolish polish_network(OnnxNetwork& network, bool ane = false);
 
-// The keys of a package's metadata that hold `names`, `layouts`, `fixed` and `states`, as JSON.
+// The keys of a package's metadata that hold `names`, `layouts`, `fixed`, `states` and `pixels`, as JSON.
 inline constexpr std::string_view kOnnxNamesKey = "com.anemone.onnx.names";
 inline constexpr std::string_view kOnnxLayoutsKey = "com.anemone.onnx.layouts";
 inline constexpr std::string_view kOnnxFixedKey = "com.anemone.onnx.fixed";
 inline constexpr std::string_view kOnnxStatesKey = "com.anemone.onnx.states";
+inline constexpr std::string_view kOnnxPixelsKey = "com.anemone.onnx.pixels";
 
 Package network_package(OnnxNetwork network, const std::string& source);
 
 // Names of inputs and outputs in a package that were changed: the model's → the package's. Empty for other packages.
 std::map<std::string, std::string> onnx_names(const Package& package);
+// The same without outputs: an output of the model can be one of its inputs, and both have that name in the model.
+std::map<std::string, std::string> onnx_input_names(const Package& package);
 
 // Inputs of the model that the package does not have, because their values are fixed, by the model's names.
 std::map<std::string, std::vector<int64_t>> onnx_fixed(const Package& package);
 
 // Inputs of the model that are states of the package, and the outputs that are their next values.
 std::map<std::string, std::string> onnx_states(const Package& package);
+
+// Inputs of the model that are images of the package, and what the package does to their pixels.
+std::map<std::string, OnnxImage> onnx_pixels(const Package& package);
 
 // The orders of axes that differ from the model's, by the package's names of values. Empty for other packages.
 std::map<std::string, Layout> onnx_layouts(const Package& package);

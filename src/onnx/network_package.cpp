@@ -71,6 +71,13 @@ Package network_package(OnnxNetwork network, const std::string& source) {
   if (!network.states.empty())
     meta.user[std::string(kOnnxStatesKey)] =
         nlohmann::ordered_json(network.states).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (!network.pixels.empty()) {
+    nlohmann::ordered_json pixels;
+    for (const auto& [name, image] : network.pixels)
+      pixels[name] = {{"scale", image.scale}, {"bias", image.bias}};
+    meta.user[std::string(kOnnxPixelsKey)] =
+        pixels.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  }
   if (!network.layouts.empty())
     meta.user[std::string(kOnnxLayoutsKey)] = nlohmann::ordered_json(network.layouts).dump();
   package.description.metadata = std::move(meta);
@@ -115,6 +122,27 @@ std::map<std::string, std::string> onnx_names(const Package& package) {
   const nlohmann::json names = metadata_object(package, kOnnxNamesKey);
   for (const auto& [clean, original] : names.items())
     if (original.is_string()) out.emplace(original.get<std::string>(), clean);
+  return out;
+}
+
+std::map<std::string, std::string> onnx_input_names(const Package& package) {
+  std::map<std::string, std::string> out = onnx_names(package);
+  for (const Feature& output : package.description.main.outputs)
+    std::erase_if(out, [&](const auto& pair) { return pair.second == output.name; });
+  return out;
+}
+
+std::map<std::string, OnnxImage> onnx_pixels(const Package& package) {
+  std::map<std::string, OnnxImage> out;
+  const nlohmann::json pixels = metadata_object(package, kOnnxPixelsKey);
+  for (const auto& [name, image] : pixels.items()) {
+    if (!image.is_object() || !image.contains("scale") || !image.contains("bias")) continue;
+    if (!image["scale"].is_number() || !image["bias"].is_array()) continue;
+    OnnxImage read{image["scale"].get<float>(), {}};
+    for (const nlohmann::json& bias : image["bias"])
+      if (bias.is_number()) read.bias.push_back(bias.get<float>());
+    if (!read.bias.empty()) out.emplace(name, std::move(read));
+  }
   return out;
 }
 

@@ -166,6 +166,10 @@ TEST_CASE("experts that share their codes have scales of their own") {
   CHECK(fault_of(source_dir() / "tests/data/onnx/shared_codes") < 5e-6);
 }
 
+TEST_CASE("weights of 4 bits that share their codes have scales of their own") {
+  CHECK(fault_of(source_dir() / "tests/data/onnx/shared_blocks") < 1e-5);
+}
+
 TEST_CASE("more experts than any family may have are refused") {
   const TempFolder temp;
   fs::copy(small_onnx_models() / "moe-qwen3-flat/genai_config.json", temp.path() / "genai_config.json");

@@ -4,10 +4,13 @@
 
 #include "anemone/predictor.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/npy.h"
 #include "engine/cpu_backend.h"
 #include "mil/passes/half.h"
 #include "onnx/interpret/interpreter.h"
 #include "onnx/made_model.h"
+#include "support/data.h"
 #include "verify/network.h"
 
 namespace anemone::made {
@@ -95,6 +98,56 @@ TEST_CASE("onnx network: halves, with an island where squares would leave the ra
   const Prediction p = predictor->predict({{"x", Array::from<float>({1, 2}, {3000, 4000})}}, nullptr);
   CHECK_FALSE(p.fault);
   CHECK(p.at("y").to_float()[0] == doctest::Approx(0.8485).epsilon(2e-3));
+}
+
+TEST_CASE("onnx network: whole numbers of unknown size that become fp16 are named") {
+  const auto halved = [](const std::vector<Message>& nodes, Prediction& p) {
+    const OnnxModel model =
+        model_of(nodes, {value_info("m", {2}, 6), value_info("x", {2})}, {value_info("y", {2})});
+    OnnxNetwork net = lower_network(model, {});
+    const HalfReport report = to_half(*net.program.find_function("main"));
+    auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+    p = cpu_backend({.arithmetic = Arithmetic::fp16, .threads = 1})
+            ->open(package, "main")
+            ->predict(
+                {{"m", Array::from<int32_t>({2}, {100000, 1})}, {"x", Array::from<float>({2}, {0.5f, 2})}},
+                nullptr);
+    return report.narrowed;
+  };
+  Prediction p;
+  // A mask that activations are multiplied with: 100000 does not fit. The engine says so as well.
+  CHECK(halved({node("CastLike", {"m", "x"}, "f"), node("Mul", {"f", "x"}, "y")}, p) ==
+        std::vector<std::string>{"f"});
+  CHECK(p.fault);
+  // Whole numbers among themselves and constants stay in fp32: sin(100000 / 1000), by hand.
+  CHECK(halved({constant_node(float_tensor("w", {1000, 1}), "w"), node("CastLike", {"m", "x"}, "f"),
+                node("Div", {"f", "w"}, "d"), node("Sin", {"d"}, "s"), node("Add", {"s", "x"}, "y")},
+               p)
+            .empty());
+  CHECK_FALSE(p.fault);
+  CHECK(p.at("y").to_float()[0] == doctest::Approx(0.5 - 0.50636564).epsilon(2e-3));
+  // Numbers that cannot be large: a flag.
+  CHECK(halved(
+            {node("Equal", {"m", "m"}, "b"), node("CastLike", {"b", "x"}, "g"), node("Add", {"g", "x"}, "y")},
+            p)
+            .empty());
+  CHECK_FALSE(p.fault);
+}
+
+TEST_CASE("onnx network: activations of an LSTM take their parameters in order") {
+  const std::filesystem::path folder = source_dir() / "tests/data/onnx";
+  const OnnxModel model = OnnxModel::open(folder / "lstm_activations.onnx");
+  OnnxNetwork net = lower_network(model, {});
+  auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  const std::string path = (folder / "lstm_activations.npz").string();
+  std::map<std::string, Array> data;
+  for (auto& [key, array] : parse_npz(MappedFile::open(path)->bytes(), path)) data.emplace(key, array);
+  const auto cpu = cpu_backend({.threads = 1});
+  const Prediction p = cpu->open(package, "main")->predict({{"x", data.at("x")}}, nullptr);
+  const std::vector<float> got = p.at("y").to_float(), want = data.at("want").to_float();
+  REQUIRE(got.size() == want.size());
+  for (size_t k = 0; k < got.size(); ++k) CHECK(got[k] == doctest::Approx(want[k]).epsilon(1e-5));
+  CHECK(verify_network(package, model, {{"x", data.at("x")}}, *cpu).passed());
 }
 
 TEST_CASE("onnx network: an image's pixels are scaled") {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "engine/cpu_backend.h"
+#include "onnx/interpret/interpreter.h"
 #include "onnx/model.h"
 #include "onnx/network.h"
 #include "package/package.h"
@@ -142,6 +143,28 @@ std::string attempt(const OnnxModel& model, const Data& data, const std::set<std
   return "";
 }
 
+// The interpreter's values; an empty text, or what is wrong.
+std::string interpret(const OnnxModel& model, const Data& data) {
+  std::map<std::string, OnnxArray> inputs;
+  for (const auto& [name, t] : data.in) {
+    OnnxArray a{t->type(), t->dims(), std::vector<double>(static_cast<size_t>(t->elements())), {}};
+    t->read(0, t->elements(), std::span<double>(a.data));
+    inputs.emplace(name, std::move(a));
+  }
+  const auto outputs = OnnxInterpreter(model).compute(inputs);
+  for (const auto& [name, want] : data.out) {
+    const auto it = outputs.find(name);
+    if (it == outputs.end()) return "no output " + name;
+    if (it->second.type != want->type()) return "output " + name + " has another type";
+    const std::vector<int64_t> dims = it->second.dims;
+    Array got(DType::fp32, dims.empty() ? std::vector<int64_t>{1} : dims);
+    for (size_t k = 0; k < it->second.data.size(); ++k)
+      got.values<float>()[k] = static_cast<float>(it->second.data[k]);
+    if (std::string wrong = compare(name, got, *want); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
 // What to fix, step by step: nothing; whole numbers besides the first input; all of them; all but the first input.
 std::vector<std::set<std::string>> choices(const OnnxModel& model, const Data& data) {
   std::vector<std::set<std::string>> out(4);
@@ -195,6 +218,11 @@ NodeResult run_node_case(const std::string& model_bytes, const std::string& data
         if (wrong.empty()) {
           r.kind = first ? Kind::passed : Kind::fixed;
           r.why.clear();
+          try {
+            r.interpreter = interpret(model, data);
+          } catch (const Error& e) {
+            r.interpreter = e.what();
+          }
           return r;
         }
       } catch (const Error& e) {

@@ -20,9 +20,10 @@ struct NodeResult {
   Kind kind = Kind::failed;
   std::string why;
   std::vector<std::string> ops;  // of the model's nodes, each once
+  std::string interpreter;       // what is wrong with the interpreter's values; of cases that passed
 };
 
-// Converts, writes the package to `folder`, reads it back and runs it.
+// Converts, writes the package to `folder`, reads it back and runs it. Also computes it with the interpreter.
 NodeResult run_node_case(const std::string& model, const std::string& data,
                          const std::filesystem::path& folder);
 

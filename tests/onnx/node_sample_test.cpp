@@ -1,4 +1,5 @@
-// A sample of ONNX's own node tests (make_node_sample.py chose it), each converted, written, read back and run.
+// A sample of ONNX's own node tests (make_node_sample.py chose it), each converted, written, read back and run, and
+// computed by the interpreter too.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -27,5 +28,6 @@ TEST_CASE("onnx: a sample of the node tests gives the expected values") {
     const test::NodeResult r = test::run_node_case(files["model.onnx"], files["data.onnx"], folder.path());
     const bool passed = r.kind == test::NodeResult::Kind::passed || r.kind == test::NodeResult::Kind::fixed;
     CHECK_MESSAGE(passed, name, ": ", r.why);
+    CHECK_MESSAGE(r.interpreter.empty(), name, ": ", r.interpreter);
   }
 }

@@ -1,9 +1,13 @@
-// verify of networks with states.
+// verify of networks, with states and with codes.
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "engine/cpu_backend.h"
 #include "mil/passes/half.h"
+#include "onnx/interpret/interpreter.h"
+#include "onnx/lowering.h"
 #include "onnx/made_model.h"
 #include "onnx/network.h"
 #include "verify/network.h"
@@ -34,6 +38,22 @@ const Backend& backend() {
 }
 
 }  // namespace
+
+TEST_CASE("onnx verify: the interpreter knows every operator that convert lowers, and no other") {
+  std::vector<std::pair<std::string_view, std::string_view>> lowered;
+  for (const OnnxOp* op : all_onnx_ops()) lowered.emplace_back(op->domain, op->name);
+  CHECK(lowered.size() >= 130);
+  const auto interpreted = interpreted_ops();
+  for (const auto& [domain, name] : lowered) {
+    const bool known =
+        std::find(interpreted.begin(), interpreted.end(), std::pair(domain, name)) != interpreted.end();
+    CHECK_MESSAGE(known, "convert lowers ", name, " of '", domain, "', and the interpreter lacks it");
+  }
+  for (const auto& [domain, name] : interpreted) {
+    const bool known = find_onnx_op(domain, name) != nullptr;
+    CHECK_MESSAGE(known, "the interpreter has ", name, " of '", domain, "', which convert does not lower");
+  }
+}
 
 TEST_CASE("onnx verify: a state of another size is an error, not a comparison") {
   const auto package = packed(decaying(1));
@@ -73,6 +93,35 @@ TEST_CASE("onnx verify: an fp32 package with states has the bar of fp32") {
   CHECK(has(bad.first->node, "(Mul)"));
   // Rounded to fp16 all over, more is allowed.
   CHECK(verify_network(packed(decaying(1), true), decaying(1), {}, backend()).bar == doctest::Approx(5e-2));
+}
+
+TEST_CASE("onnx verify: an image's pixels are scaled for the network as the package scales them") {
+  const OnnxModel model =
+      model_of({node("Neg", {"x"}, "y")}, {value_info("x", {1, 3, 2, 2})}, {value_info("y", {1, 3, 2, 2})});
+  const auto made = [&](OnnxImage image) {
+    OnnxNetwork net = lower_network(model, {.images = {{"x", std::move(image)}}});
+    polish_network(net);
+    return std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  };
+  for (const OnnxImage& image : {OnnxImage{}, OnnxImage{0.5f, {3}}, OnnxImage{0.25f, {1, -2, 3}}}) {
+    CHECK(verify_network(made(image), model, {}, backend()).passed());
+    Array x(DType::fp32, {1, 3, 2, 2});
+    for (float& v : x.values<float>()) v = 200;
+    const NetworkVerdict given = verify_network(made(image), model, {{"x", x}}, backend());
+    CHECK(given.passed());
+    CHECK(given.compared == 1);
+  }
+}
+
+TEST_CASE("onnx verify: an output of the network may be one of its inputs") {
+  const OnnxModel model = model_of({node("Neg", {"x"}, "y")}, {value_info("x", {2})},
+                                   {value_info("y", {2}), value_info("x", {2})});
+  OnnxNetwork net = lower_network(model, {});
+  const auto package = std::make_shared<const Package>(network_package(std::move(net), "t.onnx"));
+  const Array x = Array::from<float>({2}, {3, -4});
+  const NetworkVerdict v = verify_network(package, model, {{"x", x}}, backend());
+  CHECK(v.passed());
+  CHECK(v.outputs.size() == 2);
 }
 
 TEST_CASE("onnx verify: a state alone that is wrong is found") {

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Bundles with experts that are changes of those of make_onnx_models.py, without torch:
+"""Bundles that are changes of those of make_onnx_models.py, without torch: experts, and weights that share codes.
 
     make_onnx_experts.py tests/data/onnx
 
 | file | what is changed |
 |---|---|
 | shared_codes | models/qmoe-qwen3-rows4, whose second layer takes the codes of the first, with its own scales |
+| shared_blocks | models/genai-qwen3-int4, whose second layer takes the 4-bit codes of the first, with its own scales |
 | many_experts.onnx | the graph of moe-qwen3-flat with 2049 experts, whose numbers are in a file zeros.bin |
 """
 import os
@@ -52,6 +53,30 @@ def shared():
     golden(out)
 
 
+def shared_blocks():
+    source, out = f"{OUT}/models/genai-qwen3-int4", f"{OUT}/shared_blocks"
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+    shutil.copy(f"{source}/genai_config.json", out)
+    model = onnx.load(f"{source}/model.onnx")
+    nodes = {n.name: n for n in model.graph.node if n.op_type == "MatMulNBits"}
+    shared_count = 0
+    for name, node in nodes.items():
+        for attribute in node.attribute:  # products of floats, as anemone computes them
+            if attribute.name == "accuracy_level":
+                attribute.i = 1
+        first = nodes.get(name.replace("/layers.1/", "/layers.0/"))
+        if first is not None and first is not node:
+            node.input[1] = first.input[1]
+            shared_count += 1
+    assert shared_count > 3
+    used = {i for n in model.graph.node for i in n.input}
+    for t in [t for t in model.graph.initializer if t.name not in used]:
+        model.graph.initializer.remove(t)
+    onnx.save(model, f"{out}/model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=256)
+    golden(out)
+
+
 def many():
     model = onnx.load(f"{OUT}/models/moe-qwen3-flat/model.onnx", load_external_data=False)
     for t in model.graph.initializer:
@@ -67,4 +92,5 @@ def many():
 
 
 shared()
+shared_blocks()
 many()

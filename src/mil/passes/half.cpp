@@ -182,6 +182,9 @@ class Halver {
       if (const auto it = made.find(value); it != made.end()) return it->second;
     }
     Value* out = nullptr;
+    if (dtype == DType::fp16 && whole_values_.contains(value) &&
+        ranges_.of(value).most() > static_cast<double>(kHalfMax))
+      report_.narrowed.push_back(value->name);
     if (const Constant* constant = value->constant(); constant && dtype == DType::fp16) {
       out = scope.builder->constant(halved(*constant), value->name + "_fp16");
     } else {

@@ -76,6 +76,14 @@ Value* Rewriter::emit(std::string_view type, Args args, std::string_view name) {
   return out;
 }
 
+void Rewriter::take_name(Value* value, Value* from) {
+  if (is_output(value) || is_output(from)) return;
+  if (value->producer->outputs.size() != 1 || from->producer->outputs.size() != 1) return;
+  const std::string name = from->name;
+  builder_.rename(from, name + "_" + from->producer->type);
+  builder_.rename(value, name);
+}
+
 bool Rewriter::replace(Operation& op, Value* by) {
   if (op.outputs.size() != 1 || !by) return false;
   Value* old = op.outputs[0].get();

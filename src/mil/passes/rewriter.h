@@ -33,6 +33,8 @@ class Rewriter {
   // From now on `by` is the single result of the operation; it takes over its name where it was just written. False,
   // and no change, where an output of a block would lose its name or its place.
   bool replace(Operation& op, Value* by);
+  // `value` gets the name of `from`, which gets another one. Outputs keep theirs.
+  void take_name(Value* value, Value* from);
   // How many operations and outputs use a value.
   int64_t uses(const Value* value) const;
   bool is_output(const Value* value) const { return outputs_.contains(value); }

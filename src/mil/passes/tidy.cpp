@@ -68,8 +68,12 @@ class Tidier {
     if (x->type.dtype == to) return r_->replace(op, x);
     const Operation* before = made_by(x, "cast");
     Value* source = before ? before->value("x") : nullptr;
-    return source && source->type.dtype == to && passes_through(source, x->type.dtype) &&
-           r_->replace(op, source);
+    if (!source || source->type.dtype != to || !passes_through(source, x->type.dtype) ||
+        !r_->replace(op, source))
+      return false;
+    // The same numbers, and a step on the way to x: verify finds them by the name of x.
+    if (source->producer && source->name.starts_with(x->name + "_")) r_->take_name(source, x);
+    return true;
   }
 
   // There and back again loses nothing where the type between has all of the numbers. int32 has no fractions.

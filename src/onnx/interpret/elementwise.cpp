@@ -26,13 +26,16 @@ Arrays unary(const Context& c) {
   return {y};
 }
 
-// Whole numbers of few bits wrap around.
+}  // namespace
+
 double wrapped(double v, OnnxType type) {
   const OnnxTypeInfo& info = onnx_type_info(type);
   if (!info.integer || info.bits >= 32 || type == OnnxType::boolean) return v;
   const double size = std::ldexp(1.0, info.bits), low = info.is_signed ? -size / 2 : 0;
   return v - size * std::floor((v - low) / size);
 }
+
+namespace {
 
 template <class F>
 OnnxArray pairwise(const OnnxArray& a, const OnnxArray& b, OnnxType type, F f) {
@@ -225,6 +228,71 @@ Arrays celu(const Context& c) {
   return {y};
 }
 
+Arrays shrink(const Context& c) {
+  const auto bias = static_cast<double>(c.node.number("bias", 0)),
+             lambd = static_cast<double>(c.node.number("lambd", 0.5f));
+  const bool whole = onnx_type_info(c[0].type).integer;
+  return mapped(c, [&](double x) {
+    const double y = x < -lambd ? x + bias : x > lambd ? x - bias : 0;
+    return whole ? wrapped(std::trunc(y), c[0].type) : y;
+  });
+}
+
+Arrays swiglu(const Context& c) {
+  const auto a = static_cast<double>(c.node.number("alpha", 1));
+  return {pairwise(c[0], c[1], c[0].type, [&](double x, double y) { return x * sigmoid_of(a * x) * y; })};
+}
+
+// com.microsoft
+Arrays bias_gelu(const Context& c) {
+  return {pairwise(c[0], c[1], c[0].type, [](double x, double b) { return gelu_exact(x + b); })};
+}
+Arrays fast_gelu(const Context& c) {
+  if (!c.has(1)) return unary<gelu_tanh>(c);
+  return {pairwise(c[0], c[1], c[0].type, [](double x, double b) { return gelu_tanh(x + b); })};
+}
+Arrays quick_gelu(const Context& c) {
+  const auto a = static_cast<double>(c.node.number("alpha", 1.702f));
+  return mapped(c, [&](double x) { return x * sigmoid_of(a * x); });
+}
+
+uint64_t bit_and(uint64_t a, uint64_t b) { return a & b; }
+uint64_t bit_or(uint64_t a, uint64_t b) { return a | b; }
+uint64_t bit_xor(uint64_t a, uint64_t b) { return a ^ b; }
+
+// A whole number as bits, and back.
+uint64_t bits_of(double v) { return static_cast<uint64_t>(whole(v)); }
+double number_of(uint64_t bits, OnnxType type) {
+  const OnnxTypeInfo& info = onnx_type_info(type);
+  if (!info.integer) throw errorf("bits of type {} are not supported here", info.name);
+  if (!info.is_signed && info.bits < 64) bits &= (uint64_t{1} << info.bits) - 1;
+  return wrapped(static_cast<double>(static_cast<int64_t>(bits)), type);
+}
+
+template <uint64_t (*kF)(uint64_t, uint64_t)>
+Arrays bitwise(const Context& c) {
+  return {pairwise(c[0], c[1], c[0].type,
+                   [&](double a, double b) { return number_of(kF(bits_of(a), bits_of(b)), c[0].type); })};
+}
+
+Arrays bitwise_not(const Context& c) {
+  return mapped(c, [&](double x) { return number_of(~bits_of(x), c[0].type); });
+}
+
+Arrays bit_shift(const Context& c) {
+  const bool left = c.node.text("direction", "") == "LEFT";
+  const int width = onnx_type_info(c[0].type).bits;
+  const auto size = std::ldexp(1.0, width);
+  return {pairwise(c[0], c[1], c[0].type, [&](double a, double b) {
+    const bool out = !(b >= 0 && b < width);  // all bits are moved out
+    if (!left) return out ? (a < 0 ? -1.0 : 0.0) : std::floor(std::ldexp(a, -static_cast<int>(b)));
+    if (out) return 0.0;
+    const double up = std::fmod(std::ldexp(a, static_cast<int>(b)), size);
+    if (!onnx_type_info(c[0].type).is_signed) return up;
+    return up >= size / 2 ? up - size : up < -size / 2 ? up + size : up;
+  })};
+}
+
 double sinh_of(double v) { return std::sinh(v); }
 double cosh_of(double v) { return std::cosh(v); }
 double asinh_of(double v) { return std::asinh(v); }
@@ -275,6 +343,12 @@ void add_activations(Table& t) {
   t["Clip"] = clip;
   t["ThresholdedRelu"] = thresholded_relu;
   t["Celu"] = celu;
+  t["Shrink"] = shrink;
+  t["SwiGLU"] = swiglu;
+  t.microsoft("Gelu") = gelu;
+  t.microsoft("BiasGelu") = bias_gelu;
+  t.microsoft("FastGelu") = fast_gelu;
+  t.microsoft("QuickGelu") = quick_gelu;
 }
 
 void add_arithmetic(Table& t) {
@@ -303,6 +377,11 @@ void add_arithmetic(Table& t) {
   t["And"] = compare<both>;
   t["Or"] = compare<either>;
   t["Xor"] = compare<one_of>;
+  t["BitwiseAnd"] = bitwise<bit_and>;
+  t["BitwiseOr"] = bitwise<bit_or>;
+  t["BitwiseXor"] = bitwise<bit_xor>;
+  t["BitwiseNot"] = bitwise_not;
+  t["BitShift"] = bit_shift;
 }
 
 }  // namespace

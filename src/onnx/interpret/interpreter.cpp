@@ -27,24 +27,28 @@ int64_t& most_elements() {
 
 namespace {
 
-constexpr int64_t kMostRounds = 1 << 16;
-
 const Table& table() {
   static const Table all = [] {
     Table t;
+    add_attention(t);
+    add_codes(t);
+    add_control(t);
     add_elementwise(t);
+    add_losses(t);
     add_movement(t);
-    add_reductions(t);
-    add_windows(t);
-    add_products(t);
     add_norms(t);
+    add_products(t);
     add_recurrent(t);
+    add_reductions(t);
+    add_sampling(t);
+    add_selection(t);
+    add_signals(t);
+    add_space(t);
+    add_windows(t);
     return t;
   }();
   return all;
 }
-
-void run_graph(const OnnxGraph& graph, Names& names, const OnnxObserver& observe);
 
 Arrays outputs_of(const OnnxGraph& graph, Names& names) {
   Arrays out;
@@ -56,54 +60,6 @@ Arrays outputs_of(const OnnxGraph& graph, Names& names) {
   return out;
 }
 
-Arrays run_if(const Context& c) {
-  const OnnxGraph* branch = c.node.graph(c[0].data.at(0) != 0 ? "then_branch" : "else_branch");
-  if (!branch) throw errorf("If needs two branches");
-  Names inner;
-  inner.outer = c.names;
-  run_graph(*branch, inner, nullptr);
-  return outputs_of(*branch, inner);
-}
-
-OnnxArray stacked(const Arrays& slices) {
-  OnnxArray y = slices.at(0);
-  y.dims.insert(y.dims.begin(), static_cast<int64_t>(slices.size()));
-  for (size_t k = 1; k < slices.size(); ++k)
-    y.data.insert(y.data.end(), slices[k].data.begin(), slices[k].data.end());
-  return y;
-}
-
-Arrays run_loop(const Context& c) {
-  const OnnxGraph* body = c.node.graph("body");
-  if (!body || body->inputs.size() < 2) throw errorf("Loop needs a body");
-  const double most = c.has(0) ? c[0].data.at(0) : static_cast<double>(kMostRounds) + 1;
-  bool go = !c.has(1) || c[1].data.at(0) != 0;
-  Arrays state;
-  for (size_t k = 2; k < body->inputs.size(); ++k) state.push_back(c[k]);
-  std::vector<Arrays> scans(body->outputs.size() - 1 - state.size());
-  for (int64_t i = 0; go && static_cast<double>(i) < most; ++i) {
-    if (i == kMostRounds) throw errorf("the loop has more than {} rounds", kMostRounds);
-    Names inner;
-    inner.outer = c.names;
-    OnnxArray round = made(OnnxType::int64, {}), condition = made(OnnxType::boolean, {});
-    round.data[0] = static_cast<double>(i);
-    condition.data[0] = 1;
-    inner.values[body->inputs[0].name] = round;
-    inner.values[body->inputs[1].name] = condition;
-    for (size_t k = 0; k < state.size(); ++k) inner.values[body->inputs[k + 2].name] = state[k];
-    run_graph(*body, inner, nullptr);
-    Arrays outs = outputs_of(*body, inner);
-    go = outs[0].data.at(0) != 0;
-    for (size_t k = 0; k < state.size(); ++k) state[k] = outs[k + 1];
-    for (size_t k = 0; k < scans.size(); ++k) scans[k].push_back(outs[k + 1 + state.size()]);
-  }
-  for (const Arrays& slices : scans) {
-    if (slices.empty()) throw errorf("a loop without rounds has no scan outputs");
-    state.push_back(stacked(slices));
-  }
-  return state;
-}
-
 Arrays run_node(const OnnxNode& node, Names& names) {
   Context c{node, {}, &names};
   for (const std::string_view name : node.inputs) {
@@ -111,12 +67,9 @@ Arrays run_node(const OnnxNode& node, Names& names) {
     if (!name.empty() && !value) throw errorf("'{}' has no value", onnx_printable(name));
     c.in.push_back(value);
   }
-  if (node.domain.empty() && node.op == "If") return run_if(c);
-  if (node.domain.empty() && node.op == "Loop") return run_loop(c);
-  const auto it = table().find(node.op);
-  if (!node.domain.empty() || it == table().end())
-    throw errorf("the interpreter does not know this operator")
-        .hint("verify covers the operators of common networks");
+  const auto it = table().all().find({node.domain, node.op});
+  if (it == table().all().end())
+    throw errorf("the interpreter does not know this operator").hint("docs/onnx.md lists what is supported");
   return it->second(c);
 }
 
@@ -147,6 +100,19 @@ void run_graph(const OnnxGraph& graph, Names& names, const OnnxObserver& observe
 }
 
 }  // namespace
+
+Arrays run_inner(const OnnxGraph& graph, const Context& c, const Arrays& inputs) {
+  if (inputs.size() > graph.inputs.size())
+    throw errorf("a graph inside of the node has too few inputs")
+        .found(std::to_string(graph.inputs.size()))
+        .expected(std::to_string(inputs.size()));
+  Names inner;
+  inner.outer = c.names;
+  for (size_t k = 0; k < inputs.size(); ++k) inner.values[graph.inputs[k].name] = inputs[k];
+  run_graph(graph, inner, nullptr);
+  return outputs_of(graph, inner);
+}
+
 }  // namespace interpret
 
 std::map<std::string, OnnxArray> OnnxInterpreter::compute(const std::map<std::string, OnnxArray>& inputs,
@@ -166,10 +132,9 @@ std::map<std::string, OnnxArray> OnnxInterpreter::compute(const std::map<std::st
   return out;
 }
 
-std::vector<std::string> interpreted_ops() {
-  std::vector<std::string> out = {"If", "Loop"};
-  for (const auto& [name, function] : interpret::table()) out.emplace_back(name);
-  std::sort(out.begin(), out.end());
+std::vector<std::pair<std::string_view, std::string_view>> interpreted_ops() {
+  std::vector<std::pair<std::string_view, std::string_view>> out;
+  for (const auto& [name, function] : interpret::table().all()) out.push_back(name);
   return out;
 }
 

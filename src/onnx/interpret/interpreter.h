@@ -1,9 +1,10 @@
 // OnnxInterpreter: computes an ONNX graph node by node with plain loops: the second way to the same numbers. It shares
 // no code with the lowering, so that the two check each other.
 //     OnnxInterpreter run(model);
-//     run.compute({{"x", x}}, [](const OnnxNode& node, std::string_view name, const OnnxArray& value) { … });
+//     run.compute({{"x", x}}, [](const OnnxNode& node, std::string_view name, OnnxArray& value) { … });
 // Every number is a double here, which holds fp32 and int32 exactly; floating-point results are rounded to fp32 after
-// each node. It knows the operators of common networks (interpreted_ops()); others are an Error that names them.
+// each node. It knows every operator that the lowering knows (a test compares the two lists); others are an Error that
+// names them.
 #pragma once
 
 #include <functional>
@@ -21,13 +22,14 @@ struct OnnxArray {
   OnnxType type = OnnxType::float32;
   std::vector<int64_t> dims;
   std::vector<double> data;
+  std::vector<float> unrounded;  // of codes: what they were rounded from, so that near ties can be told
 
   int64_t size() const { return static_cast<int64_t>(data.size()); }
   int64_t rank() const { return static_cast<int64_t>(dims.size()); }
 };
 
-// Called with every output of every node of the outermost graph, in order.
-using OnnxObserver = std::function<void(const OnnxNode&, std::string_view name, const OnnxArray&)>;
+// Called with every output of every node of the outermost graph, in order. It may change the value.
+using OnnxObserver = std::function<void(const OnnxNode&, std::string_view name, OnnxArray&)>;
 
 class OnnxInterpreter {
  public:
@@ -44,7 +46,7 @@ class OnnxInterpreter {
   int64_t most_;
 };
 
-// The names of the operators that it computes, sorted.
-std::vector<std::string> interpreted_ops();
+// Domain and name of the operators that it computes, sorted.
+std::vector<std::pair<std::string_view, std::string_view>> interpreted_ops();
 
 }  // namespace anemone

@@ -39,10 +39,11 @@ Arrays reshape(const Context& c) {
   int64_t known = 1, open = -1;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 0 && c.node.integer("allowzero", 0) == 0) dims[d] = c[0].dims.at(d);
+    if (dims[d] < -1 || dims[d] > most_elements()) throw errorf("a size would be {}", dims[d]);
     if (dims[d] == -1)
       open = static_cast<int64_t>(d);
     else
-      known *= dims[d];
+      known = std::min(known * dims[d], most_elements() + 1);
   }
   if (open >= 0) dims[static_cast<size_t>(open)] = known ? c[0].size() / known : 0;
   return {with_dims(c[0], dims)};
@@ -51,6 +52,7 @@ Arrays reshape(const Context& c) {
 Arrays flatten(const Context& c) {
   const int64_t rank = c[0].rank();
   int64_t axis = c.node.integer("axis", 1);
+  if (axis < -rank || axis > rank) throw errorf("the axis {} is outside of rank {}", axis, rank);
   if (axis < 0) axis += rank;
   int64_t rows = 1;
   for (int64_t d = 0; d < axis; ++d) rows *= c[0].dims[static_cast<size_t>(d)];
@@ -77,6 +79,7 @@ Arrays unsqueeze(const Context& c) {
   const int64_t rank = c[0].rank() + static_cast<int64_t>(axes.size());
   for (int64_t& a : axes) a = at_axis(a, rank);
   std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) throw errorf("an axis is named twice");
   for (const int64_t a : axes) out.insert(out.begin() + a, 1);
   return {with_dims(c[0], out)};
 }
@@ -117,7 +120,10 @@ Arrays expand(const Context& c) {
 
 Arrays tile(const Context& c) {
   std::vector<int64_t> dims = c[0].dims, reps = c.ints(1);
-  for (size_t d = 0; d < dims.size(); ++d) dims[d] *= reps.at(d);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (reps.at(d) < 0 || reps[d] > most_elements()) throw errorf("{} repetitions", reps[d]);
+    dims[d] *= reps[d];
+  }
   OnnxArray y = made(c[0].type, dims);
   const std::vector<int64_t> strides = strides_of(c[0].dims);
   size_t k = 0;
@@ -133,7 +139,13 @@ Arrays concat(const Context& c) {
   const auto axis = static_cast<size_t>(at_axis(c.node.integer("axis", 0), c[0].rank()));
   std::vector<int64_t> dims = c[0].dims;
   dims[axis] = 0;
-  for (const OnnxArray* part : c.in) dims[axis] += part->dims.at(axis);
+  for (const OnnxArray* part : c.in) {
+    if (!part || part->rank() != c[0].rank()) throw errorf("the parts have different ranks");
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (d != axis && part->dims[d] != dims[d])
+        throw errorf("{} and {} cannot be joined", shape_text(c[0].dims), shape_text(part->dims));
+    dims[axis] += part->dims[axis];
+  }
   OnnxArray y = made(c[0].type, dims);
   int64_t outer = 1;
   for (size_t d = 0; d < axis; ++d) outer *= dims[d];
@@ -167,10 +179,15 @@ Arrays slice(const Context& c) {
   const std::vector<int64_t> steps = !old && c.has(4) ? c.ints(4) : std::vector<int64_t>(starts.size(), 1);
   if (axes.empty())
     for (size_t k = 0; k < starts.size(); ++k) axes.push_back(static_cast<int64_t>(k));
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    throw errorf("starts, ends, axes and steps have different lengths");
   std::vector<int64_t> begin(c[0].dims.size(), 0), step(c[0].dims.size(), 1), dims = c[0].dims;
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<size_t>(at_axis(axes[k], c[0].rank()));
-    const int64_t n = c[0].dims[d], s = steps[k];
+    const int64_t n = c[0].dims[d];
+    // Steps beyond all sizes are as good as the size.
+    const int64_t s = std::clamp<int64_t>(steps[k], -n - 1, n + 1);
+    if (s == 0) throw errorf("a step is zero");
     const auto place = [&](int64_t v, int64_t low, int64_t high) {
       return std::clamp(v < 0 ? v + n : v, low, high);
     };
@@ -190,6 +207,11 @@ Arrays split(const Context& c) {
     const auto parts = static_cast<int64_t>(c.node.outputs.size());
     const int64_t n = c[0].dims[axis], chunk = (n + parts - 1) / parts;
     for (int64_t k = 0; k < parts; ++k) sizes.push_back(std::max<int64_t>(0, std::min(chunk, n - k * chunk)));
+  }
+  int64_t rest = c[0].dims[axis];
+  for (const int64_t part : sizes) {
+    if (part < 0 || part > rest) throw errorf("the parts do not fit {}", shape_text(c[0].dims));
+    rest -= part;
   }
   Arrays out;
   std::vector<int64_t> begin(c[0].dims.size(), 0);
@@ -215,21 +237,29 @@ Arrays gather(const Context& c) {
   auto out = y.data.begin();
   for (int64_t o = 0; o < outer; ++o)
     for (const double raw : c[1].data) {
-      const auto i = at_axis(static_cast<int64_t>(raw), d[axis]);
+      const auto i = at_axis(whole(raw), d[axis]);
       out = std::copy_n(c[0].data.begin() + (o * d[axis] + i) * inner, inner, out);
     }
   return {y};
 }
 
+// Indices that name places of x along an axis lie within x along all others.
+void expect_within(const OnnxArray& x, const OnnxArray& indices, size_t axis) {
+  bool fits = x.rank() == indices.rank();
+  for (size_t d = 0; fits && d < x.dims.size(); ++d) fits = d == axis || indices.dims[d] <= x.dims[d];
+  if (!fits) throw errorf("indices {} do not fit {}", shape_text(indices.dims), shape_text(x.dims));
+}
+
 Arrays gather_elements(const Context& c) {
   const auto axis = static_cast<size_t>(at_axis(c.node.integer("axis", 0), c[0].rank()));
+  expect_within(c[0], c[1], axis);
   OnnxArray y = made(c[0].type, c[1].dims);
   const std::vector<int64_t> strides = strides_of(c[0].dims);
   size_t k = 0;
   each_place(y.dims, [&](const std::vector<int64_t>& at) {
     int64_t from = 0;
     for (size_t d = 0; d < at.size(); ++d)
-      from += (d == axis ? at_axis(static_cast<int64_t>(c[1].data[k]), c[0].dims[axis]) : at[d]) * strides[d];
+      from += (d == axis ? at_axis(whole(c[1].data[k]), c[0].dims[axis]) : at[d]) * strides[d];
     y.data[k++] = c[0].data[static_cast<size_t>(from)];
   });
   return {y};
@@ -253,7 +283,7 @@ struct Slices {
     int64_t place = 0;
     for (int64_t k = 0; k < parts; ++k) {
       const auto axis = static_cast<size_t>(first + k);
-      const auto index = static_cast<int64_t>(indices.data[static_cast<size_t>(tuple * parts + k)]);
+      const auto index = whole(indices.data[static_cast<size_t>(tuple * parts + k)]);
       place += at_axis(index, x.dims[axis]) * strides[axis];
     }
     return place;
@@ -277,17 +307,29 @@ Arrays gather_nd(const Context& c) {
   return {y};
 }
 
+// What becomes of an element when `update` comes to its place.
+double scattered(double old, double update, std::string_view reduction) {
+  if (reduction == "add") return old + update;
+  if (reduction == "mul") return old * update;
+  if (reduction == "max") return std::max(old, update);
+  if (reduction == "min") return std::min(old, update);
+  return update;
+}
+
 Arrays scatter_nd(const Context& c) {
-  if (c.node.text("reduction", "none") != "none")
-    throw errorf("the interpreter does not know this reduction");
+  const std::string_view reduction = c.node.text("reduction", "none");
   const Slices slices(c[0], c[1], 0);
   OnnxArray y = c[0];
   const int64_t tuples = slices.parts ? c[1].size() / slices.parts : 0;
   if (c[2].size() != tuples * slices.width)
     throw errorf("{} updates do not fit {} slices of {}", c[2].size(), tuples, slices.width);
-  for (int64_t t = 0; t < tuples; ++t)
-    std::copy_n(c[2].data.begin() + t * slices.width, slices.width,
-                y.data.begin() + slices.at(c[0], c[1], t));
+  for (int64_t t = 0; t < tuples; ++t) {
+    const int64_t to = slices.at(c[0], c[1], t);
+    for (int64_t k = 0; k < slices.width; ++k) {
+      double& v = y.data[static_cast<size_t>(to + k)];
+      v = scattered(v, c[2].data[static_cast<size_t>(t * slices.width + k)], reduction);
+    }
+  }
   return {y};
 }
 
@@ -306,20 +348,16 @@ Arrays trilu(const Context& c) {
 Arrays scatter_elements(const Context& c) {
   const auto axis = static_cast<size_t>(at_axis(c.node.integer("axis", 0), c[0].rank()));
   const std::string_view mode = c.node.text("reduction", "none");
+  expect_within(c[0], c[1], axis);
   OnnxArray y = c[0];
   const std::vector<int64_t> strides = strides_of(y.dims);
   size_t k = 0;
   each_place(c[1].dims, [&](const std::vector<int64_t>& at) {
     int64_t to = 0;
     for (size_t d = 0; d < at.size(); ++d)
-      to += (d == axis ? at_axis(static_cast<int64_t>(c[1].data[k]), y.dims[axis]) : at[d]) * strides[d];
+      to += (d == axis ? at_axis(whole(c[1].data[k]), y.dims[axis]) : at[d]) * strides[d];
     double& v = y.data[static_cast<size_t>(to)];
-    const double u = c[2].data[k++];
-    v = mode == "add"   ? v + u
-        : mode == "mul" ? v * u
-        : mode == "max" ? std::max(v, u)
-        : mode == "min" ? std::min(v, u)
-                        : u;
+    v = scattered(v, c[2].data.at(k++), mode);
   });
   return {y};
 }
@@ -354,7 +392,7 @@ Arrays constant_of_shape(const Context& c) {
 
 Arrays range(const Context& c) {
   const double start = c[0].data.at(0), end = c[1].data.at(0), step = c[2].data.at(0);
-  const auto count = static_cast<int64_t>(std::max(0.0, std::ceil((end - start) / step)));
+  const auto count = whole(std::max(0.0, std::ceil((end - start) / step)));
   OnnxArray y = made(c[0].type, {count});
   for (int64_t k = 0; k < count; ++k) y.data[static_cast<size_t>(k)] = start + static_cast<double>(k) * step;
   return {y};
@@ -372,9 +410,14 @@ Arrays pad(const Context& c) {
   std::vector<int64_t> before(c[0].dims.size(), 0), dims = c[0].dims;
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto d = static_cast<size_t>(at_axis(axes[k], c[0].rank()));
+    for (const int64_t pad_here : {pads.at(k), pads.at(k + axes.size())})
+      if (pad_here < -most_elements() || pad_here > most_elements()) throw errorf("a pad is {}", pad_here);
     before[d] = pads.at(k);
     dims[d] += pads[k] + pads.at(k + axes.size());
   }
+  const bool known = mode == "constant" || mode == "edge" || mode == "wrap" || mode == "reflect";
+  if (!known || (mode != "constant" && c[0].size() == 0))
+    throw errorf("{} cannot be padded with the mode '{}'", shape_text(c[0].dims), onnx_printable(mode));
   OnnxArray y = made(c[0].type, dims);
   const std::vector<int64_t> strides = strides_of(c[0].dims);
   size_t k = 0;
@@ -398,13 +441,13 @@ Arrays pad(const Context& c) {
 }
 
 Arrays reverse_sequence(const Context& c) {
-  const auto time = static_cast<size_t>(c.node.integer("time_axis", 0)),
-             batch = static_cast<size_t>(c.node.integer("batch_axis", 1));
+  const auto time = static_cast<size_t>(at_axis(c.node.integer("time_axis", 0), c[0].rank())),
+             batch = static_cast<size_t>(at_axis(c.node.integer("batch_axis", 1), c[0].rank()));
   OnnxArray y = c[0];
   const std::vector<int64_t> strides = strides_of(y.dims);
   size_t k = 0;
   each_place(y.dims, [&](const std::vector<int64_t>& at) {
-    const auto length = static_cast<int64_t>(c[1].data[static_cast<size_t>(at[batch])]);
+    const int64_t length = std::min(whole(c[1].data.at(static_cast<size_t>(at[batch]))), y.dims[time]);
     int64_t from = static_cast<int64_t>(k);
     if (at[time] < length) from += (length - 1 - 2 * at[time]) * strides[time];
     y.data[k++] = c[0].data[static_cast<size_t>(from)];

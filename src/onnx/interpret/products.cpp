@@ -1,12 +1,12 @@
-// Matrix products, and numbers as codes.
+// Matrix products.
 #include <algorithm>
 
 #include "onnx/interpret/context.h"
 
 namespace anemone::interpret {
-namespace {
 
 OnnxArray matmul_of(OnnxArray a, OnnxArray b) {
+  if (a.rank() == 0 || b.rank() == 0) throw errorf("a scalar is no matrix");
   const bool row = a.rank() == 1, column = b.rank() == 1;
   if (row) a.dims.insert(a.dims.begin(), 1);
   if (column) b.dims.push_back(1);
@@ -34,7 +34,10 @@ OnnxArray matmul_of(OnnxArray a, OnnxArray b) {
   return y;
 }
 
+namespace {
+
 OnnxArray turned(const OnnxArray& x) {
+  if (x.rank() != 2) throw errorf("a matrix is needed").found(shape_text(x.dims));
   OnnxArray y = made(x.type, {x.dims[1], x.dims[0]});
   for (int64_t r = 0; r < x.dims[0]; ++r)
     for (int64_t q = 0; q < x.dims[1]; ++q)
@@ -44,11 +47,34 @@ OnnxArray turned(const OnnxArray& x) {
 
 Arrays matmul(const Context& c) { return {matmul_of(c[0], c[1])}; }
 
+// com.microsoft: a product of factors whose last two dimensions may be swapped, times a number.
+Arrays fused_matmul(const Context& c) {
+  if (c.node.integer("transBatchA", 0) || c.node.integer("transBatchB", 0))
+    throw errorf("FusedMatMul with transBatchA or transBatchB is not supported here");
+  const auto swapped = [](const OnnxArray& x, bool swap) {
+    if (!swap || x.rank() < 2) return x;
+    const int64_t rows = x.dims[x.dims.size() - 2], columns = x.dims.back();
+    OnnxArray y = x;
+    std::swap(y.dims[y.dims.size() - 2], y.dims.back());
+    for (int64_t k = 0; k < x.size(); ++k) {
+      const int64_t matrix = k / (rows * columns), row = k / columns % rows, column = k % columns;
+      y.data[static_cast<size_t>((matrix * columns + column) * rows + row)] = x.data[static_cast<size_t>(k)];
+    }
+    return y;
+  };
+  OnnxArray y = matmul_of(swapped(c[0], c.node.integer("transA", 0) != 0),
+                          swapped(c[1], c.node.integer("transB", 0) != 0));
+  for (double& v : y.data) v *= static_cast<double>(c.node.number("alpha", 1));
+  return {y};
+}
+
 Arrays gemm(const Context& c) {
   const double alpha = static_cast<double>(c.node.number("alpha", 1)),
                beta = static_cast<double>(c.node.number("beta", 1));
   OnnxArray y = matmul_of(c.node.integer("transA", 0) ? turned(c[0]) : c[0],
                           c.node.integer("transB", 0) ? turned(c[1]) : c[1]);
+  if (c.has(2) && broadcast_dims(y.dims, c[2].dims) != y.dims)
+    throw errorf("{} does not fit {}", shape_text(c[2].dims), shape_text(y.dims));
   size_t k = 0;
   each_place(y.dims, [&](const std::vector<int64_t>& at) {
     double& v = y.data[k++];
@@ -57,77 +83,94 @@ Arrays gemm(const Context& c) {
   return {y};
 }
 
-// The sum over all letters that the result does not have, term by term.
-Arrays einsum(const Context& c) {
+struct Equation {
+  std::vector<std::string> terms;
+  std::string out;
+};
+
+// "..." stands for capital letters here, aligned at the right.
+Equation parse_equation(const Context& c) {
   std::string text(c.node.text("equation", ""));
   std::erase(text, ' ');
   const size_t arrow = text.find("->");
-  if (arrow == std::string::npos || text.find('.') != std::string::npos)
-    throw errorf("this equation is not supported here");
-  std::vector<std::string> terms;
-  for (size_t from = 0; from <= arrow;) {
-    const size_t comma = std::min(text.find(',', from), arrow);
-    terms.push_back(text.substr(from, comma - from));
+  const std::string left = text.substr(0, arrow);
+  Equation e;
+  for (size_t from = 0; from <= left.size();) {
+    const size_t comma = std::min(left.find(',', from), left.size());
+    e.terms.push_back(left.substr(from, comma - from));
     from = comma + 1;
   }
-  const std::string out = text.substr(arrow + 2);
+  if (e.terms.size() != c.in.size())
+    throw errorf("the equation '{}' is for {} inputs", onnx_printable(text), e.terms.size());
+  std::string widest;
+  const auto fill = [&](std::string& term, size_t count) {
+    const size_t at = term.find("...");
+    if (at == std::string::npos) return;
+    std::string letters;
+    for (size_t k = 0; k < count; ++k) letters.insert(letters.begin(), static_cast<char>('Z' - k));
+    term.replace(at, 3, letters);
+    if (letters.size() > widest.size()) widest = letters;
+  };
+  for (size_t k = 0; k < e.terms.size(); ++k) {
+    const size_t named = e.terms[k].size() - (e.terms[k].find("...") == std::string::npos ? 0 : 3);
+    if (named > c[k].dims.size() || c[k].dims.size() - named > 20)
+      throw errorf("'{}' does not fit {}", onnx_printable(e.terms[k]), shape_text(c[k].dims));
+    fill(e.terms[k], c[k].dims.size() - named);
+    if (e.terms[k].size() != c[k].dims.size())
+      throw errorf("'{}' does not fit {}", onnx_printable(e.terms[k]), shape_text(c[k].dims));
+  }
+  if (arrow != std::string::npos) {
+    e.out = text.substr(arrow + 2);
+    fill(e.out, widest.size());
+    return e;
+  }
+  // Without "->": what "..." stands for, then the letters that occur once, in order.
+  std::map<char, int> seen;
+  for (const std::string& term : e.terms)
+    for (const char letter : term) ++seen[letter];
+  e.out = widest;
+  for (const auto& [letter, count] : seen)
+    if (count == 1 && widest.find(letter) == std::string::npos) e.out += letter;
+  return e;
+}
+
+// The sum over all letters that the result does not have, term by term.
+Arrays einsum(const Context& c) {
+  const Equation equation = parse_equation(c);
+  const std::vector<std::string>& terms = equation.terms;
+  const std::string& out = equation.out;
   std::map<char, int64_t> sizes;
   for (size_t t = 0; t < terms.size(); ++t)
-    for (size_t d = 0; d < terms[t].size(); ++d) sizes[terms[t][d]] = c[t].dims.at(d);
+    for (size_t d = 0; d < terms[t].size(); ++d) {
+      int64_t& size = sizes.try_emplace(terms[t][d], 1).first->second;
+      if (size != 1 && c[t].dims[d] != 1 && size != c[t].dims[d])
+        throw errorf("a letter of the equation stands for {} and for {}", size, c[t].dims[d]);
+      size = std::max(size, c[t].dims[d]);
+    }
+  for (const char letter : out)
+    if (!sizes.contains(letter)) throw errorf("the result has a letter that no input has");
   std::string all = out;
   for (const auto& [letter, size] : sizes)
     if (out.find(letter) == std::string::npos) all += letter;
   std::vector<int64_t> dims, result;
   for (const char letter : all) dims.push_back(sizes[letter]);
   for (const char letter : out) result.push_back(sizes[letter]);
+  // However small the inputs and the result are, the sum can be endless.
+  double count = 1;
+  for (const int64_t size : dims) count *= static_cast<double>(size);
+  if (count > 4096.0 * static_cast<double>(most_elements()))
+    throw errorf("the sum would have {:.0f} terms", count);
   OnnxArray y = made(c[0].type, result);
-  const auto place = [&](const std::string& term, const std::vector<int64_t>& at) {
+  const auto place = [&](const std::string& term, const std::vector<int64_t>& shape,
+                         const std::vector<int64_t>& at) {
     int64_t p = 0;
-    for (const char letter : term) p = p * sizes[letter] + at[all.find(letter)];
+    for (size_t d = 0; d < term.size(); ++d) p = p * shape[d] + (shape[d] == 1 ? 0 : at[all.find(term[d])]);
     return static_cast<size_t>(p);
   };
   each_place(dims, [&](const std::vector<int64_t>& at) {
     double v = 1;
-    for (size_t t = 0; t < terms.size(); ++t) v *= c[t].data[place(terms[t], at)];
-    y.data[place(out, at)] += v;
-  });
-  return {y};
-}
-
-// The entry of a scale or zero point that belongs to a place.
-double entry(const Context& c, size_t input, const std::vector<int64_t>& at, double fallback) {
-  if (!c.has(input)) return fallback;
-  const OnnxArray& v = c[input];
-  if (v.size() == 1) return v.data[0];
-  const int64_t axis = at_axis(c.node.integer("axis", 1), static_cast<int64_t>(at.size()));
-  const int64_t block = c.node.integer("block_size", 0);
-  if (block == 0) return v.data.at(static_cast<size_t>(at[static_cast<size_t>(axis)]));
-  std::vector<int64_t> where = at;
-  where[static_cast<size_t>(axis)] /= block;
-  return v.data.at(static_cast<size_t>(broadcast_at(where, v.dims)));
-}
-
-Arrays quantize(const Context& c) {
-  const OnnxType type = c.has(2) ? c[2].type : OnnxType::uint8;
-  const OnnxTypeInfo& info = onnx_type_info(type);
-  const double low = info.is_signed ? -std::ldexp(1.0, info.bits - 1) : 0,
-               high = low + std::ldexp(1.0, info.bits) - 1;
-  OnnxArray y = made(type, c[0].dims);
-  size_t k = 0;
-  each_place(y.dims, [&](const std::vector<int64_t>& at) {
-    // onnxruntime divides in fp32, and so do we: the rounding of halves depends on it.
-    const float quotient = static_cast<float>(c[0].data[k]) / static_cast<float>(entry(c, 1, at, 1));
-    y.data[k++] = std::clamp(static_cast<double>(std::nearbyint(quotient)) + entry(c, 2, at, 0), low, high);
-  });
-  return {y};
-}
-
-Arrays dequantize(const Context& c) {
-  OnnxArray y = made(c[1].type, c[0].dims);
-  size_t k = 0;
-  each_place(y.dims, [&](const std::vector<int64_t>& at) {
-    y.data[k] = (c[0].data[k] - entry(c, 2, at, 0)) * entry(c, 1, at, 1);
-    ++k;
+    for (size_t t = 0; t < terms.size(); ++t) v *= c[t].data[place(terms[t], c[t].dims, at)];
+    y.data[place(out, result, at)] += v;
   });
   return {y};
 }
@@ -138,8 +181,7 @@ void add_products(Table& t) {
   t["MatMul"] = matmul;
   t["Gemm"] = gemm;
   t["Einsum"] = einsum;
-  t["QuantizeLinear"] = quantize;
-  t["DequantizeLinear"] = dequantize;
+  t.microsoft("FusedMatMul") = fused_matmul;
 }
 
 }  // namespace anemone::interpret

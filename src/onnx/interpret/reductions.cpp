@@ -57,11 +57,14 @@ Arrays sum(const Context& c) { return reduced(c, {0, plus, same}); }
 Arrays mean(const Context& c) {
   return reduced(c, {0, plus, [](double a, double n) { return a / n; }});
 }
+// Nothing at all has the least number of its type, or the largest.
 Arrays most(const Context& c) {
-  return reduced(c, {-kInf, [](double a, double b) { return std::max(a, b); }, same});
+  const double low = c[0].type == OnnxType::boolean ? 0 : -kInf;
+  return reduced(c, {low, [](double a, double b) { return std::max(a, b); }, same});
 }
 Arrays least(const Context& c) {
-  return reduced(c, {kInf, [](double a, double b) { return std::min(a, b); }, same});
+  const double high = c[0].type == OnnxType::boolean ? 1 : kInf;
+  return reduced(c, {high, [](double a, double b) { return std::min(a, b); }, same});
 }
 Arrays product(const Context& c) {
   return reduced(c, {1, [](double a, double b) { return a * b; }, same});
@@ -92,6 +95,24 @@ void each_line(const OnnxArray& x, size_t axis, F f) {
     if (start / stride % n == 0) f(start, stride, n);
 }
 
+}  // namespace
+
+OnnxArray softmax_of(const OnnxArray& x, size_t axis, bool logarithms) {
+  OnnxArray y = x;
+  each_line(x, axis, [&](int64_t at, int64_t stride, int64_t n) {
+    double best = -kInf, all = 0;
+    for (int64_t k = 0; k < n; ++k) best = std::max(best, x.data[static_cast<size_t>(at + k * stride)]);
+    for (int64_t k = 0; k < n; ++k) all += std::exp(x.data[static_cast<size_t>(at + k * stride)] - best);
+    for (int64_t k = 0; k < n; ++k) {
+      const double v = x.data[static_cast<size_t>(at + k * stride)] - best;
+      y.data[static_cast<size_t>(at + k * stride)] = logarithms ? v - std::log(all) : std::exp(v) / all;
+    }
+  });
+  return y;
+}
+
+namespace {
+
 Arrays arg(const Context& c, bool largest) {
   const auto axis = static_cast<size_t>(at_axis(c.node.integer("axis", 0), c[0].rank()));
   const bool keep = c.node.integer("keepdims", 1) != 0, last = c.node.integer("select_last_index", 0) != 0;
@@ -115,20 +136,25 @@ Arrays arg(const Context& c, bool largest) {
 Arrays arg_max(const Context& c) { return arg(c, true); }
 Arrays arg_min(const Context& c) { return arg(c, false); }
 
-Arrays cum_sum(const Context& c) {
+Arrays cumulative(const Context& c, double start, double (*join)(double, double)) {
   const auto axis = static_cast<size_t>(at_axis(c.ints(1).at(0), c[0].rank()));
   const bool exclusive = c.node.integer("exclusive", 0) != 0, reverse = c.node.integer("reverse", 0) != 0;
   OnnxArray y = c[0];
   each_line(c[0], axis, [&](int64_t at, int64_t stride, int64_t n) {
-    double sum_so_far = 0;
+    double so_far = start;
     for (int64_t k = 0; k < n; ++k) {
       const auto place = static_cast<size_t>(at + (reverse ? n - 1 - k : k) * stride);
-      const double here = c[0].data[place];
-      y.data[place] = exclusive ? sum_so_far : sum_so_far + here;
-      sum_so_far += here;
+      const double next = join(so_far, c[0].data[place]);
+      y.data[place] = exclusive ? so_far : next;
+      so_far = next;
     }
   });
   return {y};
+}
+
+Arrays cum_sum(const Context& c) { return cumulative(c, 0, plus); }
+Arrays cum_prod(const Context& c) {
+  return cumulative(c, 1, [](double a, double b) { return a * b; });
 }
 
 Arrays top_k(const Context& c) {
@@ -155,28 +181,41 @@ Arrays top_k(const Context& c) {
   return {values, places};
 }
 
-Arrays soft(const Context& c, bool logs) {
+// The input of a softmax and its axis. Before opset 13 all dimensions from the axis on are one.
+struct Lines {
+  OnnxArray x;
+  size_t axis;
+};
+
+Lines lines_of(const Context& c) {
   const bool old = c.node.version < 13;
-  OnnxArray y = c[0];
-  const std::vector<int64_t> dims = y.dims;
-  auto axis = static_cast<size_t>(at_axis(c.node.integer("axis", old ? 1 : -1), y.rank()));
-  if (old) {  // all dimensions from the axis on are one
-    int64_t rows = 1;
-    for (size_t d = 0; d < axis; ++d) rows *= dims[d];
-    y.dims = {rows, y.size() / std::max<int64_t>(1, rows)};
-    axis = 1;
-  }
-  const OnnxArray x = y;
-  each_line(x, axis, [&](int64_t at, int64_t stride, int64_t n) {
-    double best = -kInf, all = 0;
-    for (int64_t k = 0; k < n; ++k) best = std::max(best, x.data[static_cast<size_t>(at + k * stride)]);
-    for (int64_t k = 0; k < n; ++k) all += std::exp(x.data[static_cast<size_t>(at + k * stride)] - best);
-    for (int64_t k = 0; k < n; ++k) {
-      const double v = x.data[static_cast<size_t>(at + k * stride)] - best;
-      y.data[static_cast<size_t>(at + k * stride)] = logs ? v - std::log(all) : std::exp(v) / all;
-    }
+  Lines out{c[0], static_cast<size_t>(at_axis(c.node.integer("axis", old ? 1 : -1), c[0].rank()))};
+  if (!old) return out;
+  int64_t rows = 1;
+  for (size_t d = 0; d < out.axis; ++d) rows *= c[0].dims[d];
+  out.x.dims = {rows, c[0].size() / std::max<int64_t>(1, rows)};
+  out.axis = 1;
+  return out;
+}
+
+Arrays soft(const Context& c, bool logs) {
+  const Lines lines = lines_of(c);
+  OnnxArray y = softmax_of(lines.x, lines.axis, logs);
+  y.dims = c[0].dims;
+  return {y};
+}
+
+// 1 at the first of the largest elements of each line.
+Arrays hardmax(const Context& c) {
+  const Lines lines = lines_of(c);
+  OnnxArray y = made(c[0].type, c[0].dims);
+  each_line(lines.x, lines.axis, [&](int64_t at, int64_t stride, int64_t n) {
+    int64_t best = at;
+    for (int64_t k = 1; k < n; ++k)
+      if (c[0].data[static_cast<size_t>(at + k * stride)] > c[0].data[static_cast<size_t>(best)])
+        best = at + k * stride;
+    if (n > 0) y.data[static_cast<size_t>(best)] = 1;
   });
-  y.dims = dims;
   return {y};
 }
 
@@ -199,7 +238,9 @@ void add_reductions(Table& t) {
   t["ArgMax"] = arg_max;
   t["ArgMin"] = arg_min;
   t["CumSum"] = cum_sum;
+  t["CumProd"] = cum_prod;
   t["TopK"] = top_k;
+  t["Hardmax"] = hardmax;
   t["Softmax"] = softmax;
   t["LogSoftmax"] = log_softmax;
 }

@@ -24,7 +24,7 @@ Value* by_heads(OnnxCall& n, Value* x, int64_t heads) {
 Value* repeated(OnnxCall& n, Value* x, int64_t heads) {
   const std::vector<int64_t> d = n.dims(x);
   if (d[1] == heads) return x;
-  if (heads % d[1]) throw errorf("{} heads cannot share {}", heads, d[1]);
+  if (d[1] < 1 || heads % d[1]) throw errorf("{} heads cannot share {}", heads, d[1]);
   Value* wide = n.op("tile", {{"x", n.expand(x, {2})}, {"reps", Constant::ints({1, 1, heads / d[1], 1, 1})}});
   return n.reshape(wide, {d[0], heads, d[2], d[3]});
 }
@@ -81,7 +81,7 @@ Value* bias_of(OnnxCall& n, const Scores& s) {
   if (n.has(6)) {
     std::vector<int64_t> at;
     for (int64_t j = 0; j < s.keys; ++j) at.push_back(j);
-    Value* length = n.reshape(n.in(6), {n.dims(n.in(6))[0], 1, 1, 1});
+    Value* length = n.reshape(n.in(6), {n.dims(n.in(6)).at(0), 1, 1, 1});
     Value* inside = n.op("less", {{"x", n.int_values(at, {s.keys})}, {"y", length}});
     Value* numbers = n.select(inside, n.f(0), n.f(kNever));
     bias = bias ? n.add(bias, numbers) : numbers;
@@ -99,27 +99,43 @@ Value* probabilities(OnnxCall& n, Value* scores, Value* bias) {
   return n.select(nowhere, n.f(0), p);
 }
 
+// The inputs that have a rank of their own.
+void expect_ranks(OnnxCall& n) {
+  const auto rank = [&](size_t i, int least, int most) {
+    if (n.has(i) && (n.in(i)->type.rank() < least || n.in(i)->type.rank() > most))
+      throw errorf("input {} has the wrong rank", i)
+          .found(n.in(i)->type.text())
+          .expected(least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most));
+  };
+  for (const size_t i : {size_t{0}, size_t{1}, size_t{2}}) rank(i, 3, 4);
+  rank(3, 1, 4);
+  rank(4, 4, 4);
+  rank(5, 4, 4);
+  rank(6, 1, 1);
+}
+
 void attention(OnnxCall& n) {
+  expect_ranks(n);
   const bool flat = n.in(0)->type.rank() == 3;
   Value* q = by_heads(n, n.in(0), n.node.integer("q_num_heads", 0));
   Value* k = by_heads(n, n.in(1), n.node.integer("kv_num_heads", 0));
   Value* v = by_heads(n, n.in(2), n.node.integer("kv_num_heads", 0));
   Scores s;
-  s.queries = n.dims(q)[2];
+  s.queries = n.dims(q).at(2);
   if (n.has(4)) {
-    s.past = n.dims(n.in(4))[2];
+    s.past = n.dims(n.in(4)).at(2);
     k = n.concat({n.in(4), k}, 2);
     v = n.concat({n.in(5), v}, 2);
   }
-  s.keys = n.dims(k)[2];
+  s.keys = n.dims(k).at(2);
   if (n.has(6)) {
     Value* lengths = n.in(6);
-    s.offset = n.sub(n.reshape(lengths, {n.dims(lengths)[0], 1, 1, 1}), n.i(s.queries));
+    s.offset = n.sub(n.reshape(lengths, {n.dims(lengths).at(0), 1, 1, 1}), n.i(s.queries));
   }
   n.out(1, k, n.type(1));
   n.out(2, v, n.type(2));
-  const int64_t heads = n.dims(q)[1];
-  const auto size = static_cast<float>(n.dims(q)[3]);
+  const int64_t heads = n.dims(q).at(1);
+  const auto size = static_cast<float>(n.dims(q).at(3));
   const float scale = std::sqrt(n.node.attribute("scale") ? n.node.number("scale", 1) : 1 / std::sqrt(size));
   Value* wide_k = repeated(n, k, heads);
   Value* scores = n.matmul(n.mul(q, n.f(scale)), n.mul(wide_k, n.f(scale)), false, true);
@@ -148,12 +164,15 @@ void rotate(OnnxCall& n, size_t cos_at, size_t sin_at, size_t position_at) {
   Value* x = n.in(0);
   const std::vector<int64_t> shape = n.dims(x);
   const bool four = shape.size() == 4;
+  if ((!four && shape.size() != 3) || n.dims(n.in(cos_at)).empty() || n.dims(n.in(cos_at)).back() < 1)
+    throw errorf("the shapes of the values and of their angles do not fit")
+        .found(fmt::format("{} and {}", shape_text(shape), shape_text(n.dims(n.in(cos_at)))));
   int64_t heads = n.node.integer("num_heads", 0);
   int64_t turned = n.node.integer("rotary_embedding_dim", 0);
   if (!four && heads == 0 && turned == 0) heads = shape[2] / (2 * n.dims(n.in(cos_at)).back());
   if (!four && heads == 0) throw errorf("num_heads is missing");
   x = four ? n.transpose(x, {0, 2, 1, 3}) : n.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
-  const int64_t size = n.dims(x)[3];
+  const int64_t size = n.dims(x).at(3);
   if (turned == 0) turned = size;
   const auto table = [&](size_t input) {
     Value* t = n.in(input);
@@ -161,8 +180,8 @@ void rotate(OnnxCall& n, size_t cos_at, size_t sin_at, size_t position_at) {
       Value* at = n.in(position_at);
       if (at->type.rank() == 1) {  // one offset: positions follow each other
         std::vector<int64_t> steps;
-        for (int64_t k = 0; k < n.dims(x)[1]; ++k) steps.push_back(k);
-        at = n.expand(n.add(n.int_values(steps, {n.dims(x)[1]}), at), {0});
+        for (int64_t k = 0; k < n.dims(x).at(1); ++k) steps.push_back(k);
+        at = n.expand(n.add(n.int_values(steps, {n.dims(x).at(1)}), at), {0});
       }
       t = n.op("gather", {{"x", t}, {"indices", at}, {"axis", n.i(0)}});
     }

@@ -26,7 +26,7 @@ void cast_to(OnnxCall& n, OnnxType to) {
       (before.bits < after.bits || (before.bits == after.bits && before.is_signed == after.is_signed)) &&
       (after.is_signed || !before.is_signed);
   if (after.integer && !fits && !is_truth(from)) y = n.wrap(y, to);
-  if (y == x) return n.out_operand(0, OnnxOperand{x, to, nullptr, nullptr});
+  if (y == x) return n.out_operand(0, OnnxOperand{x, to, nullptr});
   n.out(0, y, to);
 }
 

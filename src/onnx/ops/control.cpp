@@ -26,7 +26,7 @@ std::vector<OnnxOperand> outputs_of(OnnxCall& n, const OnnxGraph& graph, OnnxSco
   std::vector<OnnxOperand> out;
   for (const OnnxValueInfo& output : graph.outputs) {
     OnnxOperand operand = n.lowering().find(scope, output.name);
-    if (!operand.items) operand.value = n.lowering().value(scope, operand, output.name);
+    operand.value = n.lowering().value(scope, operand, output.name);
     out.push_back(std::move(operand));
   }
   return out;
@@ -63,7 +63,6 @@ std::vector<OnnxOperand> branch_block(OnnxCall& n, const OnnxGraph& graph, Block
   n.lowering().lower_graph(graph, scope);
   std::vector<OnnxOperand> outs = outputs_of(n, graph, scope);
   for (OnnxOperand& out : outs) {
-    if (out.items) throw n.refused("a branch that gives a sequence");
     // A block's output must be made in the block.
     const bool own =
         out.value->producer && std::any_of(block.ops.begin(), block.ops.end(),
@@ -162,7 +161,7 @@ void lower_if(OnnxCall& n) {
     throw e.hint(fix);
   }
   for (size_t k = 0; k < values.size(); ++k)
-    n.out_operand(k, OnnxOperand{values[k], a.outs[k].type, nullptr, nullptr});
+    n.out_operand(k, OnnxOperand{values[k], a.outs[k].type, nullptr});
 }
 
 // One round: the body with its inputs bound, in the caller's block.
@@ -202,8 +201,8 @@ bool unrolled_loop(OnnxCall& n, const OnnxGraph& body) {
       n.scope().drop_from(mark);
       return false;
     }
-    std::vector<OnnxOperand> inputs = {{n.constant(n.i(i)), OnnxType::int64, nullptr, nullptr},
-                                       {n.constant(n.flag(true)), OnnxType::boolean, nullptr, nullptr}};
+    std::vector<OnnxOperand> inputs = {{n.constant(n.i(i)), OnnxType::int64, nullptr},
+                                       {n.constant(n.flag(true)), OnnxType::boolean, nullptr}};
     inputs.insert(inputs.end(), state.begin(), state.end());
     std::vector<OnnxOperand> outs = round(n, body, inputs);
     const auto next = known_ints(outs[0].value);
@@ -219,7 +218,7 @@ bool unrolled_loop(OnnxCall& n, const OnnxGraph& body) {
   for (size_t k = 0; k < scans.size(); ++k) {
     if (!n.wants(carried + k)) continue;
     if (scans[k].empty()) throw n.refused("a loop without rounds whose scan outputs are used");
-    n.out_operand(carried + k, OnnxOperand{stacked(n, scans[k], 0), scans[k][0].type, nullptr, nullptr});
+    n.out_operand(carried + k, OnnxOperand{stacked(n, scans[k], 0), scans[k][0].type, nullptr});
   }
   return true;
 }
@@ -242,13 +241,11 @@ void loop_body(OnnxCall& n, const OnnxGraph& body, Operation& op, LoopParts& par
   OnnxScope scope = inner_scope(n.scope());
   scope.builder = &builder;
   scope.block = &block;
-  scope.names.emplace(body.inputs[0].name,
-                      OnnxOperand{block.inputs[0].get(), OnnxType::int64, nullptr, nullptr});
-  scope.names.emplace(body.inputs[1].name,
-                      OnnxOperand{block.inputs[1].get(), OnnxType::boolean, nullptr, nullptr});
+  scope.names.emplace(body.inputs[0].name, OnnxOperand{block.inputs[0].get(), OnnxType::int64, nullptr});
+  scope.names.emplace(body.inputs[1].name, OnnxOperand{block.inputs[1].get(), OnnxType::boolean, nullptr});
   for (size_t k = 0; k < parts.carried; ++k)
     scope.names.emplace(body.inputs[k + 2].name,
-                        OnnxOperand{block.inputs[k + 2].get(), parts.types[k], nullptr, nullptr});
+                        OnnxOperand{block.inputs[k + 2].get(), parts.types[k], nullptr});
   n.lowering().lower_graph(body, scope);
   std::vector<OnnxOperand> outs = outputs_of(n, body, scope);
   const auto own = [&](Value* v) { return builder.op("identity", {{"x", v}}, "next"); };
@@ -293,7 +290,7 @@ std::vector<OnnxOperand> trial(OnnxCall& n, const OnnxGraph& body, const LoopPar
     block.inputs.push_back(
         std::make_unique<Value>(Value{n.scope().builder->unique_name("trial"), vars[k], nullptr, {}}));
     const OnnxType type = k == 0 ? OnnxType::int64 : k == 1 ? OnnxType::boolean : parts.types[k - 2];
-    scope.names.emplace(body.inputs[k].name, OnnxOperand{block.inputs[k].get(), type, nullptr, nullptr});
+    scope.names.emplace(body.inputs[k].name, OnnxOperand{block.inputs[k].get(), type, nullptr});
   }
   n.lowering().lower_graph(body, scope);
   return outputs_of(n, body, scope);
@@ -309,7 +306,6 @@ void loop(OnnxCall& n) {
   parts.carried = body->inputs.size() - 2;
   parts.start = {n.constant(n.i(0)), n.has(1) ? scalar(n, n.in(1)) : n.constant(n.flag(true))};
   for (size_t k = 0; k < parts.carried; ++k) {
-    if (n.operand(k + 2).items) throw n.refused("a loop that carries a sequence");
     parts.start.push_back(n.in(k + 2));
     parts.types.push_back(n.type(k + 2));
   }
@@ -341,11 +337,11 @@ void loop(OnnxCall& n) {
   loop_body(n, *body, *op, parts, vars);
   const std::vector<Value*> values = append(n, std::move(op), n.node.output(0));
   for (size_t k = 0; k < parts.carried; ++k)
-    n.out_operand(k, OnnxOperand{values[k + 2], parts.types[k], nullptr, nullptr});
+    n.out_operand(k, OnnxOperand{values[k + 2], parts.types[k], nullptr});
   for (size_t k = 0; k < parts.scanned.size(); ++k) {
     Value* rounds = n.op("range_1d", {{"end", values[0]}, {"start", n.i(0)}, {"step", n.i(1)}});
     Value* all = n.op("list_gather", {{"ls", values[2 + parts.carried + k]}, {"indices", rounds}});
-    n.out_operand(parts.carried + k, OnnxOperand{all, parts.scanned[k], nullptr, nullptr});
+    n.out_operand(parts.carried + k, OnnxOperand{all, parts.scanned[k], nullptr});
   }
 }
 
@@ -370,7 +366,7 @@ void scan(OnnxCall& n) {
   std::vector<OnnxOperand> state;
   for (size_t k = 0; k < carried; ++k) {
     OnnxOperand operand = n.operand(first + k);
-    if (old) operand = OnnxOperand{n.squeeze(n.in(first + k), {0}), operand.type, nullptr, nullptr};
+    if (old) operand = OnnxOperand{n.squeeze(n.in(first + k), {0}), operand.type, nullptr};
     state.push_back(operand);
   }
   std::vector<Value*> sources;
@@ -387,7 +383,7 @@ void scan(OnnxCall& n) {
     for (size_t k = 0; k < scanned; ++k) {
       const int64_t axis = n.axis(in_axes[k], sources[k]->type.rank()), at = in_ways[k] ? rounds - 1 - i : i;
       Value* part = n.squeeze(n.slice(sources[k], axis, at, at + 1), {axis});
-      inputs.push_back({part, n.type(first + carried + k), nullptr, nullptr});
+      inputs.push_back({part, n.type(first + carried + k), nullptr});
     }
     std::vector<OnnxOperand> outs = round(n, *body, inputs);
     for (size_t k = 0; k < carried; ++k) state[k] = outs[k];
@@ -396,13 +392,12 @@ void scan(OnnxCall& n) {
   }
   const auto batch = [&](Value* v) { return old ? n.expand(v, {0}) : v; };
   for (size_t k = 0; k < carried; ++k) {
-    if (old)
-      state[k] = {batch(n.lowering().value(n.scope(), state[k], "state")), state[k].type, nullptr, nullptr};
+    if (old) state[k] = {batch(n.lowering().value(n.scope(), state[k], "state")), state[k].type, nullptr};
     n.out_operand(k, state[k]);
   }
   for (size_t k = 0; k < results; ++k) {
     const int64_t axis = n.axis(out_axes[k], slices[k].at(0).value->type.rank() + 1);
-    n.out_operand(carried + k, {batch(stacked(n, slices[k], axis)), slices[k][0].type, nullptr, nullptr});
+    n.out_operand(carried + k, {batch(stacked(n, slices[k], axis)), slices[k][0].type, nullptr});
   }
 }
 

@@ -8,7 +8,13 @@
 namespace anemone::onnx_ops {
 namespace {
 
-std::vector<int64_t> spatial(const std::vector<int64_t>& dims) { return {dims.begin() + 2, dims.end()}; }
+constexpr int64_t kMostPlaces = int64_t{1} << 31;
+
+std::vector<int64_t> spatial(const std::vector<int64_t>& dims) {
+  if (dims.size() < 3)
+    throw errorf("an image has a batch, channels and at least one size").found(shape_text(dims));
+  return {dims.begin() + 2, dims.end()};
+}
 
 // The shape of one number per channel: [C, 1, 1] for images.
 Value* per_channel(OnnxCall& n, Value* v, size_t spatial_rank) {
@@ -67,7 +73,7 @@ void conv_integer(OnnxCall& n) {
     Value* v = n.cast(n.in(input), DType::fp32);
     if (!n.has(zero)) return v;
     Value* z = n.cast(n.in(zero), DType::fp32);
-    if (by_channel && z->type.rank() == 1 && n.dims(z)[0] > 1)
+    if (by_channel && z->type.rank() == 1 && n.dims(z).at(0) > 1)
       z = per_channel(n, z, static_cast<size_t>(v->type.rank() - 1));
     return n.sub(v, z);
   };
@@ -91,8 +97,16 @@ void conv_transpose(OnnxCall& n) {
   std::vector<int64_t> pads = n.node.integers("pads", std::vector<int64_t>(2 * rank, 0));
   const std::vector<int64_t> shape = n.node.integers("output_shape");
   const std::string_view mode = n.node.text("auto_pad", "NOTSET");
+  if (kernel.size() != rank || strides.size() != rank || dilations.size() != rank || more.size() != rank ||
+      pads.size() != 2 * rank || (!shape.empty() && shape.size() < rank))
+    throw errorf("an attribute does not have one entry per spatial dimension ({})", rank);
   std::vector<int64_t> full(rank);
   for (size_t d = 0; d < rank; ++d) {
+    for (const int64_t v : {strides[d], dilations[d], kernel[d]})
+      if (v < 1 || v > kMostPlaces) throw errorf("a stride, a dilation or a kernel is {}", v);
+    for (const int64_t v :
+         {more[d], pads[d], pads[d + rank], shape.empty() ? 0 : shape[shape.size() - rank + d]})
+      if (v < -kMostPlaces || v > kMostPlaces) throw errorf("a padding or a size is {}", v);
     full[d] = strides[d] * (sizes[d] - 1) + (kernel[d] - 1) * dilations[d] + 1;
     const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (shape.empty() && !same) continue;

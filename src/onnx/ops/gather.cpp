@@ -18,7 +18,7 @@ void concat(OnnxCall& n) {
     values.push_back(v);
   }
   if (values.empty()) values.push_back(n.in(0));
-  if (values.size() == 1) return n.out_operand(0, OnnxOperand{values[0], n.type(0), nullptr, nullptr});
+  if (values.size() == 1) return n.out_operand(0, OnnxOperand{values[0], n.type(0), nullptr});
   const int64_t along = n.axis(n.node.integer("axis", 0), values[0]->type.rank());
   n.out(n.concat(values, along));
 }
@@ -106,7 +106,7 @@ std::optional<SliceParts> slice_parts(OnnxCall& n, int rank) {
 void slice_at_run_time(OnnxCall& n) {
   Value* x = n.in(0);
   const auto rank = static_cast<size_t>(x->type.rank());
-  const size_t count = n.dims(n.in(1)).at(0) > 0 ? static_cast<size_t>(n.dims(n.in(1))[0]) : 0;
+  const size_t count = n.dims(n.in(1)).at(0) > 0 ? static_cast<size_t>(n.dims(n.in(1)).at(0)) : 0;
   std::vector<int64_t> axes, steps(rank, 1);
   if (n.has(3))
     axes = n.ints(3);
@@ -221,6 +221,7 @@ void gather_elements(OnnxCall& n) {
 // Tuples of indices: each entry counts along its own axis.
 Value* positive_tuples(OnnxCall& n, Value* indices, Value* x, int64_t first) {
   const std::vector<int64_t> dims = n.dims(x);
+  if (n.dims(indices).empty()) throw errorf("indices must have a dimension");
   const int64_t length = n.dims(indices).back();
   std::vector<int64_t> sizes;
   for (int64_t k = 0; k < length; ++k) sizes.push_back(dims.at(static_cast<size_t>(first + k)));
@@ -265,6 +266,8 @@ void scatter_elements(OnnxCall& n) {
   const int64_t along = n.axis(n.node.integer("axis", 0), data->type.rank());
   Value* indices = positive(n, n.in(1), data, along);
   const std::vector<int64_t> have = n.dims(data), given = n.dims(indices);
+  if (have.size() != given.size())
+    throw errorf("indices {} do not fit {}", shape_text(given), shape_text(have));
   bool same = true;
   for (size_t d = 0; d < have.size(); ++d)
     same = same && (static_cast<int64_t>(d) == along || have[d] == given[d]);

@@ -101,6 +101,8 @@ Axis axis_of(OnnxCall& n, Value* grid, int64_t at, int64_t size, std::string_vie
 void grid_sample(OnnxCall& n) {
   Value *x = n.in(0), *grid = n.in(1);
   const std::vector<int64_t> dims = n.dims(x), places = n.dims(grid);
+  if (dims.size() < 3 || places.size() != dims.size())
+    throw errorf("a grid {} does not fit {}", shape_text(places), shape_text(dims));
   const size_t rank = dims.size() - 2;
   std::string_view mode = n.node.text("mode", "linear");
   if (mode == "bilinear") mode = "linear";
@@ -142,6 +144,8 @@ void affine_grid(OnnxCall& n) {
   Value* theta = n.in(0);
   const std::vector<int64_t> size = n.ints(1);
   const bool corners = n.node.integer("align_corners", 0) != 0;
+  if (size.size() < 3)
+    throw errorf("a size has a batch, channels and at least one length").found(shape_text(size));
   const size_t rank = size.size() - 2;
   std::vector<int64_t> outs(size.begin() + 2, size.end());
   const int64_t count = element_count(outs);

@@ -62,7 +62,7 @@ void gemm(OnnxCall& n) {
     Value* weight = tb ? b : n.transpose(b, {1, 0});
     if (alpha != 1) weight = n.mul(weight, n.f(alpha));
     if (c && beta != 1) c = n.mul(c, n.f(beta));
-    const int64_t outs = n.dims(weight)[0];
+    const int64_t outs = n.dims(weight).at(0);
     Value* bias = nullptr;
     if (c && c->constant() && c->type.fixed()) {
       const std::vector<int64_t> have = c->type.dims();

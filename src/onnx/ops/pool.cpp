@@ -9,7 +9,11 @@
 namespace anemone::onnx_ops {
 namespace {
 
-std::vector<int64_t> spatial(const std::vector<int64_t>& dims) { return {dims.begin() + 2, dims.end()}; }
+std::vector<int64_t> spatial(const std::vector<int64_t>& dims) {
+  if (dims.size() < 3)
+    throw errorf("an image has a batch, channels and at least one size").found(shape_text(dims));
+  return {dims.begin() + 2, dims.end()};
+}
 
 OnnxWindow window_of(OnnxCall& n, Value* x) {
   return onnx_window(n, spatial(n.dims(x)), n.node.integers("kernel_shape"));
@@ -213,10 +217,13 @@ void max_unpool(OnnxCall& n) {
   const std::vector<int64_t> dims = n.dims(x), kernel = n.node.integers("kernel_shape");
   const std::vector<int64_t> strides = n.node.integers("strides", std::vector<int64_t>(kernel.size(), 1));
   const std::vector<int64_t> pads = n.node.integers("pads", std::vector<int64_t>(2 * kernel.size(), 0));
+  if (dims.size() != kernel.size() + 2 || strides.size() != kernel.size() || pads.size() != 2 * kernel.size())
+    throw errorf("kernel_shape, strides or pads do not have one entry per spatial dimension");
   std::vector<int64_t> natural = {dims[0], dims[1]};
   for (size_t d = 0; d < kernel.size(); ++d)
     natural.push_back((dims[d + 2] - 1) * strides[d] - pads[d] - pads[d + kernel.size()] + kernel[d]);
   const std::vector<int64_t> out = n.has(2) ? n.ints(2) : natural;
+  if (out.size() != natural.size()) throw errorf("the output shape has another rank").found(shape_text(out));
   const int64_t count = element_count(dims), room = element_count(natural);
   Value* empty = n.filled({room}, 0, DType::fp32);
   Value* y = n.op("scatter", {{"data", empty},

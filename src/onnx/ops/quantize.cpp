@@ -22,10 +22,15 @@ Limits limits(OnnxType type) {
 
 // A scale or zero point laid out along the axis of x, or repeated for its blocks.
 Value* along(OnnxCall& n, Value* v, Value* x, int64_t axis, int64_t block) {
-  const std::vector<int64_t> dims = n.dims(x);
   if (v->type.rank() == 0) return v;
+  if (v->type.rank() == 1 && v->type.size() == 1 && block == 0) return n.squeeze(v, {0});
+  const std::vector<int64_t> dims = n.dims(x);
   if (block > 0) {
     std::vector<int64_t> shape = n.dims(v), reps;
+    if (shape.size() != dims.size())
+      throw errorf("the scales of blocks have another rank than the values")
+          .found(shape_text(shape))
+          .expected(fmt::format("one for each block of {}", shape_text(dims)));
     const int64_t count = shape[static_cast<size_t>(axis)];
     shape.insert(shape.begin() + axis + 1, 1);
     reps.assign(shape.size(), 1);
@@ -37,7 +42,6 @@ Value* along(OnnxCall& n, Value* v, Value* x, int64_t axis, int64_t block) {
     const int64_t size = dims[static_cast<size_t>(axis)];
     return size < count * block ? n.slice(repeated, axis, 0, size) : repeated;
   }
-  if (v->type.rank() == 1 && v->type.size() == 1) return n.squeeze(v, {0});
   std::vector<int64_t> shape(dims.size(), 1);
   shape[static_cast<size_t>(axis)] = n.dims(v).at(0);
   return n.reshape(v, shape);
@@ -90,6 +94,9 @@ void dynamic_quantize(OnnxCall& n) {
   zero = n.op("clip", {{"x", zero}, {"alpha", n.f(0)}, {"beta", n.f(255)}});
   n.out(0, codes(n, x, scale, zero, OnnxType::uint8), OnnxType::uint8);
   n.out(1, scale, OnnxType::float32);
+  // As a float it is a step on the way to output 2, and called so.
+  if (n.wants(2) && !zero->constant())
+    n.scope().builder->rename(zero, fmt::format("{}_float", n.node.output(2)));
   n.out(2, n.cast(zero, DType::int32), OnnxType::uint8);
 }
 
@@ -131,13 +138,15 @@ void qlinear_conv(OnnxCall& n) {
   const auto by_channel = [&](Value* v) {
     if (v->type.rank() == 0) return v;
     std::vector<int64_t> shape(static_cast<size_t>(w->type.rank()), 1);
-    shape[0] = n.dims(v)[0];
+    shape[0] = n.dims(v).at(0);
     return n.reshape(v, shape);
   };
   Value* weight_scale = scalar(4);
   w = n.mul(n.sub(w, by_channel(scalar(5))), by_channel(weight_scale));
-  std::vector<int64_t> dims = n.dims(x), sizes(dims.begin() + 2, dims.end());
-  std::vector<int64_t> all = n.dims(w), kernel(all.begin() + 2, all.end());
+  const std::vector<int64_t> dims = n.dims(x), all = n.dims(w);
+  if (dims.size() < 3 || all.size() != dims.size())
+    throw errorf("{} cannot be convolved with {}", shape_text(dims), shape_text(all));
+  const std::vector<int64_t> sizes(dims.begin() + 2, dims.end()), kernel(all.begin() + 2, all.end());
   const OnnxWindow window = onnx_window(n, sizes, n.node.integers("kernel_shape", kernel));
   Value* bias = nullptr;
   if (n.has(8)) bias = n.mul(n.mul(n.cast(n.in(8), DType::fp32), weight_scale), scalar(1));

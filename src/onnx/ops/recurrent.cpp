@@ -24,6 +24,23 @@ std::string lowered(std::string_view text) {
   return out;
 }
 
+// The parameters are lists in order, and only activations that take one use an entry up.
+void set_parameters(OnnxCall& n, Layer& l) {
+  const std::vector<float> alphas = n.node.numbers("activation_alpha"),
+                           betas = n.node.numbers("activation_beta");
+  size_t a = 0, b = 0;
+  for (const std::string& name : l.activations) {
+    const bool both = name == "affine" || name == "scaledtanh" || name == "hardsigmoid";
+    const bool one = both || name == "leakyrelu" || name == "thresholdedrelu" || name == "elu";
+    const float alpha = name == "leakyrelu" ? 0.01f : name == "hardsigmoid" ? 0.2f : 1.0f;
+    l.alpha.push_back(one && a < alphas.size() ? alphas[a++] : alpha);
+    l.beta.push_back(both && b < betas.size() ? betas[b++]
+                     : name == "hardsigmoid"  ? 0.5f
+                     : name == "scaledtanh"   ? 1.0f
+                                              : 0.0f);
+  }
+}
+
 Layer layer_of(OnnxCall& n, int64_t gates, std::vector<std::string> usual) {
   Layer l;
   l.gates = gates;
@@ -37,22 +54,17 @@ Layer layer_of(OnnxCall& n, int64_t gates, std::vector<std::string> usual) {
   if (r.at(0) != l.directions || r.at(1) != gates * l.hidden)
     throw errorf("the weights do not fit direction and hidden_size");
   l.clip = n.node.number("clip", 0);
-  l.alpha = n.node.numbers("activation_alpha");
-  l.beta = n.node.numbers("activation_beta");
   if (const OnnxAttribute* given = n.node.attribute("activations"); given && !given->texts.empty())
     for (const std::string_view name : given->texts) l.activations.push_back(lowered(name));
   while (l.activations.size() < usual.size() * static_cast<size_t>(l.directions))
     l.activations.push_back(usual[l.activations.size() % usual.size()]);
+  set_parameters(n, l);
   return l;
 }
 
 Value* activate(OnnxCall& n, const Layer& l, size_t at, Value* x) {
   const std::string& name = l.activations.at(at);
-  const float alpha = at < l.alpha.size()     ? l.alpha[at]
-                      : name == "leakyrelu"   ? 0.01f
-                      : name == "hardsigmoid" ? 0.2f
-                                              : 1.0f;
-  const float beta = at < l.beta.size() ? l.beta[at] : name == "hardsigmoid" ? 0.5f : 0.0f;
+  const float alpha = l.alpha.at(at), beta = l.beta.at(at);
   if (name == "sigmoid" || name == "tanh" || name == "relu" || name == "softsign" || name == "softplus")
     return n.unary(name, x);
   if (name == "hardsigmoid")

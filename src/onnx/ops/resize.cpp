@@ -165,6 +165,10 @@ Value* by_core_ml(OnnxCall& n, Value* x, const Settings& s, const std::vector<Ax
 
 void resize_to(OnnxCall& n, const Settings& s, const std::vector<AxisPlan>& plan) {
   Value* x = n.in(0);
+  constexpr int64_t kMostWeights = int64_t{1} << 27;
+  for (const AxisPlan& a : plan)
+    if (a.in < 1 || a.out < 1 || a.out > kMostWeights / a.in)
+      throw errorf("{} places cannot be resized to {}", a.in, a.out);
   if (Value* y = by_core_ml(n, x, s, plan)) return n.out(y);
   const bool nearest = s.mode == "nearest";
   if (!nearest) x = n.cast(x, DType::fp32);
@@ -194,6 +198,13 @@ void keep_proportions(std::string_view policy, std::vector<AxisPlan*>& axes) {
     a->out = static_cast<int64_t>(std::floor(scale * static_cast<double>(a->in) + 0.5));
     a->scale = scale;
   }
+}
+
+// A scale that gives a size.
+double usable(const AxisPlan& a, float scale) {
+  const double size = static_cast<double>(a.in) * static_cast<double>(scale);
+  if (!(scale > 0) || !(size < 0x1p31)) throw errorf("a scale of {} for {} places", scale, a.in);
+  return static_cast<double>(scale);
 }
 
 void resize(OnnxCall& n) {
@@ -227,7 +238,7 @@ void resize(OnnxCall& n) {
       a.out = sizes.at(k);
       a.scale = static_cast<double>(a.out) / static_cast<double>(a.in);
     } else {
-      a.scale = static_cast<double>(scales.at(k));
+      a.scale = usable(a, scales.at(k));
       a.out = static_cast<int64_t>(std::floor(static_cast<double>(a.in) * a.scale));
     }
     if (!roi.empty()) {
@@ -251,7 +262,7 @@ void upsample(OnnxCall& n) {
   std::vector<AxisPlan> plan(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
     plan[d].in = dims[d];
-    plan[d].scale = static_cast<double>(scales.at(d));
+    plan[d].scale = usable(plan[d], scales.at(d));
     plan[d].out = static_cast<int64_t>(std::floor(static_cast<double>(dims[d]) * plan[d].scale));
   }
   resize_to(n, s, plan);

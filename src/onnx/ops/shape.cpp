@@ -51,8 +51,8 @@ void reshape(OnnxCall& n) {
     }
     if (dims[d] == -1)
       open = static_cast<int64_t>(d);
-    else
-      known *= dims[d];
+    else if (dims[d] < 0 || __builtin_mul_overflow(known, dims[d], &known))
+      throw errorf("the shape {} is none that a value can have", shape_text(*wanted));
   }
   if (open >= 0 && x->type.fixed()) {
     if (known == 0 || x->type.size() % known)
@@ -142,7 +142,7 @@ void tile(OnnxCall& n) { n.out(n.op("tile", {{"x", n.in(0)}, {"reps", n.in(1)}})
 
 void constant(OnnxCall& n) {
   if (const OnnxTensor* tensor = n.node.tensor("value"))
-    return n.out_operand(0, OnnxOperand{nullptr, tensor->type(), tensor, nullptr});
+    return n.out_operand(0, OnnxOperand{nullptr, tensor->type(), tensor});
   if (n.node.attribute("value_float"))
     return n.out(0, n.constant(n.f(n.node.number("value_float", 0))), OnnxType::float32);
   if (n.node.attribute("value_int"))

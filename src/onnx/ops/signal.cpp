@@ -126,6 +126,8 @@ void dft(OnnxCall& n) {
 void stft(OnnxCall& n) {
   Value* x = n.in(0);
   const std::vector<int64_t> d = n.dims(x);
+  if (d.size() != 2 && d.size() != 3)
+    throw errorf("a signal has two or three dimensions").found(shape_text(d));
   const int64_t step = n.ints(1).at(0);
   Value* shape = n.maybe(2);
   const int64_t frame = n.has(3) ? n.ints(3).at(0) : n.dims(shape).at(0);

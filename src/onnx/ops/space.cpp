@@ -78,7 +78,7 @@ Value* determinant(OnnxCall& n, Value* x, const std::vector<int64_t>& rows,
 void det(OnnxCall& n) {
   Value* x = n.in(0);
   const std::vector<int64_t> d = n.dims(x);
-  const int64_t size = d.back();
+  const int64_t size = d.empty() ? 0 : d.back();
   if (d.size() < 2 || d[d.size() - 2] != size) throw errorf("Det takes square matrices").found(shape_text(d));
   if (size > 4) throw n.refused(fmt::format("Det of matrices with {} rows", size));
   std::vector<int64_t> all;
@@ -94,6 +94,11 @@ void col2im(OnnxCall& n) {
   const std::vector<int64_t> strides = n.node.integers("strides", std::vector<int64_t>(rank, 1));
   const std::vector<int64_t> dilations = n.node.integers("dilations", std::vector<int64_t>(rank, 1));
   const std::vector<int64_t> pads = n.node.integers("pads", std::vector<int64_t>(2 * rank, 0));
+  if (block.size() != rank || strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank)
+    throw errorf("block_shape, strides, dilations or pads do not have one entry per dimension of the image");
+  for (size_t k = 0; k < rank; ++k)
+    if (block[k] < 1 || strides[k] < 1 || image[k] < 1)
+      throw errorf("a block, a stride or a size is below 1").found(shape_text(block));
   const int64_t taps = element_count(block), channels = d.at(1) / taps, columns = d.at(2);
   std::vector<int64_t> padded(rank), steps(rank);
   for (size_t k = 0; k < rank; ++k) {
