@@ -435,7 +435,7 @@ extern const Command kConvert{
       o.text("--tokens", "SPEC", args->tokens,
              "tokens at once: 1, a range 1-4, or several functions 1,64 (default; 1 for palettes); for "
              "encoders the "
-             "lengths that texts are padded to (64,256,512)");
+             "lengths that texts are padded to (64,256,512; longer for models that redact)");
       o.text("--precision", "P", args->precision,
              "int8 (a scale per output channel, default), int8-tensor, fp16, or palettes as plan names them: "
              "lut4, lut4-g16 …");

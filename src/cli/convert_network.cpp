@@ -226,6 +226,7 @@ void print_json(const NetworkRequest& request, const std::string& precision, con
       {"operations_before_passes", made.polish.before},
       {"precision", precision},
       {"fp32_operations", precision == "fp16" ? made.halves.islands : made.operations},
+      {"integers_as_fp16", made.halves.narrowed},
       {"weight_bytes", made.written.weight_bytes},
       {"renamed", made.names},
       {"seconds", made.seconds}};
@@ -262,6 +263,12 @@ void print_text(const NetworkRequest& request, const std::string& precision, con
                  it == made.names.end() ? "" : fmt::format("  (in the model '{}')", it->second));
     }
   if (made.after) print_placed(made);
+  if (!made.halves.narrowed.empty())
+    fmt::print(
+        "note: whole numbers become fp16 at '{}'{}; beyond 65504 they would not fit, --precision fp32 has "
+        "room\n",
+        made.halves.narrowed[0],
+        made.halves.narrowed.size() > 1 ? fmt::format(" and {} more", made.halves.narrowed.size() - 1) : "");
   fmt::print("{} written in {:.2f} s: {}{}, weights {}\n", request.output, made.seconds, precision,
              precision == "fp16" && made.halves.islands
                  ? fmt::format(" with {} in fp32", counted(made.halves.islands, "operation"))

@@ -66,7 +66,7 @@ std::map<std::string, Array> read_inputs(const Args& args, const std::string& fi
 
 // A package made from ONNX takes the model's names too.
 std::map<std::string, Array> with_package_names(std::map<std::string, Array> given, const Package& package) {
-  for (const auto& [original, name] : onnx_names(package))
+  for (const auto& [original, name] : onnx_input_names(package))
     if (auto node = given.extract(original)) {
       node.key() = name;
       given.insert(std::move(node));

@@ -54,6 +54,11 @@ void check_flags(const Args& args) {
     throw errorf("--hash-key-file goes with --replace hash or fake");
   if (args.show && args.report.empty() && args.html.empty() && !args.check)
     throw errorf("--show goes with --report, --html or --check");
+  if (args.check && !args.output.empty())
+    throw errorf("--check writes no text, and -o says where to write it").hint("leave one of them out");
+  if (!args.report.empty() && std::filesystem::is_regular_file(args.report) && !args.overwrite &&
+      !redact::is_report(args.report))
+    throw errorf("exists already, and is no report").at(args.report).hint("--overwrite replaces it");
   if (args.model == kNoModel && args.also.empty())
     throw errorf("without a model there is nothing to look for").hint("give patterns with --also");
 }
@@ -154,8 +159,9 @@ redact::BatchOptions batch_options(const Args& args, const Common& common, uint6
   return o;
 }
 
+// "letter.txt:3: …", as editors and terminals know places.
 void print_finding(const std::string& file, const redact::Finding& f, const std::string& kind, bool show) {
-  fmt::print("{}: characters {}-{}: {} ({:.2f}){}\n", file == "-" ? "standard input" : file,
+  fmt::print("{}:{}: characters {}-{}: {} ({:.2f}){}\n", file == "-" ? "standard input" : file, f.line,
              f.range.begin.character, f.range.end.character, kind, static_cast<double>(f.score),
              show ? ": " + one_line(f.text, 60) : std::string());
 }
@@ -167,9 +173,10 @@ void say(const redact::Report& report, const redact::Batch& batch,
   for (const redact::Skipped& s : skipped)
     note(common, fmt::format("{}: {}, so it was left out", s.file, s.why));
   if (batch.bad_records())
-    note(common, fmt::format("{} could not be read; the field error says why",
-                             counted(static_cast<int64_t>(batch.bad_records()), "line")));
-  if (common.json || args.jsonl) return;
+    note(common,
+         fmt::format("{} could not be read{}", counted(static_cast<int64_t>(batch.bad_records()), "line"),
+                     args.check ? "" : "; the field error says why"));
+  if (common.json || (args.jsonl && !args.check)) return;
   if (!args.output.empty() || args.check)
     (args.check ? fmt::print("{} found in {}\n", report.counts_text(),
                              counted(static_cast<int64_t>(report.files()), "file"))
@@ -177,21 +184,12 @@ void say(const redact::Report& report, const redact::Batch& batch,
                                            counted(static_cast<int64_t>(report.files()), "file"))));
 }
 
-// A name that nothing has is a slip of the pen, and leaves everything in.
-void check_fields(const redact::FieldFilter& fields, const Args& args, const Common& common) {
-  if (const std::vector<std::string> unmet = fields.unmet(); !unmet.empty())
-    throw errorf("--fields: no column or key is called '{}', so nothing was looked at there", unmet.front())
-        .hint("names are written as in the file; a column may also be given by its number");
-  if (!fields.all() && !fields.asked() && !args.jsonl)
-    note(common, "--fields was not used: a text has no columns and no keys. --format says what else it is");
-}
-
 int run_redact(const Args& args, const Common& common) {
   check_flags(args);
   const redact::RedactSettings settings = settings_of(args, common);
   std::vector<redact::Skipped> skipped;
   redact::BatchPlan plan{args.files.empty() ? std::vector<std::string>{"-"} : args.files, args.output,
-                         args.recursive, (!args.check && !common.json) || !args.output.empty() || args.jsonl,
+                         args.recursive, !args.check && (!common.json || !args.output.empty() || args.jsonl),
                          args.overwrite};
   const std::vector<redact::BatchItem> items = redact::plan_batch(plan, skipped);
   redact::Redactor redactor(settings, open_model(args, common));
@@ -215,10 +213,13 @@ int run_redact(const Args& args, const Common& common) {
       print_finding(file, f, redactor.kinds()[static_cast<size_t>(f.kind)], args.show);
       if (more) more(file, f);
     };
+  redact::expect_fields(items, options);
   redact::Batch batch(redactor, options, report);
   for (const redact::BatchItem& item : items) batch.add(item);
   batch.finish();
-  check_fields(options.walker.fields, args, common);
+  const redact::FieldFilter& fields = options.walker.fields;
+  if (!fields.all() && !fields.asked() && !args.jsonl)
+    note(common, "--fields was not used: a text has no columns and no keys. --format says what else it is");
   for (const redact::Skipped& s : skipped) report.skipped(s.file, s.why);
   report.finish();
   if (answers.file) answers.file->commit();
@@ -266,7 +267,8 @@ void declare_how(Options& o, Args& a) {
   encodings.insert(encodings.begin(), "auto");
   o.text("--format", "FORMAT", a.format, "auto (by the file's name), text, csv, tsv, json or jsonl")
       .one_of(formats);
-  o.text("--encoding", "NAME", a.encoding, "auto (by the first bytes), utf-8, utf-16le, utf-16be or latin-1")
+  o.text("--encoding", "NAME", a.encoding,
+         "auto (by the first bytes), utf-8, utf-16le, utf-16be, utf-32le, utf-32be or latin-1")
       .one_of(encodings);
   o.texts("--fields", "NAMES", a.fields,
           "only these columns or keys; with --jsonl the field of the text (text)");

@@ -19,7 +19,7 @@ namespace anemone::cli {
 namespace {
 
 struct Args {
-  std::vector<std::string> bundles, aliases;
+  std::vector<std::string> bundles, aliases, hosts;
   std::string host = "127.0.0.1", key_file, cors, template_file, cache_dir;
   int64_t port = 8080, parallel = 4, queue = 64, cache_mib = 1024, cache_disk_mib = 4096,
           max_connections = 1024, max_per_client = 0, max_body_mib = 16, max_new = -1, timeout = 600,
@@ -75,6 +75,10 @@ std::function<std::shared_ptr<const Backend>(BundleKind)> backends_of(const Back
   };
 }
 
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 serve::AppOptions options_of(const Args& args, const Common& common) {
   serve::AppOptions o;
   o.http.host = args.host;
@@ -114,16 +118,14 @@ serve::AppOptions options_of(const Args& args, const Common& common) {
       .check();
   if (!args.key_file.empty()) o.keys = keys_of(args.key_file);
   o.cors = args.cors;
+  o.only_known_hosts = is_loopback(args.host) && o.keys.empty();
+  o.hosts = args.hosts;
   o.say = [common](const std::string& fault) { note(common, "fault: " + fault); };
   o.page = !args.no_page;
   o.log_prompts = args.log_prompts;
   if (args.log_json || args.log_prompts)
     o.log = [](const nlohmann::ordered_json& line) { fmt::print(stderr, "{}\n", json_text(line)); };
   return o;
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 int serve_models(const Args& args, const Common& common) {
@@ -204,6 +206,8 @@ extern const Command kServe{
           .reads();
       o.text("--cors", "ORIGIN", args->cors,
              "let pages of this origin call the server from a browser; * for all");
+      o.texts("--allow-host", "NAME", args->hosts,
+              "a name that clients may use for this machine, as a proxy before it does; may be repeated");
       o.flag("--no-page", args->no_page, "leave out the page at /");
       o.flag("--log-json", args->log_json,
              "one line of JSON for each request, without its text, on standard error");

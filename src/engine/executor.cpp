@@ -51,6 +51,10 @@ bool finite(const float* data, int64_t count) {
 const std::vector<int>& PlanCache::live_in(const FunctionInfo& info, const Block& block, size_t begin) {
   const auto [it, fresh] = live_in_.try_emplace({&block, begin});
   if (!fresh) return it->second;
+  if (begin == 0 && &block == &info.function().body) {  // nothing was computed before
+    for (const auto& input : info.function().inputs) it->second.push_back(info.id(input.get()));
+    return it->second;
+  }
   std::vector<bool> used(static_cast<size_t>(info.values()));
   const auto mark = [&](std::span<const int> ids) {
     for (const int id : ids) used[static_cast<size_t>(id)] = true;

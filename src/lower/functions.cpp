@@ -181,6 +181,15 @@ std::vector<Reach> masks_of(const Model& model) {
   return out;
 }
 
+int64_t sight_of(std::span<const Reach> masks, int64_t layers) {
+  int64_t widest = 0;
+  for (const Reach& reach : masks) {
+    if (reach.kind != Reach::Kind::band) return 0;
+    widest = std::max(widest, reach.size);
+  }
+  return widest * layers;
+}
+
 FunctionInterface build_layers(Program& program, const std::string& name, const Model& model,
                                Weights& weights, const LayersSpec& spec) {
   return build(program, name, model, weights, spec, give_stream);

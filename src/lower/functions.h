@@ -96,6 +96,8 @@ WeightRef head_rows(WeightRef ref, int64_t first, int64_t last);
 int64_t cache_width(const Attention& attention);
 // The masks that a model needs, in the order of their numbers: one for each reach of its attention.
 std::vector<Reach> masks_of(const Model& model);
+// How far to each side a token sees through all layers: layers × band. 0: nothing limits it, a mask is no band.
+int64_t sight_of(std::span<const Reach> masks, int64_t layers);
 
 FunctionInterface build_layers(Program& program, const std::string& name, const Model& model,
                                Weights& weights, const LayersSpec& spec);

@@ -34,9 +34,13 @@ int64_t longest_text(const Model& model) {
 }
 
 std::vector<int64_t> text_lengths(const Model& model) {
-  const int64_t longest = std::min<int64_t>(longest_text(model), 512);
+  const int64_t most = longest_text(model);
+  int64_t longest = std::min<int64_t>(most, 512);
+  // Texts of any length are cut into windows where tokens see a band: half of a window is then its own.
+  const int64_t sight = lower::sight_of(lower::masks_of(model), static_cast<int64_t>(model.layers.size()));
+  if (2 * sight >= longest) longest = std::min(most, 4 * sight);
   std::vector<int64_t> out;
-  for (const int64_t n : {64, 256})
+  for (const int64_t n : {64, 256, 512})
     if (n < longest) out.push_back(n);
   out.push_back(longest);
   return out;

@@ -107,9 +107,11 @@ struct RouterTie {
   int64_t layer = 0, token = 0;  // the token of the truth
   std::vector<size_t> taken;     // what the bundle chose
 };
-// Those of the first layer, up to `last`, that has some; what later layers choose hangs on them.
+// Those of the first layer, up to `last`, that has some; what later layers choose hangs on them. `settled`: where the
+// truth has taken the bundle's choice.
 std::vector<RouterTie> near_ties(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
-                                 int64_t last, Arithmetic arithmetic);
+                                 int64_t last, Arithmetic arithmetic,
+                                 const decltype(ReferenceOptions::taken)& settled = {});
 // Whether two rows of shares belong to the same experts.
 bool same_choice(std::span<const float> have, std::span<const float> want);
 // The experts that a layer chose and those of the truth, where they differ, as the beginning of a sentence. `shown` is

@@ -56,7 +56,7 @@ TextTruth settled_truth(const Climber& c, std::span<const int32_t> ids, const St
   for (int64_t round = 0; round <= layers; ++round) {  // each settles one layer at least
     inner.inner.clear();
     truth = truth_of(*c.reference, ids, keep_in(inner, static_cast<int64_t>(ids.size())), options);
-    const std::vector<RouterTie> found = near_ties(c, r, inner, 0, layers - 1, arithmetic);
+    const std::vector<RouterTie> found = near_ties(c, r, inner, 0, layers - 1, arithmetic, options.taken);
     if (found.empty()) break;
     for (const RouterTie& tie : found) options.taken[{static_cast<size_t>(tie.layer), tie.token}] = tie.taken;
   }

@@ -57,7 +57,8 @@ constexpr double kSameSum = 0.01;  // of weights that sum to the same
 }  // namespace
 
 std::vector<RouterTie> near_ties(const Climber& c, const StepResult& r, const Golden& truth, int64_t first,
-                                 int64_t last, Arithmetic a) {
+                                 int64_t last, Arithmetic a,
+                                 const decltype(ReferenceOptions::taken)& settled) {
   std::vector<RouterTie> out;
   const double bar =
       a == Arithmetic::fp32 ? 0.002 : 0.05;  // of the gap; clean bundles stay below a third of it
@@ -68,9 +69,10 @@ std::vector<RouterTie> near_ties(const Climber& c, const StepResult& r, const Go
     if (!e || !rows || got == r.inner.end()) continue;
     const auto width = static_cast<size_t>(rows->width);
     for (size_t t = 0; (t + 1) * width <= got->second.size(); ++t) {
-      if (!rows->has(first + static_cast<int64_t>(t))) continue;
+      const int64_t token = first + static_cast<int64_t>(t);
+      if (!rows->has(token) || settled.contains({static_cast<size_t>(i), token})) continue;
       const auto used = static_cast<size_t>(e->used);
-      const std::span<const float> want = rows->row(first + static_cast<int64_t>(t)),
+      const std::span<const float> want = rows->row(token),
                                    have = std::span(got->second).subspan(t * width, width);
       const RouterChoice expected = choice_of(want, used);
       double apart = 0;  // a fault before the router moves its scores
@@ -78,7 +80,7 @@ std::vector<RouterTie> near_ties(const Climber& c, const StepResult& r, const Go
         apart = std::max(apart, std::abs(static_cast<double>(have[j]) - want[j]));
       const RouterChoice made = choice_of(have, used);
       if (made.experts != expected.experts && expected.gap <= bar && apart <= 3 * bar * expected.spread)
-        out.push_back({i, first + static_cast<int64_t>(t), made.experts});
+        out.push_back({i, token, made.experts});
     }
   }
   return out;

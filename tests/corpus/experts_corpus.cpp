@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/npy.h"
+#include "compress/recipe.h"
 #include "convert/convert.h"
 #include "corpus/corpus.h"
 #include "corpus/expert_models.h"
@@ -215,6 +216,29 @@ TEST_CASE("corpus_experts: every way to compute experts gives what transformers 
           name + " verify",
           problem(verify(folder / "b", {.source = model.checkpoint, .steps = 8, .backend = cpu_backend})));
     }
+  }
+}
+
+// Rounding in half makes routers of two layers choose otherwise here. Each choice is as good, and the truth takes both.
+TEST_CASE("corpus_expert_ties: near ties in several layers are no fault") {
+  const TempFolder folder;
+  Tally tally("expert_ties");
+  const auto recipe = [](const char* form) {
+    return parse_recipe(fmt::format(
+        R"({{"min_size": 64, "skip": ["classes*"], "rules": [{{"op": "conv", {}}}, {{"keep": true}}]}})",
+        form));
+  };
+  for (const GoldenModel& model : models_with_experts()) {
+    if (!model.variant.empty() || is_text_model(model)) continue;
+    for (const char* form : {R"("palettize": {"bits": 6})", R"("prune": {"sparsity": 0.3})"})
+      for (const Way& way : ways()) {
+        ConvertOptions o = options_of(model, way, false);
+        o.tokens = {{24, 24}};
+        o.recipe = recipe(form);
+        convert(model.checkpoint, folder / "b", o);
+        const VerifyReport r = verify(folder / "b", {.source = model.checkpoint, .backend = cpu_backend});
+        tally.add(fmt::format("{} {} {}", model.name(), way.name, form), problem(r));
+      }
   }
 }
 
