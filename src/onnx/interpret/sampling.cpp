@@ -183,7 +183,7 @@ double reflected(double x, double low, double high) {
 
 class Sampler {
  public:
-  explicit Sampler(const Context& c) : c_(c), sizes_(c[0].dims.begin() + 2, c[0].dims.end()) {
+  explicit Sampler(const Context& c) : sizes_(c[0].dims.begin() + 2, c[0].dims.end()) {
     mode_ = c.node.text("mode", "linear");
     padding_ = c.node.text("padding_mode", "zeros");
     corners_ = c.node.integer("align_corners", 0) != 0;
@@ -243,7 +243,6 @@ class Sampler {
     return out;
   }
 
-  const Context& c_;
   std::vector<int64_t> sizes_;
   std::string_view mode_, padding_;
   bool corners_ = false;
