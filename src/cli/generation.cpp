@@ -144,6 +144,7 @@ OpenModel open_model(const std::string& path, const GenerationFlags& flags, cons
     return loaded;
   });
   Session(out.bundle).get_ready(tokens);
+  out.bundle->fetch_weights();
   out.tokenizer = tokenizer.get();
   if (!out.tokenizer) out.tokenizer = load_tokenizer(*out.bundle);  // says what is missing
   keep_until_exit(out.bundle);

@@ -171,7 +171,7 @@ bool Executor::run_waiting() {
 
 void Executor::pass(bool done) {
   const Step& step = *waiting();
-  if (!done) run_apart(*std::get<RunFused>(step.work).plain);
+  if (!done) run_apart(std::get<RunFused>(step.work).plain->plan());
   ++cursor_.step;
   run_to_shareable();
 }
@@ -332,7 +332,7 @@ void Executor::run(const Step& step, const WriteState&) {
 }
 
 void Executor::run(const Step& step, const RunFused& work) {
-  if (!work.kernel->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_))) run_apart(*work.plain);
+  if (!work.kernel->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_))) run_apart(work.plain->plan());
 }
 
 class Executor::Widened {

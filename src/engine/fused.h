@@ -4,6 +4,7 @@
 //     if (!fused.kernel->run(call)) run the operations of fused.plain one by one
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -40,6 +41,7 @@ class FusedCall {
 };
 
 class FusedKernel;
+class LayerMap;
 
 // One of several calls that run together.
 struct FusedTurn {
@@ -48,13 +50,15 @@ struct FusedTurn {
   bool done = false;  // as FusedKernel::run() says
 };
 
-class FusedKernel {
+class FusedKernel : public std::enable_shared_from_this<FusedKernel> {
  public:
   virtual ~FusedKernel() = default;
   virtual std::string_view name() const { return "fused"; }  // for profiles: "attention"
   // False: not a case for this kernel. Nothing has been changed that the plain way reads.
   virtual bool run(const FusedCall& call) const = 0;
 
+  // This kernel for a layer that has other weights (layers.h); empty: it cannot be had so, and every layer is planned.
+  virtual std::shared_ptr<const FusedKernel> for_layer(const LayerMap&) const { return nullptr; }
   // Memory that the kernel keeps beside the stored weights.
   virtual uint64_t held_bytes() const { return 0; }
   // Takes input i where it is a state, or a view of one, that is kept as fp16 (Cell::halves).
@@ -70,6 +74,12 @@ class FusedKernel {
   virtual void run_together(std::span<FusedTurn> turns) const {
     for (FusedTurn& turn : turns) turn.done = turn.kernel->run(turn.call);
   }
+};
+
+// A kernel that holds no weights, nor anything else that belongs to one layer.
+class WeightlessKernel : public FusedKernel {
+ public:
+  std::shared_ptr<const FusedKernel> for_layer(const LayerMap&) const override { return shared_from_this(); }
 };
 
 }  // namespace anemone

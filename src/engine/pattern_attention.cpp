@@ -34,7 +34,7 @@ struct Extent {
   float finite;       // 1: every value is finite
 };
 
-class MaskExtent : public FusedKernel {
+class MaskExtent : public WeightlessKernel {
  public:
   MaskExtent(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
 
@@ -122,7 +122,7 @@ struct HeadRows {
 
 // In: q, keys, values, mask, extent of the mask. Out: what is attended, and for few rows two rooms: in fp16 arithmetic
 // the scores and the sums of blocks of columns, else the sums of parts of a softmax and what is known of each.
-class Attention : public FusedKernel {
+class Attention : public WeightlessKernel {
  public:
   explicit Attention(const AttentionShape& shape) : s_(shape) {}
 

@@ -20,7 +20,7 @@ bool finite(const float* data, int64_t count) {
 
 // The rows that a one-hot changes: how many, then (row, token) of each; token -1 clears the row. -1 instead
 // of the number: not a case for writing rows in place.
-class ChangedRows : public FusedKernel {
+class ChangedRows : public WeightlessKernel {
  public:
   ChangedRows(int64_t rows, int64_t tokens) : rows_(rows), tokens_(tokens) {}
 
@@ -96,7 +96,7 @@ class StateRows {
 };
 
 // old * keep + write · rows, in the state itself. In: the list of changed rows, the new rows, the state.
-class WriteRows : public FusedKernel {
+class WriteRows : public WeightlessKernel {
  public:
   // `first`: the first of the state's parts that is written, `heads` of them.
   WriteRows(int64_t first, int64_t heads, int64_t rows, int64_t tokens, int64_t width)
@@ -131,7 +131,7 @@ class WriteRows : public FusedKernel {
 };
 
 // slice_update whose result is its own input's memory. In: the operation's operands, then the state.
-class UpdateSlice : public FusedKernel {
+class UpdateSlice : public WeightlessKernel {
  public:
   UpdateSlice(OpBinding binding, std::vector<Type> types)
       : binding_(std::move(binding)), types_(std::move(types)) {}

@@ -13,7 +13,7 @@ constexpr int64_t kGrain = 1 << 12;  // elements a thread takes at a time
 constexpr int64_t kColumns = 16;     // tokens side by side
 
 // In: x, and the gain where there is one.
-class Norm : public FusedKernel {
+class Norm : public WeightlessKernel {
  public:
   Norm(int64_t outer, int64_t n, int64_t inner, const RmsRule& rule, bool gain)
       : outer_(outer), n_(n), inner_(inner), rule_(rule), gain_(gain) {}
@@ -39,7 +39,7 @@ class Norm : public FusedKernel {
 };
 
 // In: x [.., rows, dim], cos and sin [rows or 1, pairs].
-class Rotation : public FusedKernel {
+class Rotation : public WeightlessKernel {
  public:
   Rotation(int64_t rows, int64_t table_rows, int64_t dim, int64_t pairs)
       : rows_(rows), table_rows_(table_rows), dim_(dim), pairs_(pairs) {}
@@ -63,7 +63,7 @@ class Rotation : public FusedKernel {
 };
 
 // In: x, and what it gates where there is something.
-class Gate : public FusedKernel {
+class Gate : public WeightlessKernel {
  public:
   Gate(int64_t count, bool up) : count_(count), up_(up) {}
 

@@ -11,6 +11,7 @@
 #include "engine/buffer.h"
 #include "engine/fast_weight.h"
 #include "engine/kernel_choice.h"
+#include "engine/layers.h"
 #include "engine/patterns.h"
 #include "engine/weight_rows.h"
 #include "kernels/attention.h"
@@ -26,10 +27,16 @@ constexpr int64_t kTileRows = 24;  // the same for many, widened kGemmDepth colu
 constexpr int64_t kFewRows = 4;    // of a weight widened at a time, for few positions
 
 struct Weight {
+  Weight(const std::shared_ptr<const StoredTensor>& stored, int64_t count, int64_t k, bool as_fast)
+      : rows(stored, count, k) {
+    if (as_fast) fast = FastWeight::make(stored->layout(), count, k);
+  }
+
   WeightRows rows;
   std::optional<FastWeight> fast;  // in place of `rows`
   int bias = -1;                   // which input; -1: none
   bool halves = false;             // the result is declared fp16
+  int constant = -1;               // which value of the function it is; -1: one that is bound in place
 };
 
 // The input in the forms that the weights take.
@@ -65,8 +72,8 @@ int64_t distinct_columns(const float* x, int64_t rows, int64_t columns) {
 // positions; room for x as `fast` kernels want it.
 class Projection : public FusedKernel {
  public:
-  Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend)
-      : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend) {
+  Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend, bool fast)
+      : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend), fast_(fast) {
     const int64_t rows = few_ ? kRows : kTileRows;
     for (size_t w = 0; w < weights_.size(); ++w)
       for (int64_t r = 0, end = weights_[w].rows.rows(); r < end; r += rows)
@@ -86,6 +93,22 @@ class Projection : public FusedKernel {
   }
 
   std::string_view name() const override { return "projection"; }
+  std::shared_ptr<const FusedKernel> for_layer(const LayerMap& map) const override {
+    std::vector<Weight> weights;
+    for (const Weight& w : weights_) {
+      if (!map.replaces(w.constant)) {
+        weights.push_back(w);
+        continue;
+      }
+      const int other = map.value(w.constant);
+      weights.emplace_back(map.info().stored(other), w.rows.rows(), k_, fast_);
+      weights.back().bias = w.bias;
+      weights.back().halves = w.halves;
+      weights.back().constant = other;
+    }
+    auto out = std::make_shared<Projection>(std::move(weights), k_, positions_, addend_, fast_);
+    return out->exact_room() == exact_room() && out->fast_room() == fast_room() ? out : nullptr;
+  }
   bool run(const FusedCall& c) const override {
     std::vector<float> vectors;
     const Activations x = few_ ? gather(c, vectors) : pack(c);
@@ -347,6 +370,7 @@ class Projection : public FusedKernel {
   const int64_t k_, positions_;
   const bool few_ = positions_ <= kMostPositions;
   const int addend_;
+  const bool fast_;  // arithmetic
   bool any_fast_ = false, any_exact_ = false, any_split_ = false, any_fine_ = false;
   std::vector<Unit> units_;
 };
@@ -386,9 +410,9 @@ class Projections {
   Weight weight_of(int step) const {
     const Operand* operand = find_operand(edit_.binding(step), "weight");
     const Shape& shape = operand->type.shape;
-    Weight w{WeightRows(operand->stored, shape[0].size(), shape[1].size())};
+    Weight w(operand->stored, shape[0].size(), shape[1].size(), edit_.fast());
     w.halves = edit_.step(step).types[0].dtype == DType::fp16;
-    if (edit_.fast()) w.fast = FastWeight::make(operand->stored->layout(), shape[0].size(), shape[1].size());
+    w.constant = edit_.constant(step, "weight");
     return w;
   }
 
@@ -437,7 +461,7 @@ class Projections {
       steps.push_back(sum);
       at = sum;
     }
-    auto kernel = std::make_shared<Projection>(std::move(weights), k, positions, addend);
+    auto kernel = std::make_shared<Projection>(std::move(weights), k, positions, addend, edit_.fast());
     for (const int64_t room : {kernel->exact_room(), kernel->fast_room()}) {
       if (room == 0) continue;
       fused.out.push_back(edit_.new_value());

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "engine/kernel_choice.h"
+#include "engine/layers.h"
 #include "engine/place.h"
+#include "engine/unroll.h"
 #include "engine/widen_states.h"
 #include "mil/fold.h"
 #include "mil/verify.h"
@@ -27,30 +29,22 @@ class PlanBuilder {
         options_(options),
         plan_(std::make_unique<Plan>()) {}
 
-  std::unique_ptr<const Plan> make() {
-    made_.reserve(block_.ops.size() - begin_);
-    plan_->steps.reserve((block_.ops.size() - begin_) / 2);
-    size_t i = begin_;
-    for (; i < block_.ops.size(); ++i) {
-      const Operation& op = *block_.ops[i];
-      if (op.type == "const" || op.type.starts_with("constexpr_")) continue;
-      if (is_dynamic(op)) break;
-      try {
-        if (!add(op, static_cast<int>(i))) break;
-      } catch (Error& e) {
-        e.within(op_place(op));
-        throw;
-      }
-    }
-    plan_->next = i;
+  // Without the operations that `layers` leaves out: unroll() makes their steps. Empty: it cannot.
+  std::unique_ptr<const Plan> make(std::shared_ptr<const Layers> layers) {
+    layers_ = std::move(layers);
+    plan_->next = add_operations();
     plan_->values = info_.values();
     const std::set<int> ids = staying();
+    std::vector<int> places = std::move(places_);
     if (options_.fuse) {
       PlanEdit edit(*plan_, info_, block_, begin_, ids, options_.half, options_.fast);
       fuse_steps(edit);
-      edit.finish();
+      std::vector<int> from = edit.finish();
+      for (int& step : from) step = places[static_cast<size_t>(step)];
+      places = std::move(from);
     }
-    if (i > begin_) widen_states(*plan_, cells_, ids, block_.ops[i - 1].get());
+    if (layers_ && (plan_->next < block_.ops.size() || !unroll(*plan_, places, layers_))) return nullptr;
+    if (plan_->next > begin_) widen_states(*plan_, cells_, ids, block_.ops[plan_->next - 1].get());
     place_values(*plan_, ids);
     return std::move(plan_);
   }
@@ -61,6 +55,31 @@ class PlanBuilder {
     Type type;
     const void* known = nullptr;  // its elements, when folded
   };
+
+  // Up to the first that cannot be planned yet.
+  size_t add_operations() {
+    made_.reserve(block_.ops.size() - begin_);
+    plan_->steps.reserve((block_.ops.size() - begin_) / 2);
+    for (size_t i = begin_; i < block_.ops.size(); ++i) {
+      const Operation& op = *block_.ops[i];
+      if (op.type == "const" || op.type.starts_with("constexpr_") || (layers_ && layers_->left_out(i))) continue;
+      if (is_dynamic(op)) return i;
+      try {
+        if (!add(op, static_cast<int>(i))) return i;
+      } catch (Error& e) {
+        e.within(op_place(op));
+        throw;
+      }
+      places_.resize(plan_->steps.size(), layers_ ? layers_->place(i) : 0);
+    }
+    return block_.ops.size();
+  }
+
+  // The number of a value that an operation looks at.
+  int id_of(const Value* value) const {
+    const int id = info_.id(value);
+    return layers_ ? layers_->planned(id) : id;
+  }
 
   const Type& type_of(int id) const {
     if (const auto it = made_.find(id); it != made_.end()) return it->second.type;
@@ -83,7 +102,7 @@ class PlanBuilder {
     if (op.type == "read_state") return add_read_state(op, index);
     if (op.type == "write_state") return add_write_state(op);
     OpBinding binding = OpBinding::bind(
-        op, info_.function().opset, [this](const Value* v) -> const Type& { return type_of(info_.id(v)); });
+        op, info_.function().opset, [this](const Value* v) -> const Type& { return type_of(id_of(v)); });
     std::vector<Source> in = sources(binding);
     std::vector<const void*> data(in.size(), nullptr);
     bool all_known = true;
@@ -129,7 +148,7 @@ class PlanBuilder {
           in[i].fixed = operand.constant ? info_.dense(*operand.constant) : nullptr;
           continue;
         }
-        const int id = info_.id(value);
+        const int id = id_of(value);
         if (!info_.is_constant(id)) {
           in[i].id = id;
           continue;
@@ -140,10 +159,15 @@ class PlanBuilder {
           operand.stored = info_.stored(id);
           continue;
         }
-        in[i].fixed = info_.dense(id);
-        if (!in[i].fixed) in[i].id = load(id);
+        in[i] = fixed(id);
       }
     return in;
+  }
+
+  // A constant for an operation that wants plain elements.
+  Source fixed(int id) {
+    if (const void* elements = info_.dense(id)) return {-1, elements, id};
+    return {load(id), nullptr};
   }
 
   // A weight used by an operation that wants plain elements: expanded into the arena just before its first
@@ -176,7 +200,7 @@ class PlanBuilder {
       if (params[p].name != binding.op->view_of) continue;
       const Binding* source = binding.sources[binding.ranges[p].begin];
       if (!source || !source->value || !types[0].is_tensor()) return false;
-      const int of = info_.id(source->value);
+      const int of = id_of(source->value);
       if (info_.is_constant(of)) return false;
       int64_t offset = 0;
       if (binding.op->view_at) {
@@ -224,16 +248,12 @@ class PlanBuilder {
     const Input* data = op.input("data");
     if (!data || data->bindings.size() != 1 || !data->bindings[0].value)
       throw errorf("'data' must be a value");
-    const int id = info_.id(data->bindings[0].value);
+    const int id = id_of(data->bindings[0].value);
     if (!compatible(type_of(id), state->type.content()))
       throw errorf("'data' does not have the state's type")
           .found(type_of(id).text())
           .expected(state->type.content().text());
-    Source source{id, nullptr};
-    if (info_.is_constant(id)) {
-      source = {-1, info_.dense(id)};
-      if (!source.fixed) source = {load(id), nullptr};
-    }
+    const Source source = info_.is_constant(id) ? fixed(id) : Source{id, nullptr};
     emit({WriteState{}, {source, {info_.id(state), nullptr}}, {state->type.content()}}, op);
     return true;
   }
@@ -299,7 +319,9 @@ class PlanBuilder {
   const Cells& cells_;
   const PlanOptions& options_;
   std::unique_ptr<Plan> plan_;
+  std::shared_ptr<const Layers> layers_;
   std::unordered_map<int, Made> made_;
+  std::vector<int> places_;  // of steps, in the function
 };
 
 bool is_list(const Type& type) { return type.kind == Type::Kind::list; }
@@ -320,7 +342,11 @@ std::string op_place(const Operation& op) { return fmt::format("op '{}' ({})", o
 
 std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& block, size_t begin,
                                       const Cells& cells, const PlanOptions& options) {
-  return PlanBuilder(info, block, begin, cells, options).make();
+  const auto builder = [&] { return PlanBuilder(info, block, begin, cells, options); };
+  const bool whole = &block == &info.function().body && begin == 0 && options.taps.empty();
+  if (const auto layers = whole && options.unroll ? Layers::find(info, cells) : nullptr)
+    if (auto plan = builder().make(layers)) return plan;
+  return builder().make(nullptr);
 }
 
 }  // namespace anemone

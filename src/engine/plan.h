@@ -3,7 +3,9 @@
 // yet (a loop, a list, a shape that depends on data); what lies behind is planned when the values are there.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <variant>
@@ -31,10 +33,11 @@ using Cells = std::vector<Cell>;  // by value number
 struct Source {
   int id = -1;
   const void* fixed = nullptr;
+  int constant = -1;  // whose elements `fixed` has; -1: a constant that is bound in place
 };
 
 class FusedKernel;
-struct Plan;
+class PlainWay;
 
 // The kinds of work that a step can be.
 struct RunOp {  // one operation, by its kernel
@@ -50,8 +53,8 @@ struct ReadState {     // elements of the state in[0], copied to out[0]
 struct WriteState {};  // in[0], copied into the state in[1]
 struct RunFused {      // several operations as one
   std::shared_ptr<const FusedKernel> kernel;
-  std::shared_ptr<const Plan> plain;  // those operations, for what the kernel does not take
-  int writes = -1;                    // the state that it changes in place
+  std::shared_ptr<const PlainWay> plain;  // those operations, for what the kernel does not take
+  int writes = -1;                        // the state that it changes in place
 };
 
 struct Step {
@@ -88,11 +91,29 @@ struct Plan {
   int values = 0;   // numbers in use: those of the function, then what fused steps share
 };
 
+// The operations of a fused step, one by one.
+class PlainWay {
+ public:
+  explicit PlainWay(Plan plan) : plan_(std::move(plan)) {}
+  // Made when it is first asked for.
+  explicit PlainWay(std::function<Plan()> make) : make_(std::move(make)) {}
+  const Plan& plan() const {
+    if (make_) std::call_once(made_, [this] { plan_ = make_(); });
+    return plan_;
+  }
+
+ private:
+  std::function<Plan()> make_;
+  mutable std::once_flag made_;
+  mutable Plan plan_;
+};
+
 struct PlanOptions {
   std::set<std::string> taps;  // values to keep until the end of the run
   bool half = false;           // fp16 arithmetic: what rounds differently as one step is not fused
   bool fast = false;           // `fast` arithmetic: projections of activations that are rounded to 8 bits
   bool fuse = true;            // off: every operation runs its own kernel, for comparison
+  bool unroll = true;          // off: layers that repeat are planned one by one, for comparison
 };
 
 // Plans `block` from operation `begin`, for the values that the cells hold.

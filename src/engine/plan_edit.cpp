@@ -138,10 +138,16 @@ int PlanEdit::count(int step, std::string_view param) const {
   return n;
 }
 
+int PlanEdit::constant(int step, std::string_view param) const {
+  const int k = operand(step, param, 0);
+  const Binding* source = k < 0 ? nullptr : binding(step).sources[static_cast<size_t>(k)];
+  return source && source->value && info_.is_constant(info_.id(source->value)) ? info_.id(source->value) : -1;
+}
+
 void PlanEdit::remove(int step) { drop(step); }
 
 void PlanEdit::replace(const std::vector<int>& steps, Step fused, int at) {
-  auto plain = std::make_shared<Plan>();
+  Plan plain;
   std::set<int> inner;  // what the operations make
   for (const int i : steps) {
     inner.insert(step(i).out.begin(), step(i).out.end());
@@ -153,12 +159,12 @@ void PlanEdit::replace(const std::vector<int>& steps, Step fused, int at) {
       auto it = std::lower_bound(plan_.aliases.begin(), plan_.aliases.end(),
                                  static_cast<size_t>(steps[n - 1]), behind);
       for (; it != plan_.aliases.end() && it->first <= static_cast<size_t>(steps[n]); ++it)
-        if (inner.contains(root(it->second.id))) plain->aliases.push_back({n, it->second});
+        if (inner.contains(root(it->second.id))) plain.aliases.push_back({n, it->second});
     }
-    plain->steps.push_back(std::move(plan_.steps[static_cast<size_t>(steps[n])]));
+    plain.steps.push_back(std::move(plan_.steps[static_cast<size_t>(steps[n])]));
   }
-  fused.operation = plain->steps.back().operation;
-  std::get<RunFused>(fused.work).plain = std::move(plain);
+  fused.operation = plain.steps.back().operation;
+  std::get<RunFused>(fused.work).plain = std::make_shared<PlainWay>(std::move(plain));
   plan_.steps[static_cast<size_t>(at)] = std::move(fused);
   removed_[static_cast<size_t>(at)] = false;
   add(at);
@@ -175,21 +181,27 @@ void PlanEdit::make_view(int id, int of, int64_t offset, const Type& type, int a
   plan_.aliases.insert(place, {static_cast<size_t>(at), {id, of, type, offset}});
 }
 
-void PlanEdit::finish() {
+std::vector<int> PlanEdit::finish() {
   std::stable_sort(inserted_.begin(), inserted_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Step> steps;
+  std::vector<int> from;                              // new number → old
   std::vector<size_t> moved(plan_.steps.size() + 1);  // old number → new
+  const auto take = [&](Step& step, size_t i) {
+    steps.push_back(std::move(step));
+    from.push_back(static_cast<int>(i));
+  };
   auto next = inserted_.begin();
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     moved[i] = steps.size();
     for (; next != inserted_.end() && static_cast<size_t>(next->first) == i; ++next)
-      steps.push_back(std::move(next->second));
-    if (!removed_[i]) steps.push_back(std::move(plan_.steps[i]));
+      take(next->second, i);
+    if (!removed_[i]) take(plan_.steps[i], i);
   }
   moved[plan_.steps.size()] = steps.size();
   for (auto& [before, alias] : plan_.aliases) before = moved[before];
   plan_.steps = std::move(steps);
+  return from;
 }
 
 }  // namespace anemone

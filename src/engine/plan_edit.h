@@ -50,6 +50,7 @@ class PlanEdit {
   const Source& input(int step, std::string_view param, int i = 0) const;
   const Type& input_type(int step, std::string_view param, int i = 0) const;
   int count(int step, std::string_view param) const;
+  int constant(int step, std::string_view param) const;  // its value number; -1: none, or bound in place
   // For small constant parameters: flag(), integers() … of the step's operation.
   template <class F>
   auto with_call(int step, F f) const {
@@ -69,8 +70,8 @@ class PlanEdit {
   // A step that is put before step `at` once all patterns are done.
   void insert(Step step, int at) { inserted_.emplace_back(at, std::move(step)); }
 
-  // Takes removed steps out of the list. The edit is of no use after that.
-  void finish();
+  // Takes removed steps out of the list, and says where each that is left stood. The edit is of no use after that.
+  std::vector<int> finish();
 
  private:
   struct View {

@@ -26,16 +26,16 @@ bool rename_in_plain_way(Plan& plan, int id, int renamed) {
     auto* fused = std::get_if<RunFused>(&step.work);
     if (!fused || !fused->plain) continue;
     const auto gives = [&](const Step& s) { return std::ranges::find(s.out, id) != s.out.end(); };
-    if (std::ranges::none_of(fused->plain->steps, gives)) continue;
-    auto plain = std::make_shared<Plan>(*fused->plain);
-    for (Step& s : plain->steps) {
+    if (std::ranges::none_of(fused->plain->plan().steps, gives)) continue;
+    Plan plain = fused->plain->plan();
+    for (Step& s : plain.steps) {
       for (Source& in : s.in)
         if (in.id == id) in.id = renamed;
       std::ranges::replace(s.out, id, renamed);
     }
-    for (auto& [before, alias] : plain->aliases)
+    for (auto& [before, alias] : plain.aliases)
       if (alias.of == id) alias.of = renamed;
-    fused->plain = std::move(plain);
+    fused->plain = std::make_shared<PlainWay>(std::move(plain));
     return true;
   }
   return false;

@@ -8,6 +8,24 @@
 #include "mil/clone.h"
 
 namespace anemone {
+bool same_constant(const Constant& a, const Constant& b) {
+  if (a.type != b.type) return false;
+  const auto* ia = std::get_if<Constant::Items>(&a.data);
+  const auto* ib = std::get_if<Constant::Items>(&b.data);
+  if (ia || ib) return ia && ib && std::equal(ia->begin(), ia->end(), ib->begin(), ib->end(), same_constant);
+  if (a.is_strings() || b.is_strings())
+    return a.is_strings() && b.is_strings() &&
+           std::get<Constant::Strings>(a.data) == std::get<Constant::Strings>(b.data);
+  const auto* ba = std::get_if<Blob>(&a.data);
+  const auto* bb = std::get_if<Blob>(&b.data);
+  if (ba && bb && (!ba->file || !bb->file || ba->file == bb->file))
+    return ba->file_name == bb->file_name && ba->record_offset == bb->record_offset;
+  if (std::holds_alternative<Constant::Source>(a.data) || std::holds_alternative<Constant::Source>(b.data))
+    return a.data.index() == b.data.index() &&
+           std::get<Constant::Source>(a.data) == std::get<Constant::Source>(b.data);
+  return std::ranges::equal(a.bytes(), b.bytes());
+}
+
 namespace {
 
 using ValueMap = std::unordered_map<const Value*, Value*>;
@@ -43,24 +61,6 @@ Block clone_block(const Block& block, ValueMap& map) {
   out.attributes = block.attributes;
   out.extra = block.extra;
   return out;
-}
-
-bool same_constant(const Constant& a, const Constant& b) {
-  if (a.type != b.type) return false;
-  const auto* ia = std::get_if<Constant::Items>(&a.data);
-  const auto* ib = std::get_if<Constant::Items>(&b.data);
-  if (ia || ib) return ia && ib && std::equal(ia->begin(), ia->end(), ib->begin(), ib->end(), same_constant);
-  if (a.is_strings() || b.is_strings())
-    return a.is_strings() && b.is_strings() &&
-           std::get<Constant::Strings>(a.data) == std::get<Constant::Strings>(b.data);
-  const auto* ba = std::get_if<Blob>(&a.data);
-  const auto* bb = std::get_if<Blob>(&b.data);
-  if (ba && bb && (!ba->file || !bb->file || ba->file == bb->file))
-    return ba->file_name == bb->file_name && ba->record_offset == bb->record_offset;
-  if (std::holds_alternative<Constant::Source>(a.data) || std::holds_alternative<Constant::Source>(b.data))
-    return a.data.index() == b.data.index() &&
-           std::get<Constant::Source>(a.data) == std::get<Constant::Source>(b.data);
-  return std::ranges::equal(a.bytes(), b.bytes());
 }
 
 bool same_attributes(const Attributes& a, const Attributes& b) {

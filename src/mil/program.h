@@ -105,6 +105,9 @@ void replace_uses(Block& block, const Value* from, Value* to);
 // Removes operations whose results nobody uses; write_state and what it needs stay.
 void remove_dead_ops(Function& function);
 
+// The same type and the same bytes; of weight files the same place.
+bool same_constant(const Constant& a, const Constant& b);
+
 // Equal in everything that a program means: names, types, bindings and constants (by their bytes where they
 // are there).
 bool same_program(const Program& a, const Program& b);

@@ -142,11 +142,19 @@ void Bundle::fetch_weights() const {
   if (!backend_->maps_weights()) return;
   const uint64_t memory =
       static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  constexpr uint64_t kPiece = uint64_t{8} << 20;
+  uint64_t piece = 0, mine = fetching_++;  // of all files, one behind the other; the next that is this thread's
   try {
     for (size_t s = 0; s < packages_.size(); ++s) {
       if (info_.stages[s].kind == StageKind::experts) continue;
-      for (const auto& file : packages_[s]->weight_files())
-        if (fetched_ + file->size() <= memory / 2 && map_pages(file->bytes())) fetched_ += file->size();
+      for (const auto& file : packages_[s]->weight_files()) {
+        for (uint64_t begin = 0; begin < file->size() && fetched_ < memory / 2; begin += kPiece, ++piece) {
+          if (piece != mine) continue;
+          mine = fetching_++;
+          const auto bytes = file->bytes().subspan(begin, std::min(kPiece, file->size() - begin));
+          if (map_pages(bytes)) fetched_ += bytes.size();
+        }
+      }
     }
   } catch (const std::exception&) {  // whoever reads it says what is wrong
   }

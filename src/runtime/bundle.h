@@ -67,8 +67,8 @@ class Bundle {
   int64_t most_tokens() const;
   // Bytes of weights and of the embedding, mapped from files.
   uint64_t weight_bytes() const;
-  // Maps the weights, all but those of experts, before a call needs them: file by file, up to half of the machine's
-  // memory. Beside other work, on a thread of its own.
+  // Maps the weights, all but those of experts, before a call needs them, up to half of the machine's memory. Beside
+  // other work, on a thread of its own. Threads that call it together share the work; a later call does nothing.
   void fetch_weights() const;
   uint64_t fetched_bytes() const { return fetched_; }
   // Working memory of the predictors made so far.
@@ -91,7 +91,8 @@ class Bundle {
   std::map<std::string, double> cost_;  // of a call through the layers, by the function of the first stage
   std::unique_ptr<const EmbeddingReader> embedding_;
   std::vector<std::shared_ptr<const PackageFile>> packages_;  // by stage
-  mutable std::atomic<uint64_t> fetched_{0};
+  mutable std::atomic<uint64_t> fetched_{0};   // bytes
+  mutable std::atomic<uint64_t> fetching_{0};  // pieces that a thread has taken
   mutable std::mutex mutex_;  // of slots_, which stay where they are
   mutable std::map<std::pair<size_t, std::string>, Slot> slots_;
 };
