@@ -13,7 +13,8 @@ size_t kind_of(const Operation& op) {
   size_t kind = std::hash<std::string_view>()(op.type) + op.inputs.size();
   for (const auto& output : op.outputs) {
     kind = kind * 31 + static_cast<size_t>(output->type.dtype);
-    for (const Dim& dim : output->type.shape) kind = kind * 31 + static_cast<size_t>(dim.known() ? dim.size() : -1);
+    for (const Dim& dim : output->type.shape)
+      kind = kind * 31 + static_cast<size_t>(dim.known() ? dim.size() : -1);
   }
   return kind;
 }
@@ -60,7 +61,8 @@ bool Layers::number_operations() {
     if (is_constant(op)) continue;
     if (is_dynamic(op)) return false;
     place_of_op_[i] = static_cast<int>(ops_.size());
-    for (const auto& output : op.outputs) maker_[static_cast<size_t>(info_.id(output.get()))] = place_of_op_[i];
+    for (const auto& output : op.outputs)
+      maker_[static_cast<size_t>(info_.id(output.get()))] = place_of_op_[i];
     if (op.outputs.empty()) silent_.emplace(&op, place_of_op_[i]);
     ops_.push_back(static_cast<int>(i));
   }
@@ -72,7 +74,9 @@ bool Layers::find_period(const Cells& cells) {
   const int n = static_cast<int>(ops_.size()), middle = n / 2, fewest = kPattern + 1 + kFewest + kBehind;
   std::vector<size_t> kinds;
   for (int i = 0; i < n; ++i) kinds.push_back(kind_of(operation(i)));
-  const auto same = [&](int i, int p) { return kinds[static_cast<size_t>(i)] == kinds[static_cast<size_t>(i + p)]; };
+  const auto same = [&](int i, int p) {
+    return kinds[static_cast<size_t>(i)] == kinds[static_cast<size_t>(i + p)];
+  };
   for (int p = 1; p <= n / fewest; ++p) {
     if (!same(middle, p)) continue;
     int begin = middle, end = middle;  // places that are repeated a period later
@@ -94,7 +98,8 @@ bool Layers::find_period(const Cells& cells) {
 // Where the fewest values are handed on from one layer to the next, so that steps hardly ever reach over a border.
 int Layers::best_border(int first) const {
   const NumberedBlock& body = info_.block(info_.function().body);
-  std::vector<int> crossing(static_cast<size_t>(period_) + 1, 0);  // counted up at a value's maker, down at its last use
+  std::vector<int> crossing(static_cast<size_t>(period_) + 1,
+                            0);  // counted up at a value's maker, down at its last use
   for (int place = first; place < first + period_; ++place)
     for (const auto& output : operation(place).outputs) {
       const auto users = body.users(info_.id(output.get()));
@@ -110,7 +115,8 @@ int Layers::best_border(int first) const {
 void Layers::note_differences() {
   std::vector<char> differs(static_cast<size_t>(period_), 0);
   for (const int place : differing_)
-    if (place >= begin(0) && place < begin(count_ - 1)) differs[static_cast<size_t>((place - first_) % period_)] = 1;
+    if (place >= begin(0) && place < begin(count_ - 1))
+      differs[static_cast<size_t>((place - first_) % period_)] = 1;
   differing_.clear();
   for (int i = 0; i < period_; ++i)
     if (differs[static_cast<size_t>(i)]) differing_.push_back(i);
@@ -175,7 +181,8 @@ bool Layers::same_content(int a, int b) const {
 
 // Large ones may be expanded by a step of their own: then it matters which it is.
 bool Layers::interchangeable(int a, int b) const {
-  return a == b || (same_content(a, b) && info_.value(a)->type.is_tensor() && info_.value(a)->type.size() <= kSmallElements);
+  return a == b || (same_content(a, b) && info_.value(a)->type.is_tensor() &&
+                    info_.value(a)->type.size() <= kSmallElements);
 }
 
 // Behind the layers, nobody looks at one that is left out, or at one that others are made from.
@@ -210,7 +217,8 @@ int Layers::planned(int id) const {
 bool Layers::only_in(int layer, int id) const {
   const NumberedBlock& body = info_.block(info_.function().body);
   for (const auto& [used, op] : body.users(id))
-    if (const int at = place_of_op_[static_cast<size_t>(op)]; at < begin(layer) || at >= begin(layer + 1)) return false;
+    if (const int at = place_of_op_[static_cast<size_t>(op)]; at < begin(layer) || at >= begin(layer + 1))
+      return false;
   return std::ranges::find(body.outputs, id) == body.outputs.end();
 }
 
@@ -247,7 +255,8 @@ bool LayerMap::pair(int mine, int other, int back) {
 // A plan reads both where they lie, or neither.
 bool LayerMap::lies_alike(int mine, int other) const {
   const Type& type = info().value(mine)->type;
-  return type.size() <= kSmallElements || type.dtype != DType::fp32 || !info().dense(mine) == !info().dense(other);
+  return type.size() <= kSmallElements || type.dtype != DType::fp32 ||
+         !info().dense(mine) == !info().dense(other);
 }
 
 int LayerMap::value(int id) const {

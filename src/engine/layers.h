@@ -30,7 +30,7 @@ class Layers {
   // Operations that run have a place, in their order: layer l has those from begin(l) to begin(l + 1).
   int begin(int layer) const { return first_ + layer * period_; }
   const Operation& operation(int place) const;
-  int place(size_t op) const { return place_of_op_[op]; }         // of an operation of the function; constants: -1
+  int place(size_t op) const { return place_of_op_[op]; }  // of an operation of the function; constants: -1
   int maker(int id) const { return maker_[static_cast<size_t>(id)]; }  // the place that makes a value, or -1
   int place(const Operation& op) const;
   // What the operation `places` behind that which makes `id` makes in its place.
@@ -85,7 +85,9 @@ class LayerMap {
   bool pair_operands(int place, int back);
   bool pair(int mine, int other, int back);
   bool lies_alike(int mine, int other) const;
-  bool moves(int place) const { return place >= layers_->begin(0) && place < layers_->begin(Layers::kPattern + 1); }
+  bool moves(int place) const {
+    return place >= layers_->begin(0) && place < layers_->begin(Layers::kPattern + 1);
+  }
   int distance() const { return (layer_ - Layers::kPattern) * layers_->period(); }
 
   std::shared_ptr<const Layers> layers_;

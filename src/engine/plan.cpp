@@ -62,7 +62,8 @@ class PlanBuilder {
     plan_->steps.reserve((block_.ops.size() - begin_) / 2);
     for (size_t i = begin_; i < block_.ops.size(); ++i) {
       const Operation& op = *block_.ops[i];
-      if (op.type == "const" || op.type.starts_with("constexpr_") || (layers_ && layers_->left_out(i))) continue;
+      if (op.type == "const" || op.type.starts_with("constexpr_") || (layers_ && layers_->left_out(i)))
+        continue;
       if (is_dynamic(op)) return i;
       try {
         if (!add(op, static_cast<int>(i))) return i;
@@ -101,8 +102,8 @@ class PlanBuilder {
   bool add(const Operation& op, int index) {
     if (op.type == "read_state") return add_read_state(op, index);
     if (op.type == "write_state") return add_write_state(op);
-    OpBinding binding = OpBinding::bind(
-        op, info_.function().opset, [this](const Value* v) -> const Type& { return type_of(id_of(v)); });
+    OpBinding binding = OpBinding::bind(op, info_.function().opset,
+                                        [this](const Value* v) -> const Type& { return type_of(id_of(v)); });
     std::vector<Source> in = sources(binding);
     std::vector<const void*> data(in.size(), nullptr);
     bool all_known = true;

@@ -87,8 +87,9 @@ struct Plan {
   std::vector<std::pair<size_t, Alias>> aliases;  // (before step, alias)
   std::vector<Folded> folded;
   int64_t arena_bytes = 0;
-  size_t next = 0;  // the first operation that is not in the plan
-  int values = 0;   // numbers in use: those of the function, then what fused steps share
+  size_t next = 0;      // the first operation that is not in the plan
+  int values = 0;       // numbers in use: those of the function, then what fused steps share
+  size_t unrolled = 0;  // steps that were made from those of another layer (unroll.h)
 };
 
 // The operations of a fused step, one by one.

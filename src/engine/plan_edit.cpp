@@ -194,8 +194,7 @@ std::vector<int> PlanEdit::finish() {
   auto next = inserted_.begin();
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     moved[i] = steps.size();
-    for (; next != inserted_.end() && static_cast<size_t>(next->first) == i; ++next)
-      take(next->second, i);
+    for (; next != inserted_.end() && static_cast<size_t>(next->first) == i; ++next) take(next->second, i);
     if (!removed_[i]) take(plan_.steps[i], i);
   }
   moved[plan_.steps.size()] = steps.size();

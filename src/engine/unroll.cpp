@@ -226,8 +226,7 @@ class Unroller {
       out.steps.push_back(std::move(*step));
     }
     for (const auto& [before, alias] : plan_.aliases)
-      if (of_pattern(alias.id))
-        out.aliases.emplace_back(before - own_, mover.alias(alias));
+      if (of_pattern(alias.id)) out.aliases.emplace_back(before - own_, mover.alias(alias));
     for (const Plan::Folded& folded : plan_.folded) {
       if (!of_pattern(folded.id)) continue;
       if (depends_on_layer(folded.id, *map)) return std::nullopt;
@@ -283,8 +282,9 @@ class Unroller {
     }
     std::ranges::move(rest, std::back_inserter(aliases));
     plan_.aliases = std::move(aliases);
-    plan_.steps.insert(plan_.steps.begin() + static_cast<int64_t>(behind_), std::make_move_iterator(steps.begin()),
-                       std::make_move_iterator(steps.end()));
+    plan_.unrolled = added;
+    plan_.steps.insert(plan_.steps.begin() + static_cast<int64_t>(behind_),
+                       std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
   }
 
   Plan& plan_;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint64_t kPartBytes = uint64_t{4} << 20;     // one task
 constexpr uint64_t kBatchBytes = uint64_t{128} << 20;  // tasks in flight: what may be mapped or dirty at once
-constexpr int64_t kRowUnit = 8;                        // rows of any bit width fill whole bytes
+constexpr uint64_t kLargePage = uint64_t{2} << 20;
+constexpr int64_t kRowUnit = 8;  // rows of any bit width fill whole bytes
 
 class File {
  public:
@@ -67,12 +68,12 @@ class Writer {
 
   void run(ThreadPool& pool) {
     out_.resize(layout_.file_bytes);
+    touch(std::min(kLargePage, layout_.file_bytes), pool);
     const uint32_t header[2] = {static_cast<uint32_t>(layout_.blobs.size()), kBlobVersion};
     out_.write(0, std::as_bytes(std::span(header)));
     for (const bool late : {false, true}) {
       for (const FileBlob& blob : layout_.blobs) {
         if ((blob.source && blob.source->late()) != late) continue;
-        write_record(blob);
         add_parts(blob);
         if (batch_bytes_ >= kBatchBytes) flush(pool);
       }
@@ -91,7 +92,29 @@ class Writer {
     out_.write(blob.record_offset, std::as_bytes(std::span(&record, 1)));
   }
 
+  // The first write to a place decides how large the pages are that the system keeps of it. Only large ones can be
+  // mapped as such later, which is what the engine reads fastest (base/pages.h). So whole large pages are written first,
+  // up to where the next writes end.
+  void touch(uint64_t end, ThreadPool& pool) {
+#ifdef __linux__
+    static const std::vector<std::byte> zeros(kLargePage);
+    const uint64_t from = touched_ / kLargePage, to = (end + kLargePage - 1) / kLargePage;
+    if (layout_.file_bytes < kLargePage || to <= from) return;
+    pool.parallel_for(static_cast<int64_t>(to - from), 1, [&](int64_t first, int64_t last) {
+      for (uint64_t page = from + static_cast<uint64_t>(first); page < from + static_cast<uint64_t>(last);
+           ++page) {
+        const uint64_t at = page * kLargePage;
+        out_.write(at, std::span(zeros).first(std::min(kLargePage, layout_.file_bytes - at)));
+      }
+    });
+    touched_ = to * kLargePage;
+#else
+    static_cast<void>(end), static_cast<void>(pool);
+#endif
+  }
+
   void add_parts(const FileBlob& blob) {
+    blobs_.push_back(&blob);
     uint64_t count = blob.bytes, step = kPartBytes;
     if (blob.source) {
       count = row_count(blob);
@@ -108,10 +131,15 @@ class Writer {
   }
 
   void flush(ThreadPool& pool) {
+    uint64_t end = 0;
+    for (const FileBlob* blob : blobs_) end = std::max(end, blob->data_offset() + blob->bytes);
+    touch(end, pool);
+    for (const FileBlob* blob : blobs_) write_record(*blob);
     pool.parallel_for(static_cast<int64_t>(parts_.size()), 1, [&](int64_t begin, int64_t end) {
       Constant::Bytes buffer;
       for (int64_t i = begin; i < end; ++i) write_part(parts_[static_cast<size_t>(i)], buffer);
     });
+    blobs_.clear();
     parts_.clear();
     batch_bytes_ = 0;
   }
@@ -137,8 +165,9 @@ class Writer {
 
   const WeightLayout& layout_;
   File out_;
+  std::vector<const FileBlob*> blobs_;
   std::vector<Part> parts_;
-  uint64_t batch_bytes_ = 0;
+  uint64_t batch_bytes_ = 0, touched_ = 0;
 };
 
 }  // namespace

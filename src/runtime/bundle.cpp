@@ -143,7 +143,8 @@ void Bundle::fetch_weights() const {
   const uint64_t memory =
       static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   constexpr uint64_t kPiece = uint64_t{8} << 20;
-  uint64_t piece = 0, mine = fetching_++;  // of all files, one behind the other; the next that is this thread's
+  uint64_t piece = 0,
+           mine = fetching_++;  // of all files, one behind the other; the next that is this thread's
   try {
     for (size_t s = 0; s < packages_.size(); ++s) {
       if (info_.stages[s].kind == StageKind::experts) continue;

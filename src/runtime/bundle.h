@@ -91,9 +91,9 @@ class Bundle {
   std::map<std::string, double> cost_;  // of a call through the layers, by the function of the first stage
   std::unique_ptr<const EmbeddingReader> embedding_;
   std::vector<std::shared_ptr<const PackageFile>> packages_;  // by stage
-  mutable std::atomic<uint64_t> fetched_{0};   // bytes
-  mutable std::atomic<uint64_t> fetching_{0};  // pieces that a thread has taken
-  mutable std::mutex mutex_;  // of slots_, which stay where they are
+  mutable std::atomic<uint64_t> fetched_{0};                  // bytes
+  mutable std::atomic<uint64_t> fetching_{0};                 // pieces that a thread has taken
+  mutable std::mutex mutex_;                                  // of slots_, which stay where they are
   mutable std::map<std::pair<size_t, std::string>, Slot> slots_;
 };
 
