@@ -151,7 +151,7 @@ void Convolution::run_image(ThreadPool& pool, const float* x, const PackedProduc
         },
         to);
   if (in_.size() == 4) {
-    thread_local std::vector<float> padded;
+    thread_local FloatRoom padded;
     const PaddedImage image(window_, before_, x, {in_[1], in_[2], in_[3], out_[2], out_[3]}, pool, padded);
     if (direct_) return run_direct(pool, image, to);
     return product_->run(
@@ -165,10 +165,10 @@ void Convolution::run_image(ThreadPool& pool, const float* x, const PackedProduc
   product_->run(
       pool, positions_,
       [&](int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) {
-        thread_local std::vector<float> room;
-        room.resize(static_cast<size_t>(depth * count));
-        patches.gather(x, from, from + depth, first, first + count, room.data());
-        pack_columns({room.data(), count, 1}, count, depth, packed);
+        thread_local FloatRoom room;
+        float* const gathered = room.at_least(depth * count);
+        patches.gather(x, from, from + depth, first, first + count, gathered);
+        pack_columns({gathered, count, 1}, count, depth, packed);
       },
       to);
 }

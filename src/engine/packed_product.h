@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/thread_pool.h"
+#include "engine/buffer.h"
 #include "engine/weight_rows.h"
 #include "kernels/gemm.h"
 
@@ -40,12 +41,13 @@ class PackedProduct {
   // What a thread needs for a tile of rows.
   struct Tools {
     WeightRows::Room room;
-    std::vector<float> wide, tile;
+    FloatRoom wide, tile;
   };
   // Rows [row, row + rows) and the packed columns [first, first + count).
   struct Tile {
     int64_t row, rows, first, count;
     const float* packed;
+    bool first_time;  // that this thread multiplies these rows: those that come next are fetched
   };
   using Work = std::function<void(const Tile& tile, Tools& tools)>;
 

@@ -24,6 +24,9 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// 32 registers for vectors, not 16.
+constexpr bool kManyRegisters = HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3);
+
 // The first `count` elements; the others are zero, and are not touched.
 template <class D>
 HWY_INLINE hn::Vec<D> load_some(D d, const float* from, int64_t count) {

@@ -16,8 +16,9 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 6 x 2 vectors: 12 sums, 2 of b and 1 of a fill the 16 registers of SSE and AVX2.
-constexpr int64_t kRows = 6;
+// 12 x 2 vectors: 24 sums, 2 of b and 1 of a fit into 32 registers; 6 x 2 vectors fill the 16 of SSE and AVX2. With more
+// rows a vector of b is loaded once for more multiply-adds.
+constexpr int kRows = kManyRegisters ? 12 : 6;
 
 int64_t lanes_of_panel() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
 
@@ -31,14 +32,17 @@ void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRI
   Vec sums[R][V];
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < V; ++v) sums[r][v] = hn::Zero(d);
-  for (int64_t i = 0; i < k; ++i, ++a, b += V * lanes) {
+  const float* from[(R + 3) / 4];  // of every fourth row: few registers for addresses
+  for (int r = 0; r < R; r += 4) from[r / 4] = a + r * a_stride;
+  for (int64_t i = 0; i < k; ++i, b += V * lanes) {
     Vec columns[V];
     for (int v = 0; v < V; ++v) columns[v] = hn::LoadU(d, b + v * lanes);
     for (int r = 0; r < R; ++r) {
-      const Vec weight = hn::Set(d, a[r * a_stride]);
+      const Vec weight = hn::Set(d, from[r / 4][r % 4 * a_stride + i]);
       for (int v = 0; v < V; ++v) sums[r][v] = hn::MulAdd(weight, columns[v], sums[r][v]);
     }
   }
+#pragma GCC unroll 12
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < V; ++v) {
       const int64_t offset = r * c_stride + v * lanes;
@@ -50,17 +54,12 @@ void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRI
     }
 }
 
-template <int V>
+// The tile of so many rows.
+template <int V, int R = kRows>
 HWY_INLINE void tile_of(int64_t rows, const float* a, int64_t a_stride, const float* b, int64_t k, float* c,
                         int64_t c_stride, bool accumulate, const GemmEnd* end) {
-  switch (rows) {
-    case 1: return tile<1, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 2: return tile<2, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 3: return tile<3, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 4: return tile<4, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 5: return tile<5, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    default: return tile<6, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-  }
+  if (rows == R) return tile<R, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
+  if constexpr (R > 1) tile_of<V, R - 1>(rows, a, a_stride, b, k, c, c_stride, accumulate, end);
 }
 
 // `count` sums, or a vector's, of row `row` to c[offset].
@@ -77,15 +76,17 @@ HWY_INLINE void store_edge(const float* sums, int64_t count, float* c, int64_t r
     store_some(d, sum, c + offset, count);
 }
 
-// m rows of a against a panel of b, which stays in the first cache, of whose columns c has `columns`; what
-// hangs over the edge of c goes through a buffer.
+// m rows of a, in equal parts, against a panel of b, which stays in the first cache, of whose columns c has `columns`;
+// what hangs over the edge of c goes through a buffer.
 template <int V>
 void rows_by_panel(int64_t m, int64_t columns, int64_t k, const float* a, int64_t a_stride, const float* b,
                    float* c, int64_t c_stride, bool accumulate, const GemmEnd* end) {
   const int64_t width = V * lanes_of_panel();
   HWY_ALIGN float edge[kRows * V * HWY_MAX_BYTES / sizeof(float)];
-  for (int64_t r = 0; r < m; r += kRows, a += kRows * a_stride, c += kRows * c_stride) {
-    const int64_t rows = m - r < kRows ? m - r : kRows;
+  int64_t rows = 0;
+  for (int64_t r = 0; r < m; r += rows, a += rows * a_stride, c += rows * c_stride) {
+    const int64_t parts = (m - r + kRows - 1) / kRows;
+    rows = (m - r + parts - 1) / parts;
     const GemmEnd here = end ? end->from(r, r * c_stride) : GemmEnd();
     if (columns == width) {
       tile_of<V>(rows, a, a_stride, b, k, c, c_stride, accumulate, end ? &here : nullptr);
