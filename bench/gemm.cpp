@@ -77,9 +77,8 @@ int main(int argc, char** argv) {
               for (int64_t i = 0; i < 24; ++i)
                 widen(kind, {weights.data() + ((r + i) * k + from) * bytes, nullptr},
                       weights.data() + weights.size(), kGemmDepth, tile.data() + i * kGemmDepth);
-              gemm_packed(24, tokens, kGemmDepth, tile.data(), kGemmDepth,
-                          packed + packed_size(tokens, from), out.data() + r * tokens, tokens,
-                          from > 0);
+              gemm_packed(24, tokens, kGemmDepth, tile.data(), kGemmDepth, packed + packed_size(tokens, from),
+                          out.data() + r * tokens, tokens, from > 0);
             }
         });
         const double speed = 2e-9 * static_cast<double>(rows * k * tokens) / s;

@@ -68,9 +68,8 @@ Convolution::Convolution(const OpCall& c, const Type& out, bool prepare)
     winograd_ = std::make_unique<WinogradProduct>(weight_, w[0], w[1]);
 }
 
-// The patches are the image itself.
 bool Convolution::is_plain() const {
-  return all_are(window_.kernel, 1) && all_are(window_.strides, 1) &&
+  return !depthwise_ && all_are(window_.kernel, 1) && all_are(window_.strides, 1) &&
          std::equal(in_.begin() + 2, in_.end(), out_.begin() + 2);
 }
 
@@ -97,9 +96,7 @@ void Convolution::run(ThreadPool& pool, const float* x, const float* bias, const
   }
 }
 
-// A kernel of its own for each plane of the input; several planes of the output may come from one.
-void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then,
-                             float* out) const {
+DepthwisePlane Convolution::plane() const {
   DepthwisePlane plane{in_[2], in_[3], out_[2], out_[3]};
   for (size_t i = 0; i < 2; ++i) {
     plane.kernel[i] = window_.kernel[i];
@@ -107,6 +104,13 @@ void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& en
     plane.dilation[i] = window_.dilations[i];
     plane.before[i] = before_[i];
   }
+  return plane;
+}
+
+// A kernel of its own for each plane of the input; several planes of the output may come from one.
+void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then,
+                             float* out) const {
+  const DepthwisePlane plane = this->plane();
   const int64_t from_one = out_[1] / in_[1], plane_size = in_[2] * in_[3];
   const Tiles weight(kernels_.empty() ? weight_.get() : nullptr, kernels_.data());
   pool.parallel_for(out_[0] * out_[1], 1, [&](int64_t begin, int64_t stop) {

@@ -8,9 +8,9 @@ namespace {
 
 // Tiles of the product that a thread takes at a time: rows of the weight by columns, a multiple of every panel's. Small
 // enough to share work out evenly.
-constexpr int64_t kRowsApart = 48, kColumnsApart = 96;
+constexpr int64_t kRowsApart = PackedProduct::kMostRows, kColumnsApart = 96;
 constexpr int64_t kRowsTogether = 24, kColumnsTogether = 64;
-constexpr int64_t kMostRows = kRowsApart, kMostColumns = kColumnsApart;
+constexpr int64_t kMostColumns = kColumnsApart;
 constexpr int64_t kApart = 96 << 10;  // floats that a thread packs for itself: 384 KiB of the second cache
 constexpr int64_t kWeight =
     128 << 10;  // floats of a weight that go through the second cache once for each block
@@ -41,8 +41,7 @@ void PackedProduct::multiply(const Tile& t, Tools& tools, float* out, int64_t st
     const int64_t next = last ? 0 : from + depth;
     for (int64_t r = 0; r < t.rows; ++r) {
       if (!floats_) weight_.widen(tools.room, r, from, depth, wide + r * depth);
-      if (t.first_time)
-        weight_.fetch(t.row + r + (last ? t.rows : 0), next, std::min(kGemmDepth, k_ - next));
+      if (t.first_time) weight_.fetch(t.row + r + (last ? t.rows : 0), next, std::min(kGemmDepth, k_ - next));
     }
     gemm_packed(t.rows, t.count, depth, rows, floats_ ? k_ : depth, t.packed + packed_size(t.count, from),
                 out, stride, from > 0, last ? &end : nullptr);

@@ -116,20 +116,29 @@ void PackedImpl(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_strid
   }
 }
 
-// k rows of `width` values each, of which `columns` are there and the others are zero; columns lie side by side.
-void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int64_t columns, int64_t width,
-                  float* HWY_RESTRICT out) {
+// The columns of one row that belong to the last panel, with zeros behind them.
+void pack_edge(const float* HWY_RESTRICT from, int64_t columns, int64_t width, float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t whole = columns / lanes * lanes;
-  for (int64_t i = 0; i < k; ++i, out += width, from += stride) {
-    int64_t j = 0;
-    for (; j < whole; j += lanes) hn::StoreU(hn::LoadU(d, from + j), d, out + j);
-    if (j < columns) {
-      hn::StoreU(load_some(d, from + j, columns - j), d, out + j);
-      j += lanes;
+  for (int64_t j = 0; j < width; j += lanes) {
+    const int64_t left = columns > j ? columns - j : 0;
+    hn::StoreU(left >= lanes ? hn::LoadU(d, from + j) : load_some(d, from + j, left), d, out + j);
+  }
+}
+
+// k rows of n columns that lie side by side, row after row: each is a stream that the processor sees.
+void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int64_t n, float* HWY_RESTRICT out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = n / (2 * lanes) * 2 * lanes, left = n - whole, width = left > lanes ? 2 * lanes : lanes;
+  for (int64_t i = 0; i < k; ++i, from += stride) {
+    float* HWY_RESTRICT to = out + i * 2 * lanes;
+    for (int64_t j = 0; j < whole; j += 2 * lanes, to += 2 * lanes * k) {
+      const auto low = hn::LoadU(d, from + j), high = hn::LoadU(d, from + j + lanes);
+      hn::StoreU(low, d, to);
+      hn::StoreU(high, d, to + lanes);
     }
-    for (; j < width; j += lanes) hn::StoreU(hn::Zero(d), d, out + j);
+    if (left > 0) pack_edge(from + whole, left, width, out + whole * k + i * width);
   }
 }
 
@@ -220,8 +229,6 @@ constexpr int64_t kThin = 3;       // up to so many rows or columns, packing cos
 
 // k rows of `width` values each, of which `columns` are there and the others are zero.
 void pack_panel(const MatrixView& b, int64_t k, int64_t columns, int64_t width, float* out) {
-  if (b.column_stride == 1)
-    return HWY_DYNAMIC_DISPATCH(PackRowsImpl)(b.data, b.row_stride, k, columns, width, out);
   if (b.row_stride == 1) {
     transpose(b.data, b.column_stride, columns, k, nullptr, out, width);
     for (int64_t i = 0; i < k && columns < width; ++i)
@@ -248,6 +255,7 @@ int64_t packed_size(int64_t n, int64_t k) {
 int64_t panel_columns() { return 2 * HWY_DYNAMIC_DISPATCH(lanes_of_panel)(); }
 
 void pack_columns(const MatrixView& b, int64_t n, int64_t k, float* packed) {
+  if (b.column_stride == 1) return HWY_DYNAMIC_DISPATCH(PackRowsImpl)(b.data, b.row_stride, k, n, packed);
   const int64_t lanes = HWY_DYNAMIC_DISPATCH(lanes_of_panel)();
   for (int64_t j = 0; j < n;) {
     const int64_t width = n - j > lanes ? 2 * lanes : lanes, columns = std::min(width, n - j);

@@ -35,8 +35,23 @@ HWY_INLINE int64_t split(D d, const float* HWY_RESTRICT x, int64_t done, int64_t
   return done;
 }
 
+// Where the columns of a row go: the first `skip` alone, then `count` groups of all phases from place `at` of each line,
+// then what is left. The same for all rows, and divisions are slow.
+struct ColumnPlaces {
+  explicit ColumnPlaces(const PaddedRows& h) {
+    if (h.phases == 1) return;
+    phase = h.before % h.phases;
+    skip = phase > 0 ? h.phases - phase : 0;
+    at = (h.before + skip) / h.phases;
+    const int64_t groups = h.width > skip ? (h.width - skip) / h.phases : 0;
+    count = groups < h.line - at ? groups : h.line - at;
+  }
+  int64_t phase = 0, skip = 0, at = 0, count = 0;
+};
+
 // The columns of one row, each to its place.
-HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h, float* HWY_RESTRICT to) {
+HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h, const ColumnPlaces& places,
+                              float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 4> few;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -47,12 +62,9 @@ HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h
     if (i < count) store_some(d, load_some(d, row + i, count - i), to + h.before + i, count - i);
     return;
   }
-  // Columns before the first that falls into phase 0, then whole groups of phases, then what is left.
-  const int64_t skip = (h.phases - h.before % h.phases) % h.phases, at = (h.before + skip) / h.phases;
+  const int64_t skip = places.skip, at = places.at, count = places.count;
   for (int64_t c = 0; c < skip && c < h.width && at - 1 < h.line; ++c)
-    to[(h.before % h.phases + c) * h.line + at - 1] = row[c];
-  const int64_t groups = h.width > skip ? (h.width - skip) / h.phases : 0;
-  const int64_t count = groups < h.line - at ? groups : h.line - at;
+    to[(places.phase + c) * h.line + at - 1] = row[c];
   int64_t done = 0;
   if (h.phases == 2)
     done =
@@ -71,6 +83,7 @@ void PadRowsImpl(const float* HWY_RESTRICT image, const PaddedRows& h, int64_t f
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto fill = hn::Set(d, h.fill);
   const int64_t pitch = h.pitch();
+  const ColumnPlaces places(h);
   for (int64_t r = first; r < first + count; ++r, to += pitch) {
     const bool inside = r >= 0 && r < h.height;
     if (fresh || !inside) {
@@ -78,7 +91,7 @@ void PadRowsImpl(const float* HWY_RESTRICT image, const PaddedRows& h, int64_t f
       for (; i + lanes <= pitch; i += lanes) hn::StoreU(fill, d, to + i);
       if (i < pitch) store_some(d, fill, to + i, pitch - i);
     }
-    if (inside) place_columns(image + r * h.width, h, to);
+    if (inside) place_columns(image + r * h.width, h, places, to);
   }
 }
 
