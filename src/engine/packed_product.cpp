@@ -9,7 +9,7 @@ namespace {
 // Tiles of the product that a thread takes at a time: rows of the weight by columns, a multiple of every panel's. Small
 // enough to share work out evenly.
 constexpr int64_t kRowsApart = PackedProduct::kMostRows, kColumnsApart = 96;
-constexpr int64_t kRowsTogether = 24, kColumnsTogether = 64;
+constexpr int64_t kRowsTogether = 24, kColumnsTogether = 64, kTilesPerThread = 8;
 constexpr int64_t kMostColumns = kColumnsApart;
 constexpr int64_t kApart = 96 << 10;  // floats that a thread packs for itself: 384 KiB of the second cache
 constexpr int64_t kWeight =
@@ -69,8 +69,11 @@ void PackedProduct::apart(ThreadPool& pool, int64_t columns, const Pack& pack, c
 // Few columns: all of them are packed, then the rows are shared out.
 void PackedProduct::together(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const {
   const int64_t depths = (k_ + kGemmDepth - 1) / kGemmDepth, rows = weight_.rows();
-  const int64_t row_tiles = (rows + kRowsTogether - 1) / kRowsTogether;
   const int64_t blocks = (columns + kColumnsTogether - 1) / kColumnsTogether;
+  // Half as high where there are so few that one more on one of the threads is much.
+  const bool few = blocks * rows < kTilesPerThread * pool.threads() * kRowsTogether;
+  const int64_t height = few ? kRowsTogether / 2 : kRowsTogether;
+  const int64_t row_tiles = (rows + height - 1) / height;
   thread_local FloatRoom room;
   float* const all = room.at_least(packed_size(columns, k_));
   const auto count_of = [&](int64_t b) { return std::min(kColumnsTogether, columns - b * kColumnsTogether); };
@@ -85,8 +88,8 @@ void PackedProduct::together(ThreadPool& pool, int64_t columns, const Pack& pack
     thread_local Tools tools;
     for (int64_t unit = begin; unit < end; ++unit) {
       // Block after block of columns for the same rows: these are read once.
-      const int64_t b = unit % blocks, row = unit / blocks * kRowsTogether;
-      work({row, std::min(kRowsTogether, rows - row), b * kColumnsTogether, count_of(b),
+      const int64_t b = unit % blocks, row = unit / blocks * height;
+      work({row, std::min(height, rows - row), b * kColumnsTogether, count_of(b),
             all + b * kColumnsTogether * k_, b == 0},
            tools);
     }
