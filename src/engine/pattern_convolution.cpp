@@ -1,5 +1,6 @@
 // A convolution with what comes behind it: a sum with a value of the same shape, then a function of single elements.
-// Sums go through both before they are stored. A 1 x 1 convolution and a depthwise one behind it run as one step. For fp32 and `fast` arithmetic; in fp16 each operation rounds.
+// Sums go through both before they are stored. A 1 x 1 convolution and a depthwise one behind it run as one step. For
+// fp32 and `fast` arithmetic; in fp16 each operation rounds.
 #include <algorithm>
 #include <optional>
 

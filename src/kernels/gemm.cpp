@@ -16,8 +16,8 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 12 x 2 vectors: 24 sums, 2 of b and 1 of a fit into 32 registers; 6 x 2 vectors fill the 16 of SSE and AVX2. With more
-// rows a vector of b is loaded once for more multiply-adds.
+// 12 x 2 vectors: 24 sums, 2 of b and 1 of a fit into 32 registers; 6 x 2 vectors fill the 16 of SSE and AVX2. With
+// more rows a vector of b is loaded once for more multiply-adds.
 constexpr int kRows = kManyRegisters ? 12 : 6;
 
 int64_t lanes_of_panel() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
@@ -127,10 +127,12 @@ void pack_edge(const float* HWY_RESTRICT from, int64_t columns, int64_t width, f
 }
 
 // k rows of n columns that lie side by side, row after row: each is a stream that the processor sees.
-void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int64_t n, float* HWY_RESTRICT out) {
+void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int64_t n,
+                  float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t whole = n / (2 * lanes) * 2 * lanes, left = n - whole, width = left > lanes ? 2 * lanes : lanes;
+  const int64_t whole = n / (2 * lanes) * 2 * lanes, left = n - whole,
+                width = left > lanes ? 2 * lanes : lanes;
   for (int64_t i = 0; i < k; ++i, from += stride) {
     float* HWY_RESTRICT to = out + i * 2 * lanes;
     for (int64_t j = 0; j < whole; j += 2 * lanes, to += 2 * lanes * k) {
