@@ -65,19 +65,20 @@ int main(int argc, char** argv) {
     for (const auto& [rows, k] : {std::pair(576, 576), std::pair(1536, 576), std::pair(576, 1536)})
       for (const int64_t tokens : {16, 44, 64}) {
         std::vector<float> x(static_cast<size_t>(k * tokens), 0.5f), out(static_cast<size_t>(rows * tokens));
-        std::vector<float> packed(static_cast<size_t>(packed_size(tokens, k))), tile(24 * kGemmDepth);
+        const Buffer room(static_cast<uint64_t>(packed_size(tokens, k)) * sizeof(float));
+        float* const packed = static_cast<float*>(static_cast<void*>(room.data()));
+        std::vector<float> tile(24 * kGemmDepth);
         const double s = best(limit_s, [&] {
           for (int64_t from = 0; from < k; from += kGemmDepth)
             pack_columns({x.data() + from * tokens, tokens, 1}, tokens, kGemmDepth,
-                         packed.data() + packed_size(tokens, from));
+                         packed + packed_size(tokens, from));
           for (int64_t r = 0; r < rows; r += 24)
             for (int64_t from = 0; from < k; from += kGemmDepth) {
               for (int64_t i = 0; i < 24; ++i)
                 widen(kind, {weights.data() + ((r + i) * k + from) * bytes, nullptr},
                       weights.data() + weights.size(), kGemmDepth, tile.data() + i * kGemmDepth);
-              gemm_packed(24, tokens, kGemmDepth, tile.data(), kGemmDepth,
-                          packed.data() + packed_size(tokens, from), out.data() + r * tokens, tokens,
-                          from > 0);
+              gemm_packed(24, tokens, kGemmDepth, tile.data(), kGemmDepth, packed + packed_size(tokens, from),
+                          out.data() + r * tokens, tokens, from > 0);
             }
         });
         const double speed = 2e-9 * static_cast<double>(rows * k * tokens) / s;

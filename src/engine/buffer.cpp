@@ -80,4 +80,10 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
+float* FloatRoom::at_least(int64_t count) {
+  const uint64_t bytes = static_cast<uint64_t>(count) * sizeof(float);
+  if (!buffer_.data() || bytes > buffer_.size()) buffer_ = Buffer(bytes);
+  return static_cast<float*>(static_cast<void*>(buffer_.data()));
+}
+
 }  // namespace anemone

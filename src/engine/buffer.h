@@ -29,4 +29,13 @@ class Buffer {
 
 inline constexpr uint64_t kBufferAlignment = 64;
 
+// Room for floats that one piece of work after the other uses: it grows as it must, and what was in it is lost then.
+class FloatRoom {
+ public:
+  float* at_least(int64_t count);
+
+ private:
+  Buffer buffer_;
+};
+
 }  // namespace anemone

@@ -68,9 +68,8 @@ Convolution::Convolution(const OpCall& c, const Type& out, bool prepare)
     winograd_ = std::make_unique<WinogradProduct>(weight_, w[0], w[1]);
 }
 
-// The patches are the image itself.
 bool Convolution::is_plain() const {
-  return all_are(window_.kernel, 1) && all_are(window_.strides, 1) &&
+  return !depthwise_ && all_are(window_.kernel, 1) && all_are(window_.strides, 1) &&
          std::equal(in_.begin() + 2, in_.end(), out_.begin() + 2);
 }
 
@@ -97,9 +96,7 @@ void Convolution::run(ThreadPool& pool, const float* x, const float* bias, const
   }
 }
 
-// A kernel of its own for each plane of the input; several planes of the output may come from one.
-void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then,
-                             float* out) const {
+DepthwisePlane Convolution::plane() const {
   DepthwisePlane plane{in_[2], in_[3], out_[2], out_[3]};
   for (size_t i = 0; i < 2; ++i) {
     plane.kernel[i] = window_.kernel[i];
@@ -107,6 +104,13 @@ void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& en
     plane.dilation[i] = window_.dilations[i];
     plane.before[i] = before_[i];
   }
+  return plane;
+}
+
+// A kernel of its own for each plane of the input; several planes of the output may come from one.
+void Convolution::run_planes(ThreadPool& pool, const float* x, const GemmEnd& end, const Activation& then,
+                             float* out) const {
+  const DepthwisePlane plane = this->plane();
   const int64_t from_one = out_[1] / in_[1], plane_size = in_[2] * in_[3];
   const Tiles weight(kernels_.empty() ? weight_.get() : nullptr, kernels_.data());
   pool.parallel_for(out_[0] * out_[1], 1, [&](int64_t begin, int64_t stop) {
@@ -151,7 +155,7 @@ void Convolution::run_image(ThreadPool& pool, const float* x, const PackedProduc
         },
         to);
   if (in_.size() == 4) {
-    thread_local std::vector<float> padded;
+    thread_local FloatRoom padded;
     const PaddedImage image(window_, before_, x, {in_[1], in_[2], in_[3], out_[2], out_[3]}, pool, padded);
     if (direct_) return run_direct(pool, image, to);
     return product_->run(
@@ -165,10 +169,10 @@ void Convolution::run_image(ThreadPool& pool, const float* x, const PackedProduc
   product_->run(
       pool, positions_,
       [&](int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) {
-        thread_local std::vector<float> room;
-        room.resize(static_cast<size_t>(depth * count));
-        patches.gather(x, from, from + depth, first, first + count, room.data());
-        pack_columns({room.data(), count, 1}, count, depth, packed);
+        thread_local FloatRoom room;
+        float* const gathered = room.at_least(depth * count);
+        patches.gather(x, from, from + depth, first, first + count, gathered);
+        pack_columns({gathered, count, 1}, count, depth, packed);
       },
       to);
 }

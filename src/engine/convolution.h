@@ -36,6 +36,16 @@ class Convolution {
   // bias: one for each output channel; add: laid out as out is; both may be empty.
   void run(ThreadPool& pool, const float* x, const float* bias, const float* add, const Activation& then,
            float* out) const;
+
+  // The patches are the image itself: 1 x 1, no stride, no padding, one group.
+  bool is_plain() const;
+  // A kernel of its own for each channel, which makes one channel of it.
+  bool is_channelwise() const { return depthwise_ && out_[1] == in_[1]; }
+  const std::vector<int64_t>& in_sizes() const { return in_; }
+  const PackedProduct& product() const { return *product_; }  // where it is plain
+  DepthwisePlane plane() const;                               // where it is depthwise
+  const float* kernel(int64_t channel) const { return kernels_.data() + channel * k_; }  // of a prepared one
+
   uint64_t held_bytes() const {
     return winograd_ ? winograd_->held_bytes() : kernels_.size() * sizeof(float);
   }
@@ -45,7 +55,6 @@ class Convolution {
                   float* out) const;
   void run_image(ThreadPool& pool, const float* x, const PackedProduct::Rows& to) const;
   void run_direct(ThreadPool& pool, const PaddedImage& image, const PackedProduct::Rows& to) const;
-  bool is_plain() const;
 
   std::vector<int64_t> in_, out_;  // sizes: images, channels, then two or three of space
   ops::ConvWindow window_;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/thread_pool.h"
+#include "engine/buffer.h"
 #include "engine/weight_rows.h"
 #include "kernels/gemm.h"
 
@@ -31,28 +32,35 @@ class PackedProduct {
     std::function<void(const float* x, int64_t n, float* out)> map = {};
   };
 
+  // What a thread needs for a tile of rows.
+  struct Tools {
+    WeightRows::Room room;
+    FloatRoom wide, tile;
+  };
+  // Rows [row, row + rows), kMostRows at most, and the packed columns [first, first + count).
+  struct Tile {
+    int64_t row, rows, first, count;
+    const float* packed;
+    bool first_time;  // that this thread multiplies these rows: those that come next are fetched
+  };
+  static constexpr int64_t kMostRows = 48;
+
   PackedProduct(std::shared_ptr<const StoredTensor> weight, int64_t rows, int64_t k);
 
   void run(ThreadPool& pool, int64_t columns, const Pack& pack, const Store& store) const;
   void run(ThreadPool& pool, int64_t columns, const Pack& pack, const Rows& to) const;
+  // One tile on the calling thread; `out` and `end` begin at its first row and column.
+  void multiply(const Tile& tile, Tools& tools, float* out, int64_t stride, GemmEnd end) const;
+
+  int64_t rows() const { return weight_.rows(); }
+  int64_t depth() const { return k_; }
 
  private:
-  // What a thread needs for a tile of rows.
-  struct Tools {
-    WeightRows::Room room;
-    std::vector<float> wide, tile;
-  };
-  // Rows [row, row + rows) and the packed columns [first, first + count).
-  struct Tile {
-    int64_t row, rows, first, count;
-    const float* packed;
-  };
   using Work = std::function<void(const Tile& tile, Tools& tools)>;
 
   void each_tile(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const;
   void apart(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const;
   void together(ThreadPool& pool, int64_t columns, const Pack& pack, const Work& work) const;
-  void multiply(const Tile& tile, Tools& tools, float* out, int64_t stride, GemmEnd end) const;
 
   WeightRows weight_;
   int64_t k_;

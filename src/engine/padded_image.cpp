@@ -7,7 +7,7 @@
 
 namespace anemone {
 PaddedImage::PaddedImage(const ops::ConvWindow& window, std::span<const int64_t> before, const float* x,
-                         const ImageSizes& s, ThreadPool& pool, std::vector<float>& room)
+                         const ImageSizes& s, ThreadPool& pool, FloatRoom& room)
     : channels_(s.channels), out_width_(s.out_width) {
   const int64_t phases = window.strides[1];
   const int64_t rows =
@@ -20,9 +20,8 @@ PaddedImage::PaddedImage(const ops::ConvWindow& window, std::span<const int64_t>
     taps_.push_back((t / window.kernel[1] * window.dilations[0] * phases + column % phases) * line_ +
                     column / phases);
   }
-  room.resize(static_cast<size_t>(s.channels * plane_ + floats_beyond()));
-  data_ = room.data();
-  float* const all = room.data();
+  float* const all = room.at_least(s.channels * plane_ + floats_beyond());
+  data_ = all;
   std::fill_n(all + s.channels * plane_, floats_beyond(), 0.0f);
   pool.parallel_for(s.channels, 1, [&](int64_t begin, int64_t end) {
     const PaddedRows how{s.height, s.width, before[1], phases, line_};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "engine/buffer.h"
 #include "mil/conv_window.h"
 
 namespace anemone {
@@ -21,7 +22,7 @@ class PaddedImage {
   // `room` holds the copy and must outlive this; `before`: rows and columns of zeros above and to the left. The output
   // may go beyond the image: what lies there is zero.
   PaddedImage(const ops::ConvWindow& window, std::span<const int64_t> before, const float* x,
-              const ImageSizes& sizes, ThreadPool& pool, std::vector<float>& room);
+              const ImageSizes& sizes, ThreadPool& pool, FloatRoom& room);
 
   // Rows [from, from + depth) of the patches (channel, row and column of the kernel) at outputs [first, first + count).
   void pack(int64_t from, int64_t depth, int64_t first, int64_t count, float* packed) const;

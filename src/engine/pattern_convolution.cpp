@@ -1,5 +1,6 @@
 // A convolution with what comes behind it: a sum with a value of the same shape, then a function of single elements.
-// Sums go through both before they are stored. For fp32 and `fast` arithmetic; in fp16 each operation rounds.
+// Sums go through both before they are stored. A 1 x 1 convolution and a depthwise one behind it run as one step. For
+// fp32 and `fast` arithmetic; in fp16 each operation rounds.
 #include <algorithm>
 #include <optional>
 
@@ -8,30 +9,64 @@
 #include "engine/kernel_choice.h"
 #include "engine/op_kernels.h"
 #include "engine/patterns.h"
+#include "engine/widened_planes.h"
 #include "kernels/chains.h"
 #include "kernels/pointwise.h"
 
 namespace anemone {
 namespace {
 
+// Where the bias and what is added are among the inputs of a fused step; -1: nowhere.
+struct Places {
+  int bias = -1, addend = -1;
+};
+
+const float* input(const FusedCall& c, int i) { return i < 0 ? nullptr : c.floats(static_cast<size_t>(i)); }
+
 // In: x, then the bias and what is added, where they are.
 class FusedConvolution : public FusedKernel {
  public:
-  FusedConvolution(Convolution convolution, Activation then, int bias, int addend)
-      : convolution_(std::move(convolution)), then_(std::move(then)), bias_(bias), addend_(addend) {}
+  FusedConvolution(Convolution convolution, Activation then, Places places)
+      : convolution_(std::move(convolution)), then_(std::move(then)), places_(places) {}
 
   std::string_view name() const override { return "convolution"; }
   uint64_t held_bytes() const override { return convolution_.held_bytes(); }
   bool run(const FusedCall& c) const override {
-    const auto input = [&](int i) { return i < 0 ? nullptr : c.floats(static_cast<size_t>(i)); };
-    convolution_.run(c.pool(), c.floats(0), input(bias_), input(addend_), then_, c.out());
+    convolution_.run(c.pool(), c.floats(0), input(c, places_.bias), input(c, places_.addend), then_, c.out());
     return true;
   }
 
  private:
   const Convolution convolution_;
   const Activation then_;
-  const int bias_, addend_;
+  const Places places_;
+};
+
+// In: x, then the biases and what is added, where they are.
+class FusedWidenedPlanes : public FusedKernel {
+ public:
+  struct End {
+    Activation then;
+    Places places;
+  };
+
+  FusedWidenedPlanes(WidenedPlanes both, End widened, End end)
+      : both_(std::move(both)), widened_(std::move(widened)), end_(std::move(end)) {}
+
+  std::string_view name() const override { return "two convolutions"; }
+  uint64_t held_bytes() const override { return both_.held_bytes(); }
+  bool run(const FusedCall& c) const override {
+    both_.run(c.pool(), c.floats(0), end_for(c, widened_), end_for(c, end_), c.out());
+    return true;
+  }
+
+ private:
+  static WidenedPlanes::End end_for(const FusedCall& c, const End& end) {
+    return {input(c, end.places.bias), input(c, end.places.addend), end.then};
+  }
+
+  const WidenedPlanes both_;
+  const End widened_, end_;
 };
 
 std::optional<Activation> activation(PlanEdit& edit, int step) {
@@ -59,7 +94,7 @@ class Convolutions {
 
   void run() {
     for (int i = 0; i < edit_.size(); ++i)
-      if (edit_.is(i, "conv") && fits(i)) apply(i);
+      if (edit_.is(i, "conv") && fits(i) && !apply_both(i)) apply(i);
   }
 
  private:
@@ -149,35 +184,82 @@ class Convolutions {
     return true;
   }
 
-  void apply(int conv) {
+  Parts parts_of(int conv) const {
     Parts p{.steps = {conv}};
     match_sum(p);
     match_activation(p);
-    const int at = p.last();
-    const Source x = edit_.input(conv, "x");
-    if (edit_.changed_between(x.id, conv, at) ||
-        (p.add.id >= 0 && edit_.changed_between(p.add.id, conv, at))) {
-      p = Parts{.steps = {conv}};
-    }
-    Step step;
-    step.in = {x};
-    int bias = -1, addend = -1;
-    if (const Source& source = edit_.input(conv, "bias"); source.fixed) {
-      bias = static_cast<int>(step.in.size());
+    return p;
+  }
+
+  // What the parts read is the same at `at` as where they begin.
+  bool unchanged(const Parts& p, int at) const {
+    const int conv = p.steps[0];
+    return !edit_.changed_between(edit_.input(conv, "x").id, conv, at) &&
+           (p.add.id < 0 || !edit_.changed_between(p.add.id, conv, at));
+  }
+
+  Convolution make(int conv) const {
+    return edit_.with_call(conv,
+                           [&](const OpCall& c) { return Convolution(c, edit_.step(conv).types[0], true); });
+  }
+
+  Places add_inputs(const Parts& p, Step& step) const {
+    const auto add = [&](const Source& source) {
       step.in.push_back(source);
-    }
-    if (p.add.id >= 0) {
-      addend = static_cast<int>(step.in.size());
-      step.in.push_back(p.add);
-    }
-    auto convolution = edit_.with_call(
-        conv, [&](const OpCall& c) { return Convolution(c, edit_.step(conv).types[0], true); });
-    step.work =
-        RunFused{std::make_shared<FusedConvolution>(std::move(convolution), std::move(p.then), bias, addend)};
-    step.out = edit_.step(p.last()).out;
-    step.types = edit_.step(p.last()).types;
-    const int last = p.last();
-    edit_.replace(p.steps, std::move(step), last);
+      return static_cast<int>(step.in.size()) - 1;
+    };
+    const Source& bias = edit_.input(p.steps[0], "bias");
+    Places places;
+    if (bias.fixed) places.bias = add(bias);
+    if (p.add.id >= 0) places.addend = add(p.add);
+    return places;
+  }
+
+  void put(const std::vector<int>& steps, Step step) {
+    const int last = steps.back();
+    step.out = edit_.step(last).out;
+    step.types = edit_.step(last).types;
+    edit_.replace(steps, std::move(step), last);
+  }
+
+  void apply(int conv) {
+    Parts p = parts_of(conv);
+    if (!unchanged(p, p.last())) p = Parts{.steps = {conv}};
+    Step step;
+    step.in = {edit_.input(conv, "x")};
+    const Places places = add_inputs(p, step);
+    step.work = RunFused{std::make_shared<FusedConvolution>(make(conv), p.then, places)};
+    put(p.steps, std::move(step));
+  }
+
+  // The convolution that alone looks at what the parts make, as an image.
+  int convolution_behind(const Parts& p) const {
+    const auto& users = edit_.users(out(p.last()));
+    if (users.size() != 1 || edit_.stays(out(p.last())) || !edit_.is(users[0], "conv")) return -1;
+    const bool whole = edit_.maker(edit_.input(users[0], "x")) == p.last() &&
+                       edit_.input_type(users[0], "x").shape == edit_.step(p.last()).types[0].shape;
+    return whole && fits(users[0]) ? users[0] : -1;
+  }
+
+  // A 1 x 1 convolution into a depthwise one.
+  bool apply_both(int conv) {
+    const Parts first = parts_of(conv);
+    const int behind = convolution_behind(first);
+    if (behind < 0 || first.add.id >= 0) return false;
+    const Parts second = parts_of(behind);
+    if (!unchanged(first, second.last()) || !unchanged(second, second.last())) return false;
+    Convolution widen = make(conv), planes = make(behind);
+    if (!WidenedPlanes::takes(widen, planes)) return false;
+    Step step;
+    step.in = {edit_.input(conv, "x")};
+    const Places widened = add_inputs(first, step), end = add_inputs(second, step);
+    step.work = RunFused{std::make_shared<FusedWidenedPlanes>(
+        WidenedPlanes(std::move(widen), std::move(planes)), FusedWidenedPlanes::End{first.then, widened},
+        FusedWidenedPlanes::End{second.then, end})};
+    std::vector<int> steps = first.steps;
+    steps.insert(steps.end(), second.steps.begin(), second.steps.end());
+    put(steps, std::move(step));
+    return true;
   }
 
   PlanEdit& edit_;

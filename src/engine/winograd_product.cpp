@@ -48,7 +48,7 @@ bool WinogradProduct::run(ThreadPool& pool, const float* x, const ImageSizes& s,
   // Tiles are what a convolution of 6 x 6 with a stride of 4 reads.
   const ops::ConvWindow window{
       {kWinogradSide, kWinogradSide}, {kWinogradTile, kWinogradTile}, {1, 1}, {0, 0, 0, 0}};
-  thread_local std::vector<float> padded, room;
+  thread_local FloatRoom padded, room;
   const PaddedImage image(window, before, x, {s.channels, s.height, s.width, high, wide}, pool, padded);
   const int64_t panel = panel_columns(), tiles = high * wide;
   const int64_t fits = kMostFloats / (kWinogradElements * (rows_ + channels_)) / panel * panel;
@@ -58,8 +58,7 @@ bool WinogradProduct::run(ThreadPool& pool, const float* x, const ImageSizes& s,
     const int64_t count = std::min(at_a_time, tiles - first);
     const Block block{first, count, packed_size(count, 1)};
     const int64_t inputs = kWinogradElements * input_stride(block);
-    room.resize(static_cast<size_t>(inputs + kWinogradElements * sums_stride(block)));
-    float* const from = room.data();
+    float* const from = room.at_least(inputs + kWinogradElements * sums_stride(block));
     turn_inputs(pool, image, block, from);
     multiply(pool, block, from, from + inputs);
     fine = turn_sums(pool, block, s, from + inputs, end, out) && fine;
@@ -72,14 +71,15 @@ void WinogradProduct::turn_inputs(ThreadPool& pool, const PaddedImage& image, co
                                   float* inputs) const {
   const int64_t panel = panel_columns();
   pool.parallel_for(channels_, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> patches(static_cast<size_t>(kWinogradElements * panel));
+    thread_local FloatRoom patches_room;
+    float* const patches = patches_room.at_least(kWinogradElements * panel);
     for (int64_t c = begin; c < end; ++c) {
       const int64_t piece = c / kGemmDepth * kGemmDepth, depth = std::min(kGemmDepth, channels_ - piece);
       for (int64_t t = 0; t < b.padded; t += panel) {
         const int64_t width = std::min(panel, b.padded - t);
         image.pack_panel(c * kWinogradElements, kWinogradElements, b.first + t, std::min(width, b.count - t),
-                         width, patches.data());
-        winograd_input(patches.data(), width, inputs + b.padded * piece + t * depth + (c - piece) * width,
+                         width, patches);
+        winograd_input(patches, width, inputs + b.padded * piece + t * depth + (c - piece) * width,
                        input_stride(b));
       }
     }

@@ -13,9 +13,8 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sums that fit into the registers beside a weight and the vectors that it is multiplied with.
-constexpr bool kManySums = HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3);
-constexpr int kMostRows = kManySums ? 8 : 4;
+// Rows whose sums fit into the registers beside a weight and the vectors that it is multiplied with.
+constexpr int kMostRows = kManyRegisters ? 8 : 4;
 
 // Sums of so many products are added up to the whole, which keeps long sums exact: with 256 products the error is a
 // third of that of one sum.
@@ -58,7 +57,7 @@ void block(const DirectPatches& p, const float* HWY_RESTRICT weights, int64_t x,
 template <int R>
 void rows_block(const DirectPatches& p, const float* weights, int64_t columns, const GemmEnd& end, float* out,
                 int64_t out_stride) {
-  constexpr int kVectors = R >= 8 ? 3 : R >= 4 && !kManySums ? 2 : 4;
+  constexpr int kVectors = R >= 8 ? 3 : R >= 4 && !kManyRegisters ? 2 : 4;
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   int64_t x = 0;
   for (; x + kVectors * lanes <= columns; x += kVectors * lanes)
@@ -75,7 +74,7 @@ void DirectRowImpl(const DirectPatches& p, const float* weights, int64_t rows, i
     if (rows - r >= kMostRows) {
       rows_block<kMostRows>(p, w, columns, here, to, out_stride);
       r += kMostRows;
-    } else if (kManySums && rows - r >= 4) {
+    } else if (kManyRegisters && rows - r >= 4) {
       rows_block<4>(p, w, columns, here, to, out_stride);
       r += 4;
     } else if (rows - r >= 2) {

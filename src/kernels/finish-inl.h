@@ -24,6 +24,13 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// 32 registers for vectors, not 16.
+constexpr bool kManyRegisters = HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3);
+
+// Min and Max of these give NaN where it is their second operand.
+constexpr bool kKeepsNaN =
+    (HWY_ARCH_X86 || HWY_ARCH_ARM_A64) && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR;
+
 // The first `count` elements; the others are zero, and are not touched.
 template <class D>
 HWY_INLINE hn::Vec<D> load_some(D d, const float* from, int64_t count) {
@@ -53,7 +60,8 @@ HWY_INLINE V finish_with(D d, V sum, const GemmEnd& end, int64_t row, V add) {
   if (end.scale) sum = hn::Mul(sum, hn::Set(d, end.scale[row]));
   if (end.bias) sum = hn::Add(sum, hn::Set(d, end.bias[row]));
   if (end.add) sum = hn::Add(sum, add);
-  const auto clamped = hn::Min(hn::Max(sum, hn::Set(d, end.low)), hn::Set(d, end.high));
+  const auto clamped = hn::Min(hn::Set(d, end.high), hn::Max(hn::Set(d, end.low), sum));
+  if constexpr (kKeepsNaN) return clamped;
   return hn::IfThenElse(hn::IsNaN(sum), sum, clamped);
 }
 

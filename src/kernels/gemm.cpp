@@ -16,8 +16,9 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 6 x 2 vectors: 12 sums, 2 of b and 1 of a fill the 16 registers of SSE and AVX2.
-constexpr int64_t kRows = 6;
+// 12 x 2 vectors: 24 sums, 2 of b and 1 of a fit into 32 registers; 6 x 2 vectors fill the 16 of SSE and AVX2. With
+// more rows a vector of b is loaded once for more multiply-adds.
+constexpr int kRows = kManyRegisters ? 12 : 6;
 
 int64_t lanes_of_panel() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
 
@@ -31,14 +32,17 @@ void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRI
   Vec sums[R][V];
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < V; ++v) sums[r][v] = hn::Zero(d);
-  for (int64_t i = 0; i < k; ++i, ++a, b += V * lanes) {
+  const float* from[(R + 3) / 4];  // of every fourth row: few registers for addresses
+  for (int r = 0; r < R; r += 4) from[r / 4] = a + r * a_stride;
+  for (int64_t i = 0; i < k; ++i, b += V * lanes) {
     Vec columns[V];
     for (int v = 0; v < V; ++v) columns[v] = hn::LoadU(d, b + v * lanes);
     for (int r = 0; r < R; ++r) {
-      const Vec weight = hn::Set(d, a[r * a_stride]);
+      const Vec weight = hn::Set(d, from[r / 4][r % 4 * a_stride + i]);
       for (int v = 0; v < V; ++v) sums[r][v] = hn::MulAdd(weight, columns[v], sums[r][v]);
     }
   }
+#pragma GCC unroll 12
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < V; ++v) {
       const int64_t offset = r * c_stride + v * lanes;
@@ -50,17 +54,12 @@ void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRI
     }
 }
 
-template <int V>
+// The tile of so many rows.
+template <int V, int R = kRows>
 HWY_INLINE void tile_of(int64_t rows, const float* a, int64_t a_stride, const float* b, int64_t k, float* c,
                         int64_t c_stride, bool accumulate, const GemmEnd* end) {
-  switch (rows) {
-    case 1: return tile<1, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 2: return tile<2, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 3: return tile<3, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 4: return tile<4, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    case 5: return tile<5, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-    default: return tile<6, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
-  }
+  if (rows == R) return tile<R, V>(a, a_stride, b, k, c, c_stride, accumulate, end);
+  if constexpr (R > 1) tile_of<V, R - 1>(rows, a, a_stride, b, k, c, c_stride, accumulate, end);
 }
 
 // `count` sums, or a vector's, of row `row` to c[offset].
@@ -77,15 +76,17 @@ HWY_INLINE void store_edge(const float* sums, int64_t count, float* c, int64_t r
     store_some(d, sum, c + offset, count);
 }
 
-// m rows of a against a panel of b, which stays in the first cache, of whose columns c has `columns`; what
-// hangs over the edge of c goes through a buffer.
+// m rows of a, in equal parts, against a panel of b, which stays in the first cache, of whose columns c has `columns`;
+// what hangs over the edge of c goes through a buffer.
 template <int V>
 void rows_by_panel(int64_t m, int64_t columns, int64_t k, const float* a, int64_t a_stride, const float* b,
                    float* c, int64_t c_stride, bool accumulate, const GemmEnd* end) {
   const int64_t width = V * lanes_of_panel();
   HWY_ALIGN float edge[kRows * V * HWY_MAX_BYTES / sizeof(float)];
-  for (int64_t r = 0; r < m; r += kRows, a += kRows * a_stride, c += kRows * c_stride) {
-    const int64_t rows = m - r < kRows ? m - r : kRows;
+  int64_t rows = 0;
+  for (int64_t r = 0; r < m; r += rows, a += rows * a_stride, c += rows * c_stride) {
+    const int64_t parts = (m - r + kRows - 1) / kRows;
+    rows = (m - r + parts - 1) / parts;
     const GemmEnd here = end ? end->from(r, r * c_stride) : GemmEnd();
     if (columns == width) {
       tile_of<V>(rows, a, a_stride, b, k, c, c_stride, accumulate, end ? &here : nullptr);
@@ -115,20 +116,31 @@ void PackedImpl(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_strid
   }
 }
 
-// k rows of `width` values each, of which `columns` are there and the others are zero; columns lie side by side.
-void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int64_t columns, int64_t width,
+// The columns of one row that belong to the last panel, with zeros behind them.
+void pack_edge(const float* HWY_RESTRICT from, int64_t columns, int64_t width, float* HWY_RESTRICT out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t j = 0; j < width; j += lanes) {
+    const int64_t left = columns > j ? columns - j : 0;
+    hn::StoreU(left >= lanes ? hn::LoadU(d, from + j) : load_some(d, from + j, left), d, out + j);
+  }
+}
+
+// k rows of n columns that lie side by side, row after row: each is a stream that the processor sees.
+void PackRowsImpl(const float* HWY_RESTRICT from, int64_t stride, int64_t k, int64_t n,
                   float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t whole = columns / lanes * lanes;
-  for (int64_t i = 0; i < k; ++i, out += width, from += stride) {
-    int64_t j = 0;
-    for (; j < whole; j += lanes) hn::StoreU(hn::LoadU(d, from + j), d, out + j);
-    if (j < columns) {
-      hn::StoreU(load_some(d, from + j, columns - j), d, out + j);
-      j += lanes;
+  const int64_t whole = n / (2 * lanes) * 2 * lanes, left = n - whole,
+                width = left > lanes ? 2 * lanes : lanes;
+  for (int64_t i = 0; i < k; ++i, from += stride) {
+    float* HWY_RESTRICT to = out + i * 2 * lanes;
+    for (int64_t j = 0; j < whole; j += 2 * lanes, to += 2 * lanes * k) {
+      const auto low = hn::LoadU(d, from + j), high = hn::LoadU(d, from + j + lanes);
+      hn::StoreU(low, d, to);
+      hn::StoreU(high, d, to + lanes);
     }
-    for (; j < width; j += lanes) hn::StoreU(hn::Zero(d), d, out + j);
+    if (left > 0) pack_edge(from + whole, left, width, out + whole * k + i * width);
   }
 }
 
@@ -219,8 +231,6 @@ constexpr int64_t kThin = 3;       // up to so many rows or columns, packing cos
 
 // k rows of `width` values each, of which `columns` are there and the others are zero.
 void pack_panel(const MatrixView& b, int64_t k, int64_t columns, int64_t width, float* out) {
-  if (b.column_stride == 1)
-    return HWY_DYNAMIC_DISPATCH(PackRowsImpl)(b.data, b.row_stride, k, columns, width, out);
   if (b.row_stride == 1) {
     transpose(b.data, b.column_stride, columns, k, nullptr, out, width);
     for (int64_t i = 0; i < k && columns < width; ++i)
@@ -247,6 +257,7 @@ int64_t packed_size(int64_t n, int64_t k) {
 int64_t panel_columns() { return 2 * HWY_DYNAMIC_DISPATCH(lanes_of_panel)(); }
 
 void pack_columns(const MatrixView& b, int64_t n, int64_t k, float* packed) {
+  if (b.column_stride == 1) return HWY_DYNAMIC_DISPATCH(PackRowsImpl)(b.data, b.row_stride, k, n, packed);
   const int64_t lanes = HWY_DYNAMIC_DISPATCH(lanes_of_panel)();
   for (int64_t j = 0; j < n;) {
     const int64_t width = n - j > lanes ? 2 * lanes : lanes, columns = std::min(width, n - j);

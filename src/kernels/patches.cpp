@@ -35,24 +35,40 @@ HWY_INLINE int64_t split(D d, const float* HWY_RESTRICT x, int64_t done, int64_t
   return done;
 }
 
-// The columns of one row, each to its place.
-HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h, float* HWY_RESTRICT to) {
+// Where the columns of a row go if there are phases: the first `skip` alone, then `count` groups of all phases from
+// place `at` of each line, then what is left. The same for all rows, and divisions are slow.
+struct ColumnPlaces {
+  explicit ColumnPlaces(const PaddedRows& h) {
+    phase = h.before % h.phases;
+    skip = phase > 0 ? h.phases - phase : 0;
+    at = (h.before + skip) / h.phases;
+    const int64_t groups = h.width > skip ? (h.width - skip) / h.phases : 0;
+    count = groups < h.line - at ? groups : h.line - at;
+  }
+  int64_t phase = 0, skip = 0, at = 0, count = 0;
+};
+
+// Rows without phases: they are copied.
+void copy_rows(const float* HWY_RESTRICT row, const PaddedRows& h, int64_t rows, float* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t count = h.width < h.line - h.before ? h.width : h.line - h.before;
+  const int64_t whole = count > 0 ? count / lanes * lanes : 0, width = h.width, line = h.line;
+  to += h.before;
+  for (int64_t r = 0; r < rows; ++r, row += width, to += line) {
+    for (int64_t i = 0; i < whole; i += lanes) hn::StoreU(hn::LoadU(d, row + i), d, to + i);
+    if (whole < count) store_some(d, load_some(d, row + whole, count - whole), to + whole, count - whole);
+  }
+}
+
+// The columns of one row with phases, each to its place.
+HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h, const ColumnPlaces& places,
+                              float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 4> few;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (h.phases == 1) {
-    const int64_t count = h.width < h.line - h.before ? h.width : h.line - h.before;
-    int64_t i = 0;
-    for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, row + i), d, to + h.before + i);
-    if (i < count) store_some(d, load_some(d, row + i, count - i), to + h.before + i, count - i);
-    return;
-  }
-  // Columns before the first that falls into phase 0, then whole groups of phases, then what is left.
-  const int64_t skip = (h.phases - h.before % h.phases) % h.phases, at = (h.before + skip) / h.phases;
+  const int64_t skip = places.skip, at = places.at, count = places.count;
   for (int64_t c = 0; c < skip && c < h.width && at - 1 < h.line; ++c)
-    to[(h.before % h.phases + c) * h.line + at - 1] = row[c];
-  const int64_t groups = h.width > skip ? (h.width - skip) / h.phases : 0;
-  const int64_t count = groups < h.line - at ? groups : h.line - at;
+    to[(places.phase + c) * h.line + at - 1] = row[c];
   int64_t done = 0;
   if (h.phases == 2)
     done =
@@ -65,21 +81,34 @@ HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h
       to[p * h.line + at + i] = row[skip + h.phases * i + p];
 }
 
-void PadRowsImpl(const float* HWY_RESTRICT image, const PaddedRows& h, int64_t first, int64_t count,
-                 bool fresh, float* HWY_RESTRICT to) {
+void place_rows(const float* HWY_RESTRICT row, const PaddedRows& h, int64_t rows, float* HWY_RESTRICT to) {
+  if (h.phases == 1) return copy_rows(row, h, rows, to);
+  const ColumnPlaces places(h);
+  for (int64_t r = 0; r < rows; ++r) place_columns(row + r * h.width, h, places, to + r * h.pitch());
+}
+
+void fill_floats(float value, int64_t count, float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto fill = hn::Set(d, h.fill);
-  const int64_t pitch = h.pitch();
-  for (int64_t r = first; r < first + count; ++r, to += pitch) {
-    const bool inside = r >= 0 && r < h.height;
-    if (fresh || !inside) {
-      int64_t i = 0;
-      for (; i + lanes <= pitch; i += lanes) hn::StoreU(fill, d, to + i);
-      if (i < pitch) store_some(d, fill, to + i, pitch - i);
-    }
-    if (inside) place_columns(image + r * h.width, h, to);
+  const auto fill = hn::Set(d, value);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(fill, d, to + i);
+  if (i < count) store_some(d, fill, to + i, count - i);
+}
+
+void PadRowsImpl(const float* HWY_RESTRICT image, const PaddedRows& h, int64_t first, int64_t count,
+                 bool fresh, float* HWY_RESTRICT to) {
+  // Rows above the image, in it, and below it.
+  const int64_t pitch = h.pitch(), above = first < 0 ? (-first < count ? -first : count) : 0;
+  const int64_t left = h.height - first - above;
+  const int64_t inside = left < 0 ? 0 : left < count - above ? left : count - above;
+  if (fresh) {
+    fill_floats(h.fill, count * pitch, to);
+  } else {
+    fill_floats(h.fill, above * pitch, to);
+    fill_floats(h.fill, (count - above - inside) * pitch, to + (above + inside) * pitch);
   }
+  if (inside > 0) place_rows(image + (first + above) * h.width, h, inside, to + above * pitch);
 }
 
 // Whole vectors, also beyond the end of a stretch: what lies there is written again by the next stretch or row. The

@@ -8,6 +8,7 @@
 #include "anemone/predictor.h"
 #include "mil/builder.h"
 #include "package/package.h"
+#include "predict/timeline.h"
 
 using namespace anemone;
 
@@ -161,6 +162,98 @@ int64_t some(std::mt19937& random, int64_t low, int64_t high) {
 const std::vector<std::string> kThen = {"",     "relu", "relu6", "clip",      "sigmoid",
                                         "tanh", "silu", "gelu",  "hard_swish"};
 
+// A 1 x 1 convolution [then] into a depthwise one [+ y] [then], the image x.
+struct Widened {
+  int64_t images = 1, channels = 5, wide = 7, height = 9, width = 9, kernel = 3, stride = 1, dilation = 1,
+          pad = 1;
+  bool bias = true, add = false;
+  std::string then, last;  // as Network's
+  DType stored = DType::fp32;
+
+  int64_t out(int64_t size) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
+std::shared_ptr<Package> build(const Widened& n, std::mt19937& random) {
+  auto package = std::make_shared<Package>();
+  Function& f = add_function(package->program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp32, {n.images, n.channels, n.height, n.width}));
+  Value* y = n.add ? add_input(f, "y",
+                               Type::tensor(DType::fp32, {n.images, n.wide, n.out(n.height), n.out(n.width)}))
+                   : nullptr;
+  Builder b(f);
+  const auto numbers = [&](const std::vector<int64_t>& shape, const std::string& name) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    return b.constant(
+        Constant::numbers(random_floats(count, 0.4f, random), n.stored, Shape(shape.begin(), shape.end())),
+        name);
+  };
+  Value* wide = b.op("conv",
+                     {{"x", x},
+                      {"weight", numbers({n.wide, n.channels, 1, 1}, "w")},
+                      {"bias", n.bias ? numbers({n.wide}, "wb") : nullptr}},
+                     "wide");
+  if (!n.then.empty()) wide = b.op(n.then, {{"x", wide}}, "wide_then");
+  Value* made = b.op("conv",
+                     {{"x", wide},
+                      {"weight", numbers({n.wide, 1, n.kernel, n.kernel}, "k")},
+                      {"bias", n.bias ? numbers({n.wide}, "kb") : nullptr},
+                      {"strides", Constant::ints({n.stride, n.stride})},
+                      {"dilations", Constant::ints({n.dilation, n.dilation})},
+                      {"pad_type", Constant::text("custom")},
+                      {"pad", Constant::ints({n.pad, n.pad, n.pad, n.pad})},
+                      {"groups", Constant::integer(static_cast<int32_t>(n.wide))}},
+                     "made");
+  if (y) made = b.op("add", {{"x", y}, {"y", made}}, "sum");
+  b.output(behind(b, n.last, made));
+  package->description = description_of(package->program);
+  package->spec_version = 9;
+  return package;
+}
+
+bool runs_as_one(const std::shared_ptr<Package>& package, const std::map<std::string, Array>& inputs,
+                 const std::vector<std::string>& taps, Arithmetic arithmetic) {
+  const auto timeline = std::make_shared<Timeline>();
+  const PredictOptions options{.arithmetic = arithmetic, .threads = 1, .timeline = timeline};
+  make_predictor(package, "", options, taps)->predict(inputs);
+  for (const Timeline::Total& total : timeline->totals())
+    if (total.kind == "two convolutions") return true;
+  return false;
+}
+
+// As one step, on any number of threads, against the operations one by one: the values in between are tapped.
+void check_widened(const Widened& n, std::mt19937& random) {
+  CAPTURE(n.channels);
+  CAPTURE(n.wide);
+  CAPTURE(n.height);
+  CAPTURE(n.width);
+  CAPTURE(n.kernel);
+  CAPTURE(n.stride);
+  CAPTURE(n.dilation);
+  CAPTURE(n.pad);
+  CAPTURE(n.then);
+  CAPTURE(n.last);
+  const auto package = build(n, random);
+  std::map<std::string, Array> inputs = {{"x", filled({n.images, n.channels, n.height, n.width}, random)}};
+  if (n.add) inputs.emplace("y", filled({n.images, n.wide, n.out(n.height), n.out(n.width)}, random));
+  const std::vector<std::string> taps = {"wide", "made"};
+  CHECK(runs_as_one(package, inputs, {}, Arithmetic::fp32));
+  CHECK_FALSE(runs_as_one(package, inputs, taps, Arithmetic::fp32));
+  CHECK_FALSE(runs_as_one(package, inputs, {}, Arithmetic::fp16));
+  const auto run = [&](int threads, const std::vector<std::string>& apart) {
+    return make_predictor(package, "", {.threads = threads}, apart)->predict(inputs).at("result").to_float();
+  };
+  const std::vector<float> got = run(1, {}), expected = run(2, taps);
+  CHECK(run(3, {}) == got);  // bit by bit
+  REQUIRE(got.size() == expected.size());
+  float worst = 0, range = 1;
+  for (size_t i = 0; i < got.size(); ++i) {
+    worst = std::max(worst, std::abs(got[i] - expected[i]));
+    range = std::max(range, std::abs(expected[i]));
+  }
+  CHECK(worst <= 4e-6f * range);
+}
+
 }  // namespace
 
 TEST_CASE("convolutions of one group, with a sum and an activation behind them") {
@@ -219,6 +312,77 @@ TEST_CASE("depthwise convolutions with an activation behind them") {
     n.add = round % 5 == 0;
     n.then = kThen[static_cast<size_t>(round) % kThen.size()];
     check_network(n, random);
+  }
+}
+
+TEST_CASE("a 1 x 1 convolution into a depthwise one") {
+  std::mt19937 random(15);
+  for (int round = 0; round < 36; ++round) {
+    Widened n;
+    n.images = some(random, 1, 2);
+    n.channels = some(random, 2, round == 7 ? 300 : 40);
+    n.wide = some(random, 2, 100);
+    n.kernel = round % 2 ? 3 : some(random, 2, 5);
+    n.stride = 1 + round / 2 % 2;
+    n.dilation = round % 4 ? 1 : some(random, 1, 2);
+    n.pad = some(random, 0, n.kernel);
+    n.height = some(random, 9, 33);
+    n.width = some(random, 9, 33);
+    n.bias = round % 4 != 0;
+    n.add = round % 3 == 0;
+    n.then = std::vector<std::string>{"", "relu6", "silu"}[static_cast<size_t>(round) % 3];
+    n.last = kThen[static_cast<size_t>(round) % kThen.size()];
+    n.stored = round % 5 ? DType::fp32 : DType::fp16;
+    check_widened(n, random);
+  }
+}
+
+TEST_CASE("a 1 x 1 convolution into a depthwise one, in several bands of rows") {
+  std::mt19937 random(16);
+  for (int round = 0; round < 8; ++round) {
+    Widened n;
+    n.channels = some(random, 2, 20);
+    n.wide = some(random, 20, 60);
+    n.kernel = round % 2 ? 3 : 5;
+    n.stride = 1 + round / 2 % 2;
+    n.pad = some(random, 0, 2);
+    n.height = some(random, 90, 150);
+    n.width = some(random, 60, 110);
+    n.add = round % 3 == 0;
+    n.then = round % 4 ? "relu6" : "tanh";
+    n.last = kThen[static_cast<size_t>(round) % kThen.size()];
+    check_widened(n, random);
+  }
+}
+
+TEST_CASE(
+    "two convolutions stay apart where the image between them is needed, or a sum is behind the first") {
+  for (const bool sum : {false, true}) {
+    std::mt19937 random(17);
+    auto package = std::make_shared<Package>();
+    Function& f = add_function(package->program, "main", Opset::ios18);
+    Value* x = add_input(f, "x", Type::tensor(DType::fp32, {1, 6, 10, 10}));
+    Builder b(f);
+    const auto numbers = [&](const std::vector<int64_t>& shape) {
+      return Constant::numbers(random_floats(6 * shape[1] * shape[2] * shape[2], 0.4f, random), DType::fp32,
+                               Shape(shape.begin(), shape.end()));
+    };
+    Value* wide = b.op("conv", {{"x", x}, {"weight", numbers({6, 6, 1, 1})}}, "wide");
+    if (sum) wide = b.op("add", {{"x", x}, {"y", wide}}, "sum");
+    Value* made = b.op(
+        "conv", {{"x", wide}, {"weight", numbers({6, 1, 1, 1})}, {"groups", Constant::integer(6)}}, "made");
+    if (!sum) made = b.op("add", {{"x", made}, {"y", wide}}, "both");
+    b.output(b.op("exp", {{"x", made}}, "result"));
+    package->description = description_of(package->program);
+    package->spec_version = 9;
+    const std::map<std::string, Array> inputs = {{"x", filled({1, 6, 10, 10}, random)}};
+    CHECK_FALSE(runs_as_one(package, inputs, {}, Arithmetic::fp32));
+    const auto run = [&](const std::vector<std::string>& taps) {
+      return make_predictor(package, "", {}, taps)->predict(inputs).at("result").to_float();
+    };
+    const std::vector<float> got = run({}), expected = run({"wide", "made"});
+    for (size_t i = 0; i < got.size(); ++i)
+      CHECK(got[i] == doctest::Approx(static_cast<double>(expected[i])).epsilon(1e-5));
   }
 }
 
