@@ -37,7 +37,7 @@ const FastLevel& level() {
   const int chosen = HWY_DYNAMIC_DISPATCH(Chosen)();
   // Highway has no name for the two extensions that the first level needs.
   static const bool extended = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
-  if (chosen == 2 && extended) return *fast_level_avx512();
+  if (chosen == 2) return extended ? *fast_level_avx512() : *fast_level_avx512bw();
   if (chosen > 0) return *fast_level_avx2();
 #endif
   return *fast_level_portable();

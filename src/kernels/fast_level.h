@@ -20,6 +20,7 @@ struct FastLevel {
 };
 
 const FastLevel* fast_level_avx512();
+const FastLevel* fast_level_avx512bw();
 const FastLevel* fast_level_avx2();
 const FastLevel* fast_level_portable();
 
