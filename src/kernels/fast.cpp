@@ -43,6 +43,8 @@ const FastLevel& level() {
   return *fast_level_portable();
 }
 
+int64_t split_bytes(int64_t k) { return (level().split_bytes(k) + 63) / 64 * 64; }
+
 // The middle of the distances between neighbours.
 float median_gap(std::vector<float> values) {
   std::sort(values.begin(), values.end());
@@ -133,15 +135,15 @@ void fast_numbers(bool is_signed, std::byte* out) {
 bool fast_splits(FastKind kind) { return kind == FastKind::table4 || kind == FastKind::number4; }
 
 int64_t fast_column_bytes(int64_t k) {
-  const int64_t padded = fast_padded(k), split = 2 * ((k + 127) / 128 * 128);
-  return padded + padded / 4 * 4 + split + (padded / kFastBlock * 4 + 4 + 63) / 64 * 64;
+  const int64_t padded = fast_padded(k);
+  return padded + padded / 4 * 4 + split_bytes(k) + (padded / kFastBlock * 4 + 4 + 63) / 64 * 64;
 }
 
 FastColumn fast_column_at(const std::byte* room, int64_t k) noexcept {
   const int64_t padded = fast_padded(k);
   const auto* scales = reinterpret_cast<const float*>(room + padded);
   const auto* split = reinterpret_cast<const int8_t*>(scales + padded / 4);
-  const auto* sums = reinterpret_cast<const float*>(split + 2 * ((k + 127) / 128 * 128));
+  const auto* sums = reinterpret_cast<const float*>(split + split_bytes(k));
   return {reinterpret_cast<const int8_t*>(room), scales, sums, sums + padded / kFastBlock, split};
 }
 

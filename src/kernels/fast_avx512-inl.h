@@ -38,13 +38,15 @@ FAST_INLINE void store_four_sums(const Floats* v, float* out) {
 
 FAST_INLINE Ints times_128(Ints v) { return _mm512_slli_epi32(v, 7); }
 FAST_INLINE Floats spread(const float* p, int64_t count) {
-  const Ints lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-  const __m128 some = _mm_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), p);
-  return _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(some));
+  const Ints lanes = _mm512_setr_epi32(0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7);
+  const __m256 some = _mm256_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), p);
+  return _mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(some));
 }
 FAST_INLINE Floats load_some_floats(const float* p, int64_t count) {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
 }
+FAST_INLINE Bytes first_halves(Bytes a, Bytes b) { return _mm512_unpacklo_epi64(a, b); }
+FAST_INLINE Bytes second_halves(Bytes a, Bytes b) { return _mm512_unpackhi_epi64(a, b); }
 FAST_INLINE Bytes load_some(const uint8_t* p, int64_t count) {
   return _mm512_maskz_loadu_epi8((1ull << count) - 1, p);
 }

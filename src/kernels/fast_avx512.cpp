@@ -15,6 +15,7 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi
 namespace anemone::fast_avx512 {
 
 constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
+constexpr bool kManyRegisters = true;
 // Signed bytes are multiplied as unsigned ones, 128 too large.
 constexpr float kSignedShift = 128;
 constexpr int32_t kProductShift = 128;
@@ -92,6 +93,11 @@ FAST_INLINE Ints dot_planes(Bytes high, Bytes low, Bytes x) {
   return _mm512_dpbusd_epi32(_mm512_slli_epi32(_mm512_dpbusd_epi32(zero_ints(), high, x), 7), low, x);
 }
 
+FAST_INLINE Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
+  for (int i = 0; i < 4; ++i) sum = dot(sum, w[i], x[i]);
+  return sum;
+}
+
 FAST_INLINE Bytes for_product(Bytes v) { return flip(v); }
 using Four = Bytes;
 FAST_INLINE Four four_bytes(const uint8_t* p) {
@@ -111,6 +117,7 @@ namespace anemone {
 const FastLevel* fast_level_avx512() {
   static constexpr FastLevel kLevel{.name = "avx512",
                                     .lanes = fast_avx512::kLanes,
+                                    .split_bytes = fast_avx512::split_bytes,
                                     .column = fast_avx512::quantize_column,
                                     .matvec = fast_avx512::matvec_level,
                                     .pack = fast_avx512::pack_panel,

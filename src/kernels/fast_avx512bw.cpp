@@ -14,6 +14,7 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512vl,avx512dq,avx512bw")
 namespace anemone::fast_avx512bw {
 
 constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
+constexpr bool kManyRegisters = true;
 constexpr float kSignedShift = 0;
 constexpr int32_t kProductShift = 0;
 
@@ -138,6 +139,18 @@ FAST_INLINE Ints dot_planes(Bytes high, Bytes low, Bytes x) {
   return add_pairs(sum, _mm512_maddubs_epi16(low, x), 1);
 }
 
+// Eight times 15 * 127 is below 2^15 as well.
+FAST_INLINE Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
+  const Bytes a = _mm512_add_epi16(_mm512_maddubs_epi16(w[0], x[0]), _mm512_maddubs_epi16(w[1], x[1]));
+  const Bytes b = _mm512_add_epi16(_mm512_maddubs_epi16(w[2], x[2]), _mm512_maddubs_epi16(w[3], x[3]));
+  return add_pairs(sum, _mm512_add_epi16(a, b), 1);
+}
+FAST_INLINE Ints dot_words(const Bytes* w, const Bytes* x) {
+  const Ints a = _mm512_add_epi32(_mm512_madd_epi16(w[0], x[0]), _mm512_madd_epi16(w[1], x[1]));
+  const Ints b = _mm512_add_epi32(_mm512_madd_epi16(w[2], x[2]), _mm512_madd_epi16(w[3], x[3]));
+  return _mm512_add_epi32(a, b);
+}
+
 FAST_INLINE Bytes for_product(Bytes v) { return v; }
 using Four = Signed;
 FAST_INLINE Four four_bytes(const uint8_t* p) {
@@ -148,6 +161,28 @@ FAST_INLINE Four four_bytes(const uint8_t* p) {
 FAST_INLINE Ints dot_four(Ints sum, const Four& w, Bytes x) { return dot(sum, w, x); }
 FAST_INLINE Ints dot_four_small(Ints sum, const Four& w, Bytes x) { return dot(sum, w.size, x); }
 
+// Words of 16 bits have four codes, and a look-up goes by the lowest five bits: the table is there twice.
+class WordTable {
+ public:
+  explicit WordTable(const std::byte* planes) {
+    const __m256i high = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(planes))),
+                  low = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(planes + 16)));
+    const __m256i both = _mm256_add_epi16(_mm256_slli_epi16(high, 7), low);
+    table_ = _mm512_broadcast_i64x4(_mm256_sub_epi16(both, _mm256_set1_epi16(8192)));
+  }
+  FAST_INLINE void look_up(Bytes raw, Bytes* out) const {
+    out[0] = _mm512_permutexvar_epi16(raw, table_);
+    out[1] = _mm512_permutexvar_epi16(_mm512_srli_epi16(raw, 4), table_);
+    out[2] = _mm512_permutexvar_epi16(_mm512_srli_epi16(raw, 8), table_);
+    out[3] = _mm512_permutexvar_epi16(_mm512_srli_epi16(raw, 12), table_);
+  }
+
+ private:
+  Bytes table_;
+};
+constexpr int64_t word_of(int64_t e) { return e % 4 * 32 + e / 4; }
+
+#define FAST_WORDS
 #include "kernels/fast_loops-inl.h"
 
 }  // namespace anemone::fast_avx512bw
@@ -157,6 +192,7 @@ namespace anemone {
 const FastLevel* fast_level_avx512bw() {
   static constexpr FastLevel kLevel{.name = "avx512bw",
                                     .lanes = fast_avx512bw::kLanes,
+                                    .split_bytes = fast_avx512bw::split_bytes,
                                     .column = fast_avx512bw::quantize_column,
                                     .matvec = fast_avx512bw::matvec_level,
                                     .pack = fast_avx512bw::pack_panel,

@@ -9,7 +9,8 @@ namespace anemone {
 
 struct FastLevel {
   const char* name;
-  int64_t lanes;  // columns of a panel
+  int64_t lanes;                      // columns of a panel
+  int64_t (*split_bytes)(int64_t k);  // of FastColumn::split
   void (*column)(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total,
                  int8_t* split);  // null: not needed
   void (*matvec)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,

@@ -11,6 +11,7 @@
 namespace anemone::fast_portable {
 
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
+constexpr bool kManyRegisters = false;
 constexpr float kSignedShift = 0;
 constexpr int32_t kProductShift = 0;
 
@@ -80,7 +81,16 @@ inline Ints times_128(const Ints& v) {
   return each<Ints>([&](int i) { return v.v[i] * 128; });
 }
 inline Floats spread(const float* p, int64_t count) {
-  return each<Floats>([&](int i) { return i / 4 < count ? p[i / 4] : 0.0f; });
+  return each<Floats>([&](int i) {
+    const int block = i % 4 / 2 * 2 + i / 4;
+    return block < count ? p[block] : 0.0f;
+  });
+}
+inline Bytes first_halves(const Bytes& a, const Bytes& b) {
+  return each<Bytes>([&](int i) { return i % 16 < 8 ? a.v[i] : b.v[i - 8]; });
+}
+inline Bytes second_halves(const Bytes& a, const Bytes& b) {
+  return each<Bytes>([&](int i) { return i % 16 < 8 ? a.v[i + 8] : b.v[i]; });
 }
 inline Floats load_some_floats(const float* p, int64_t count) {
   return each<Floats>([&](int i) { return i < count ? p[i] : 0.0f; });
@@ -126,6 +136,10 @@ inline Ints dot(const Ints& sum, const Bytes& w, const Bytes& x) {
     for (int j = 0; j < 4; ++j) out.v[i] += int32_t{w.v[4 * i + j]} * x.v[4 * i + j];
   return out;
 }
+inline Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
+  for (int i = 0; i < 4; ++i) sum = dot(sum, w[i], x[i]);
+  return sum;
+}
 struct Signed {
   Bytes value;
 };
@@ -158,6 +172,7 @@ namespace anemone {
 const FastLevel* fast_level_portable() {
   static constexpr FastLevel kLevel{.name = "portable",
                                     .lanes = fast_portable::kLanes,
+                                    .split_bytes = fast_portable::split_bytes,
                                     .column = fast_portable::quantize_column,
                                     .matvec = fast_portable::matvec_level,
                                     .pack = fast_portable::pack_panel,
