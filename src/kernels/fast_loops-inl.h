@@ -86,11 +86,15 @@ template <int N>
 struct Columns {
   template <class S>
   Columns(const S*, const FastColumn* x, int64_t k) : behind(fast_padded(k)) {
-    for (int64_t n = 0; n < N; ++n) begin[n] = S::values(x[n], k);
+    for (int64_t n = 0; n < N; ++n) {
+      begin[n] = S::values(x[n], k);
+      total[n] = *x[n].total;
+    }
   }
   FAST_INLINE Bytes values(int n, int64_t i) const { return load_bytes(begin[n] + i); }
   FAST_INLINE Floats scales(int n, int64_t i) const { return load_floats(begin[n] + behind + i); }
   const int8_t* begin[N];
+  float total[N];
   const int64_t behind;
 };
 
@@ -264,17 +268,20 @@ FAST_INLINE void block_offsets(const FastRow& row, int64_t blocks, int64_t step,
 // The results of a row from the sums of its lanes, into out[c][at].
 template <class S, int N, bool kScaled>
 FAST_INLINE void finish_row(const FastRow& row, const float* totals, int64_t k, int64_t block,
-                            const FastColumn* x, int64_t columns, float* const* out, int64_t at) {
+                            const FastColumn* x, const Columns<N>& all, int64_t columns, float* const* out,
+                            int64_t at) {
   const float shift = row.offset + S::kShift;
+  float results[N];
   if constexpr (kScaled) {
     float less[N] = {};
     if (shift != 0 || row.block_offset)
       for (int64_t c = 0; c < N; c += 4)
         block_offsets<(N < 4 ? N : 4)>(row, k / block, block / kFastBlock, shift, x + c, less + c);
-    for (int64_t c = 0; c < columns; ++c) out[c][at] = totals[c] - less[c];
+    for (int64_t c = 0; c < N; ++c) results[c] = totals[c] - less[c];
   } else {
-    for (int64_t c = 0; c < columns; ++c) out[c][at] = row.scale * (totals[c] - shift * *x[c].total);
+    for (int64_t c = 0; c < N; ++c) results[c] = row.scale * (totals[c] - shift * all.total[c]);
   }
+  for (int64_t c = 0; c < columns; ++c) out[c][at] = results[c];
 }
 
 // N columns, of which the last may be there several times: `real` are not.
@@ -282,7 +289,7 @@ template <class S, int N, bool kScaled>
 FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count, int64_t k,
                                const FastColumn* x, int64_t real, float* const* out, int64_t at) {
   const Columns<N> columns(static_cast<const S*>(nullptr), x, k);
-  constexpr int R = kTileRows<S, N>, kTiles = N == 1 ? 4 : 1, kSums = (kTiles * R * N + 3) / 4 * 4;
+  constexpr int R = kTileRows<S, N>, kTiles = kTileRows<S, N> == 1 ? 4 : 1, kSums = (kTiles * R * N + 3) / 4 * 4;
   Floats sums[kSums];
   float totals[kSums];
   for (int q = 0; q < kSums; ++q) sums[q] = zero_floats();
@@ -301,14 +308,14 @@ FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count
   }
   for (int q = 0; q < kSums; q += 4) store_four_sums(sums + q, totals + q);
   for (int64_t j = 0; j < count; ++j)
-    finish_row<S, N, kScaled>(rows[j], totals + j * N, k, block, x, real, out, at + j);
+    finish_row<S, N, kScaled>(rows[j], totals + j * N, k, block, x, columns, real, out, at + j);
 }
 
 // Four columns at a time, for a few rows that stay in the nearest cache: more would not leave registers for two rows.
 template <class S, int N, bool kScaled>
 void multiply_rows(int64_t block, const FastRow* rows, int64_t count, int64_t k, const FastColumn* x,
                    int64_t x_count, float* const* out) {
-  constexpr int64_t kRows = N == 1 ? 4 : kTileRows<S, N>;
+  constexpr int64_t kRows = kTileRows<S, N> == 1 ? 4 : kTileRows<S, N>;
   FastColumn columns[2 * N];  // those that are not there repeat the last
   for (int64_t c = 0; c < 2 * N; ++c) columns[c] = x[c < x_count ? c : x_count - 1];
   for (int64_t r = 0; r < count; r += kRows) {
