@@ -163,8 +163,8 @@ void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t coun
 int64_t fast_panel_columns() noexcept { return level().lanes; }
 
 int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept {
-  const int64_t lanes = level().lanes;
-  return (columns + lanes - 1) / lanes * fast_panel_bytes(k, lanes);
+  const FastLevel& l = level();
+  return (columns + l.lanes - 1) / l.lanes * fast_panel_bytes(k, l.lanes, l.value_bytes);
 }
 
 void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
@@ -172,11 +172,11 @@ void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64
   const FastLevel& l = level();
   for (int64_t p = begin; p < end; ++p)
     l.pack(x + p * l.lanes, stride, k, std::min(l.lanes, columns - p * l.lanes),
-           out + p * fast_panel_bytes(k, l.lanes));
+           out + p * fast_panel_bytes(k, l.lanes, l.value_bytes));
 }
 
 int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept {
-  return (fine ? 2 : 1) * count * fast_padded(k);
+  return (fine ? 2 : level().value_bytes) * count * fast_padded(k);
 }
 
 void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,

@@ -16,6 +16,7 @@ namespace anemone::fast_avx2 {
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
 constexpr bool kManyRegisters = false;
 constexpr float kSignedShift = 0;
+constexpr int64_t kValueBytes = 2;
 constexpr int32_t kProductShift = 0;
 
 using Bytes = __m256i;
@@ -52,7 +53,8 @@ FAST_INLINE __m128i load_16(const uint8_t* p) { return _mm_loadu_si128(reinterpr
 
 FAST_INLINE Ints times_128(Ints v) { return _mm256_slli_epi32(v, 7); }
 FAST_INLINE Floats spread(const float* p, int64_t count) {
-  const __m128i wanted = _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int32_t>(count)), _mm_setr_epi32(0, 1, 2, 3));
+  const __m128i wanted =
+      _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int32_t>(count)), _mm_setr_epi32(0, 1, 2, 3));
   return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_maskload_ps(p, wanted)),
                                   _mm256_setr_epi32(0, 0, 2, 2, 1, 1, 3, 3));
 }
@@ -199,24 +201,39 @@ FAST_INLINE Ints dot_words(const Bytes* w, const Bytes* x) {
   return _mm256_add_epi32(a, b);
 }
 
-FAST_INLINE Bytes for_product(Bytes v) { return v; }
-using Four = Signed;
+// Products of many columns take words: a product and a sum for two elements, with nothing done to a row before.
+FAST_INLINE __m128i lower(Bytes v) { return _mm256_castsi256_si128(v); }
+FAST_INLINE __m128i upper(Bytes v) { return _mm256_extracti128_si256(v, 1); }
+FAST_INLINE void store_coarse(Bytes v, uint8_t* p) {
+  store_bytes(_mm256_cvtepi8_epi16(lower(v)), p);
+  store_bytes(_mm256_cvtepi8_epi16(upper(v)), p + sizeof(Bytes));
+}
+FAST_INLINE Bytes fine_words(__m128i high, __m128i low) {
+  const Bytes words =
+      _mm256_add_epi16(_mm256_slli_epi16(_mm256_cvtepu8_epi16(high), 7), _mm256_cvtepu8_epi16(low));
+  return _mm256_sub_epi16(words, _mm256_set1_epi16(8192));
+}
+FAST_INLINE void store_fine(Bytes high, Bytes low, uint8_t* p, uint8_t*) {
+  store_bytes(fine_words(lower(high), lower(low)), p);
+  store_bytes(fine_words(upper(high), upper(low)), p + sizeof(Bytes));
+}
+using Four = Bytes;
 FAST_INLINE Four four_bytes(const uint8_t* p) {
   int32_t word;
   __builtin_memcpy(&word, p, 4);
-  return as_signed(_mm256_set1_epi32(word));
+  return _mm256_set1_epi32(word);
 }
-FAST_INLINE Ints dot_four(Ints sum, const Four& w, Bytes x) { return dot(sum, w, x); }
-FAST_INLINE Ints dot_four_small(Ints sum, const Four& w, Bytes x) { return dot(sum, w.value, x); }
+FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(w, x));
+}
+FAST_INLINE Ints dot_four_small(Ints sum, Four w, Bytes x) { return dot_four(sum, w, x); }
 
 // The bytes of a word are looked up each on its own, and interleaved.
 class WordTable {
  public:
   explicit WordTable(const std::byte* planes) {
     const auto* p = reinterpret_cast<const uint8_t*>(planes);
-    const Bytes both = _mm256_add_epi16(_mm256_slli_epi16(_mm256_cvtepu8_epi16(load_16(p)), 7),
-                                        _mm256_cvtepu8_epi16(load_16(p + 16)));
-    const Bytes words = _mm256_sub_epi16(both, _mm256_set1_epi16(8192));
+    const Bytes words = fine_words(load_16(p), load_16(p + 16));
     low_ = in_order(_mm256_and_si256(words, _mm256_set1_epi16(255)));
     high_ = in_order(_mm256_srli_epi16(words, 8));
   }
@@ -251,6 +268,7 @@ namespace anemone {
 const FastLevel* fast_level_avx2() {
   static constexpr FastLevel kLevel{.name = "avx2",
                                     .lanes = fast_avx2::kLanes,
+                                    .value_bytes = fast_avx2::kValueBytes,
                                     .split_bytes = fast_avx2::split_bytes,
                                     .column = fast_avx2::quantize_column,
                                     .matvec = fast_avx2::matvec_level,

@@ -18,6 +18,7 @@ constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
 constexpr bool kManyRegisters = true;
 // Signed bytes are multiplied as unsigned ones, 128 too large.
 constexpr float kSignedShift = 128;
+constexpr int64_t kValueBytes = 1;
 constexpr int32_t kProductShift = 128;
 
 #include "kernels/fast_avx512-inl.h"
@@ -98,7 +99,11 @@ FAST_INLINE Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
   return sum;
 }
 
-FAST_INLINE Bytes for_product(Bytes v) { return flip(v); }
+FAST_INLINE void store_coarse(Bytes v, uint8_t* p) { store_bytes(flip(v), p); }
+FAST_INLINE void store_fine(Bytes high, Bytes low, uint8_t* p, uint8_t* q) {
+  store_bytes(high, p);
+  store_bytes(low, q);
+}
 using Four = Bytes;
 FAST_INLINE Four four_bytes(const uint8_t* p) {
   int32_t word;
@@ -117,6 +122,7 @@ namespace anemone {
 const FastLevel* fast_level_avx512() {
   static constexpr FastLevel kLevel{.name = "avx512",
                                     .lanes = fast_avx512::kLanes,
+                                    .value_bytes = fast_avx512::kValueBytes,
                                     .split_bytes = fast_avx512::split_bytes,
                                     .column = fast_avx512::quantize_column,
                                     .matvec = fast_avx512::matvec_level,

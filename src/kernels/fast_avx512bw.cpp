@@ -16,6 +16,7 @@ namespace anemone::fast_avx512bw {
 constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
 constexpr bool kManyRegisters = true;
 constexpr float kSignedShift = 0;
+constexpr int64_t kValueBytes = 2;
 constexpr int32_t kProductShift = 0;
 
 #include "kernels/fast_avx512-inl.h"
@@ -82,6 +83,10 @@ FAST_INLINE Bytes codes(const uint8_t* p) {
   }
 }
 
+FAST_INLINE __m128i load_16(const std::byte* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+
 template <int kBits>
 class Table {
  public:
@@ -97,9 +102,7 @@ class Table {
   }
 
  private:
-  FAST_INLINE Bytes part(int i) const {
-    return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(plane_ + 16 * i)));
-  }
+  FAST_INLINE Bytes part(int i) const { return _mm512_broadcast_i32x4(load_16(plane_ + 16 * i)); }
   // The value from 2^kLog parts of 16 entries: the bit above them decides between two halves.
   template <int kLog>
   FAST_INLINE Bytes select(int first, Bytes low, Bytes code) const {
@@ -151,24 +154,40 @@ FAST_INLINE Ints dot_words(const Bytes* w, const Bytes* x) {
   return _mm512_add_epi32(a, b);
 }
 
-FAST_INLINE Bytes for_product(Bytes v) { return v; }
-using Four = Signed;
+// Products of many columns take words: a product and a sum for two elements, with nothing done to a row before.
+FAST_INLINE __m256i lower(Bytes v) { return _mm512_castsi512_si256(v); }
+FAST_INLINE __m256i upper(Bytes v) { return _mm512_extracti64x4_epi64(v, 1); }
+FAST_INLINE void store_coarse(Bytes v, uint8_t* p) {
+  store_bytes(_mm512_cvtepi8_epi16(lower(v)), p);
+  store_bytes(_mm512_cvtepi8_epi16(upper(v)), p + sizeof(Bytes));
+}
+FAST_INLINE Bytes fine_words(__m256i high, __m256i low) {
+  const Bytes words =
+      _mm512_add_epi16(_mm512_slli_epi16(_mm512_cvtepu8_epi16(high), 7), _mm512_cvtepu8_epi16(low));
+  return _mm512_sub_epi16(words, _mm512_set1_epi16(8192));
+}
+FAST_INLINE void store_fine(Bytes high, Bytes low, uint8_t* p, uint8_t*) {
+  store_bytes(fine_words(lower(high), lower(low)), p);
+  store_bytes(fine_words(upper(high), upper(low)), p + sizeof(Bytes));
+}
+using Four = Bytes;
 FAST_INLINE Four four_bytes(const uint8_t* p) {
   int32_t word;
   __builtin_memcpy(&word, p, 4);
-  return as_signed(_mm512_set1_epi32(word));
+  return _mm512_set1_epi32(word);
 }
-FAST_INLINE Ints dot_four(Ints sum, const Four& w, Bytes x) { return dot(sum, w, x); }
-FAST_INLINE Ints dot_four_small(Ints sum, const Four& w, Bytes x) { return dot(sum, w.size, x); }
+FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(w, x));
+}
+FAST_INLINE Ints dot_four_small(Ints sum, Four w, Bytes x) { return dot_four(sum, w, x); }
 
 // Words of 16 bits have four codes, and a look-up goes by the lowest five bits: the table is there twice.
 class WordTable {
  public:
   explicit WordTable(const std::byte* planes) {
-    const __m256i high = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(planes))),
-                  low = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(planes + 16)));
-    const __m256i both = _mm256_add_epi16(_mm256_slli_epi16(high, 7), low);
-    table_ = _mm512_broadcast_i64x4(_mm256_sub_epi16(both, _mm256_set1_epi16(8192)));
+    const Bytes words =
+        fine_words(_mm256_castsi128_si256(load_16(planes)), _mm256_castsi128_si256(load_16(planes + 16)));
+    table_ = _mm512_broadcast_i64x4(lower(words));
   }
   FAST_INLINE void look_up(Bytes raw, Bytes* out) const {
     out[0] = _mm512_permutexvar_epi16(raw, table_);
@@ -192,6 +211,7 @@ namespace anemone {
 const FastLevel* fast_level_avx512bw() {
   static constexpr FastLevel kLevel{.name = "avx512bw",
                                     .lanes = fast_avx512bw::kLanes,
+                                    .value_bytes = fast_avx512bw::kValueBytes,
                                     .split_bytes = fast_avx512bw::split_bytes,
                                     .column = fast_avx512bw::quantize_column,
                                     .matvec = fast_avx512bw::matvec_level,

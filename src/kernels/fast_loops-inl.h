@@ -7,9 +7,11 @@
 //     Signed, as_signed(bytes), dot(sum, Signed, x): signed by signed bytes, plus kSignedShift for each byte of x
 //     dot(sum, bytes, x)        bytes below 128 by signed ones; every 32-bit sum takes four neighbors
 //     dot_planes(high, low, x)  128 times the one plus the other
-//     Four, four_bytes(p)       four bytes of a row for all lanes, as for_product() left them; dot_four(sum, Four, x)
-//                               has kProductShift too much for each value of x; dot_four_small(): for bytes below
-//                               128 as they are
+//     kValueBytes               of a value of a row and of a column in products of many columns: bytes, or words
+//     store_coarse(bytes, p)    signed bytes as these products take them; store_fine(high, low, p, q): 14 bits, as one
+//                               word at p, or as two planes at p and q
+//     Four, four_bytes(p)       so many bytes of such a row for all lanes; dot_four(sum, Four, x) has kProductShift
+//                               too much for each value of x; dot_four_small(): for bytes below 128 as they are
 //     kMostRows, kPanels        rows and panels whose sums fit into the registers
 //     keep_in_register(v)       of Bytes and Floats: to be loaded once
 //     kManyRegisters            vectors for eight columns and a row of four bits
@@ -25,7 +27,7 @@
 constexpr int64_t kBytes = 4 * kLanes, kVectors = kFastStep / kBytes;
 constexpr int64_t kAhead =
     8192;  // weights are asked for so many bytes before their use, for the second cache
-constexpr int64_t kPanelBlock = 44 * kLanes;
+constexpr int64_t kPanelBlock = fast_block_bytes(kLanes, kValueBytes);
 
 // ---- Weights: a source gives a vector of elements as what dot_with() multiplies. kShift is what its sums have too
 // ---- much for each value of x; coarse() gives the elements as signed bytes, and kCoarseShift is the same for them.
@@ -289,7 +291,8 @@ template <class S, int N, bool kScaled>
 FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count, int64_t k,
                                const FastColumn* x, int64_t real, float* const* out, int64_t at) {
   const Columns<N> columns(static_cast<const S*>(nullptr), x, k);
-  constexpr int R = kTileRows<S, N>, kTiles = kTileRows<S, N> == 1 ? 4 : 1, kSums = (kTiles * R * N + 3) / 4 * 4;
+  constexpr int R = kTileRows<S, N>, kTiles = kTileRows<S, N> == 1 ? 4 : 1,
+                kSums = (kTiles * R * N + 3) / 4 * 4;
   Floats sums[kSums];
   float totals[kSums];
   for (int q = 0; q < kSums; ++q) sums[q] = zero_floats();
@@ -413,27 +416,30 @@ inline void pack_panel(const float* x, int64_t stride, int64_t k, int64_t column
       __builtin_memcpy(&largest, &most[c], 4);
       inverse[c] = steps_of(largest, &scale[c]);
     }
-    for (int i = 0; i < kFastBlock; i += 4) {
+    constexpr int kTogether = 4 / kValueBytes;  // of a lane
+    for (int i = 0; i < kFastBlock; i += kTogether) {
       alignas(64) uint32_t words[kLanes] = {};
-      for (int j = 0; j < 4; ++j)
+      for (int j = 0; j < kTogether; ++j)
         for (int c = 0; c < kLanes; ++c) {
           const float q = (inverse[c] == 0 ? 0.0f : rows[i + j][c] * inverse[c]) + 12582912.0f;
           int32_t bits;
           __builtin_memcpy(&bits, &q, 4);
           bits -= 0x4b400000;
           sum[c] += bits;
-          words[c] |= (static_cast<uint32_t>(bits) & 0xffu) << (8 * j);
+          words[c] |= (static_cast<uint32_t>(bits) & (kValueBytes == 1 ? 0xffu : 0xffffu))
+                      << (32 / kTogether * j);
         }
-      __builtin_memcpy(out + i * kLanes, words, sizeof words);
+      __builtin_memcpy(out + i * kValueBytes * kLanes, words, sizeof words);
     }
     for (int c = 0; c < kLanes; ++c) {
       scaled[c] = scale[c] * static_cast<float>(sum[c]);
       totals[c] += scaled[c];
       sum[c] *= -kProductShift;
     }
-    __builtin_memcpy(out + 32 * kLanes, scale, sizeof scale);
-    __builtin_memcpy(out + 36 * kLanes, scaled, sizeof scaled);
-    __builtin_memcpy(out + 40 * kLanes, sum, sizeof sum);
+    uint8_t* beside = out + kBlockBytes * kLanes;
+    __builtin_memcpy(beside, scale, sizeof scale);
+    __builtin_memcpy(beside + sizeof scale, scaled, sizeof scaled);
+    __builtin_memcpy(beside + 2 * sizeof scale, sum, sizeof sum);
   }
   __builtin_memcpy(out, totals, sizeof totals);
 }

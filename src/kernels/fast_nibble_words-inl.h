@@ -29,7 +29,9 @@ struct NibbleTable {
     return {high_.look_up(c), low_.look_up(c)};
   }
   Bytes coarse(const uint8_t* p) const { return coarse_.look_up(codes<4>(p)); }
-  static FAST_INLINE Ints dot_with(const Piece& w, const int8_t*, const Quad& x) { return dot_words(w.v, x.v); }
+  static FAST_INLINE Ints dot_with(const Piece& w, const int8_t*, const Quad& x) {
+    return dot_words(w.v, x.v);
+  }
 
  private:
   WordTable words_;

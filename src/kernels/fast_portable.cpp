@@ -13,6 +13,7 @@ namespace anemone::fast_portable {
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
 constexpr bool kManyRegisters = false;
 constexpr float kSignedShift = 0;
+constexpr int64_t kValueBytes = 1;
 constexpr int32_t kProductShift = 0;
 
 struct Bytes {
@@ -150,7 +151,11 @@ inline Ints dot_planes(const Bytes& high, const Bytes& low, const Bytes& x) {
   return dot(times_128(sum), low, x);
 }
 
-inline Bytes for_product(const Bytes& v) { return v; }
+inline void store_coarse(const Bytes& v, uint8_t* p) { store_bytes(v, p); }
+inline void store_fine(const Bytes& high, const Bytes& low, uint8_t* p, uint8_t* q) {
+  store_bytes(high, p);
+  store_bytes(low, q);
+}
 struct Four {
   int8_t v[4];
 };
@@ -172,6 +177,7 @@ namespace anemone {
 const FastLevel* fast_level_portable() {
   static constexpr FastLevel kLevel{.name = "portable",
                                     .lanes = fast_portable::kLanes,
+                                    .value_bytes = fast_portable::kValueBytes,
                                     .split_bytes = fast_portable::split_bytes,
                                     .column = fast_portable::quantize_column,
                                     .matvec = fast_portable::matvec_level,
