@@ -60,6 +60,16 @@ __attribute__((target("avx512f,avx512vnni"))) int64_t bytes_512() {
   for (auto& s : sums) asm volatile("" : : "v"(s));
   return kTimes * kSums * 64;
 }
+__attribute__((target("avx512f,avx512bw"))) int64_t pairs_512() {
+  __m512i sums[kSums] = {}, x = _mm512_set1_epi8(3), one = _mm512_set1_epi16(1);
+  for (int64_t i = 0; i < kTimes; ++i)
+    for (auto& s : sums) {
+      asm volatile("" : "+v"(x));
+      s = _mm512_add_epi32(s, _mm512_madd_epi16(_mm512_maddubs_epi16(x, x), one));
+    }
+  for (auto& s : sums) asm volatile("" : : "v"(s));
+  return kTimes * kSums * 64;
+}
 __attribute__((target("avx2,fma"))) int64_t floats_256() {
   __m256 sums[kSums] = {};
   for (auto& s : sums) asm volatile("" : "+x"(s));
@@ -97,6 +107,7 @@ Burners burners() {
 #if HWY_ARCH_X86
   const std::string level = fast_level_name();
   if (level == "avx512") return {floats_512, bytes_512};
+  if (level == "avx512bw") return {floats_512, pairs_512};
   if (level == "avx2") return {floats_256, bytes_256};
 #endif
   return {};

@@ -37,11 +37,13 @@ const FastLevel& level() {
   const int chosen = HWY_DYNAMIC_DISPATCH(Chosen)();
   // Highway has no name for the two extensions that the first level needs.
   static const bool extended = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
-  if (chosen == 2 && extended) return *fast_level_avx512();
+  if (chosen == 2) return extended ? *fast_level_avx512() : *fast_level_avx512bw();
   if (chosen > 0) return *fast_level_avx2();
 #endif
   return *fast_level_portable();
 }
+
+int64_t split_bytes(int64_t k) { return (level().split_bytes(k) + 63) / 64 * 64; }
 
 // The middle of the distances between neighbours.
 float median_gap(std::vector<float> values) {
@@ -133,15 +135,15 @@ void fast_numbers(bool is_signed, std::byte* out) {
 bool fast_splits(FastKind kind) { return kind == FastKind::table4 || kind == FastKind::number4; }
 
 int64_t fast_column_bytes(int64_t k) {
-  const int64_t padded = fast_padded(k), split = 2 * ((k + 127) / 128 * 128);
-  return padded + padded / 4 * 4 + split + (padded / kFastBlock * 4 + 4 + 63) / 64 * 64;
+  const int64_t padded = fast_padded(k);
+  return padded + padded / 4 * 4 + split_bytes(k) + (padded / kFastBlock * 4 + 4 + 63) / 64 * 64;
 }
 
 FastColumn fast_column_at(const std::byte* room, int64_t k) noexcept {
   const int64_t padded = fast_padded(k);
   const auto* scales = reinterpret_cast<const float*>(room + padded);
   const auto* split = reinterpret_cast<const int8_t*>(scales + padded / 4);
-  const auto* sums = reinterpret_cast<const float*>(split + 2 * ((k + 127) / 128 * 128));
+  const auto* sums = reinterpret_cast<const float*>(split + split_bytes(k));
   return {reinterpret_cast<const int8_t*>(room), scales, sums, sums + padded / kFastBlock, split};
 }
 
@@ -161,8 +163,8 @@ void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t coun
 int64_t fast_panel_columns() noexcept { return level().lanes; }
 
 int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept {
-  const int64_t lanes = level().lanes;
-  return (columns + lanes - 1) / lanes * fast_panel_bytes(k, lanes);
+  const FastLevel& l = level();
+  return (columns + l.lanes - 1) / l.lanes * fast_panel_bytes(k, l.lanes, l.value_bytes);
 }
 
 void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
@@ -170,11 +172,11 @@ void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64
   const FastLevel& l = level();
   for (int64_t p = begin; p < end; ++p)
     l.pack(x + p * l.lanes, stride, k, std::min(l.lanes, columns - p * l.lanes),
-           out + p * fast_panel_bytes(k, l.lanes));
+           out + p * fast_panel_bytes(k, l.lanes, l.value_bytes));
 }
 
 int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept {
-  return (fine ? 2 : 1) * count * fast_padded(k);
+  return (fine ? 2 : level().value_bytes) * count * fast_padded(k);
 }
 
 void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,

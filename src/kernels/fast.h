@@ -86,7 +86,7 @@ void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int
 void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
                         const FastColumn* x, int64_t columns, bool coarse, float* const* out) noexcept;
 
-// Which of the three sets of kernels runs: "avx512" (VNNI and VBMI), "avx2" or "portable".
+// Which of the sets of kernels runs: "avx512" (VNNI and VBMI), "avx512bw", "avx2" or "portable".
 const char* fast_level_name() noexcept;
 
 }  // namespace anemone

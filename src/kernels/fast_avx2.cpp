@@ -14,7 +14,9 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,f16c")
 namespace anemone::fast_avx2 {
 
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
+constexpr bool kManyRegisters = false;
 constexpr float kSignedShift = 0;
+constexpr int64_t kValueBytes = 2;
 constexpr int32_t kProductShift = 0;
 
 using Bytes = __m256i;
@@ -51,12 +53,17 @@ FAST_INLINE __m128i load_16(const uint8_t* p) { return _mm_loadu_si128(reinterpr
 
 FAST_INLINE Ints times_128(Ints v) { return _mm256_slli_epi32(v, 7); }
 FAST_INLINE Floats spread(const float* p, int64_t count) {
-  return _mm256_set_m128(count > 1 ? _mm_set1_ps(p[1]) : _mm_setzero_ps(), _mm_set1_ps(p[0]));
+  const __m128i wanted =
+      _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int32_t>(count)), _mm_setr_epi32(0, 1, 2, 3));
+  return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_maskload_ps(p, wanted)),
+                                  _mm256_setr_epi32(0, 0, 2, 2, 1, 1, 3, 3));
 }
 FAST_INLINE Floats load_some_floats(const float* p, int64_t count) {
   const Ints lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), lanes));
 }
+FAST_INLINE Bytes first_halves(Bytes a, Bytes b) { return _mm256_unpacklo_epi64(a, b); }
+FAST_INLINE Bytes second_halves(Bytes a, Bytes b) { return _mm256_unpackhi_epi64(a, b); }
 FAST_INLINE Bytes load_some(const uint8_t* p, int64_t count) {
   alignas(32) uint8_t room[32] = {};
   __builtin_memcpy(room, p, static_cast<size_t>(count));
@@ -182,16 +189,76 @@ FAST_INLINE Ints dot_planes(Bytes high, Bytes low, Bytes x) {
   return add_pairs(sum, _mm256_maddubs_epi16(low, x), 1);
 }
 
-FAST_INLINE Bytes for_product(Bytes v) { return v; }
-using Four = Signed;
+// Eight times 15 * 127 is below 2^15 as well.
+FAST_INLINE Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
+  const Bytes a = _mm256_add_epi16(_mm256_maddubs_epi16(w[0], x[0]), _mm256_maddubs_epi16(w[1], x[1]));
+  const Bytes b = _mm256_add_epi16(_mm256_maddubs_epi16(w[2], x[2]), _mm256_maddubs_epi16(w[3], x[3]));
+  return add_pairs(sum, _mm256_add_epi16(a, b), 1);
+}
+FAST_INLINE Ints dot_words(const Bytes* w, const Bytes* x) {
+  const Ints a = _mm256_add_epi32(_mm256_madd_epi16(w[0], x[0]), _mm256_madd_epi16(w[1], x[1]));
+  const Ints b = _mm256_add_epi32(_mm256_madd_epi16(w[2], x[2]), _mm256_madd_epi16(w[3], x[3]));
+  return _mm256_add_epi32(a, b);
+}
+
+// Products of many columns take words: a product and a sum for two elements, with nothing done to a row before.
+FAST_INLINE __m128i lower(Bytes v) { return _mm256_castsi256_si128(v); }
+FAST_INLINE __m128i upper(Bytes v) { return _mm256_extracti128_si256(v, 1); }
+FAST_INLINE void store_coarse(Bytes v, uint8_t* p) {
+  store_bytes(_mm256_cvtepi8_epi16(lower(v)), p);
+  store_bytes(_mm256_cvtepi8_epi16(upper(v)), p + sizeof(Bytes));
+}
+FAST_INLINE Bytes fine_words(__m128i high, __m128i low) {
+  const Bytes words =
+      _mm256_add_epi16(_mm256_slli_epi16(_mm256_cvtepu8_epi16(high), 7), _mm256_cvtepu8_epi16(low));
+  return _mm256_sub_epi16(words, _mm256_set1_epi16(8192));
+}
+FAST_INLINE void store_fine(Bytes high, Bytes low, uint8_t* p, uint8_t*) {
+  store_bytes(fine_words(lower(high), lower(low)), p);
+  store_bytes(fine_words(upper(high), upper(low)), p + sizeof(Bytes));
+}
+using Four = Bytes;
 FAST_INLINE Four four_bytes(const uint8_t* p) {
   int32_t word;
   __builtin_memcpy(&word, p, 4);
-  return as_signed(_mm256_set1_epi32(word));
+  return _mm256_set1_epi32(word);
 }
-FAST_INLINE Ints dot_four(Ints sum, const Four& w, Bytes x) { return dot(sum, w, x); }
-FAST_INLINE Ints dot_four_small(Ints sum, const Four& w, Bytes x) { return dot(sum, w.value, x); }
+FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(w, x));
+}
+FAST_INLINE Ints dot_four_small(Ints sum, Four w, Bytes x) { return dot_four(sum, w, x); }
 
+// The bytes of a word are looked up each on its own, and interleaved.
+class WordTable {
+ public:
+  explicit WordTable(const std::byte* planes) {
+    const auto* p = reinterpret_cast<const uint8_t*>(planes);
+    const Bytes words = fine_words(load_16(p), load_16(p + 16));
+    low_ = in_order(_mm256_and_si256(words, _mm256_set1_epi16(255)));
+    high_ = in_order(_mm256_srli_epi16(words, 8));
+  }
+  FAST_INLINE void look_up(Bytes raw, Bytes* out) const {
+    const Nibbles c = nibbles(raw);
+    interleave(c.even, out);
+    interleave(c.odd, out + 2);
+  }
+
+ private:
+  FAST_INLINE void interleave(Bytes code, Bytes* out) const {
+    const Bytes low = _mm256_shuffle_epi8(low_, code), high = _mm256_shuffle_epi8(high_, code);
+    out[0] = _mm256_unpacklo_epi8(low, high);
+    out[1] = _mm256_unpackhi_epi8(low, high);
+  }
+  // Sixteen words below 256 as bytes, in both halves.
+  static Bytes in_order(Bytes words) {
+    const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    return _mm256_broadcastsi128_si256(bytes);
+  }
+  Bytes low_, high_;
+};
+constexpr int64_t word_of(int64_t e) { return (e % 2 * 2 + e / 16 % 2) * 16 + e / 32 * 8 + e / 2 % 8; }
+
+#define FAST_WORDS
 #include "kernels/fast_loops-inl.h"
 
 }  // namespace anemone::fast_avx2
@@ -201,6 +268,8 @@ namespace anemone {
 const FastLevel* fast_level_avx2() {
   static constexpr FastLevel kLevel{.name = "avx2",
                                     .lanes = fast_avx2::kLanes,
+                                    .value_bytes = fast_avx2::kValueBytes,
+                                    .split_bytes = fast_avx2::split_bytes,
                                     .column = fast_avx2::quantize_column,
                                     .matvec = fast_avx2::matvec_level,
                                     .pack = fast_avx2::pack_panel,

@@ -9,7 +9,9 @@ namespace anemone {
 
 struct FastLevel {
   const char* name;
-  int64_t lanes;  // columns of a panel
+  int64_t lanes;                      // columns of a panel
+  int64_t value_bytes;                // of a value in a panel, and in an expanded row that is not fine
+  int64_t (*split_bytes)(int64_t k);  // of FastColumn::split
   void (*column)(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total,
                  int8_t* split);  // null: not needed
   void (*matvec)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
@@ -20,13 +22,17 @@ struct FastLevel {
 };
 
 const FastLevel* fast_level_avx512();
+const FastLevel* fast_level_avx512bw();
 const FastLevel* fast_level_avx2();
 const FastLevel* fast_level_portable();
 
 inline int64_t fast_padded(int64_t k) { return (k + kFastStep - 1) / kFastStep * kFastStep; }
 // Of a panel: for each block its values, and scales, scaled sums and sums of whole numbers; at the end the totals.
-inline int64_t fast_panel_bytes(int64_t k, int64_t lanes) {
-  return fast_padded(k) / kFastBlock * (44 * lanes) + 4 * lanes;
+constexpr int64_t fast_block_bytes(int64_t lanes, int64_t value_bytes) {
+  return (kFastBlock * value_bytes + 12) * lanes;
+}
+inline int64_t fast_panel_bytes(int64_t k, int64_t lanes, int64_t value_bytes) {
+  return fast_padded(k) / kFastBlock * fast_block_bytes(lanes, value_bytes) + 4 * lanes;
 }
 
 }  // namespace anemone

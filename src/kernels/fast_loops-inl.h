@@ -7,11 +7,14 @@
 //     Signed, as_signed(bytes), dot(sum, Signed, x): signed by signed bytes, plus kSignedShift for each byte of x
 //     dot(sum, bytes, x)        bytes below 128 by signed ones; every 32-bit sum takes four neighbors
 //     dot_planes(high, low, x)  128 times the one plus the other
-//     Four, four_bytes(p)       four bytes of a row for all lanes, as for_product() left them; dot_four(sum, Four, x)
-//                               has kProductShift too much for each value of x; dot_four_small(): for bytes below
-//                               128 as they are
+//     kValueBytes               of a value of a row and of a column in products of many columns: bytes, or words
+//     store_coarse(bytes, p)    signed bytes as these products take them; store_fine(high, low, p, q): 14 bits, as one
+//                               word at p, or as two planes at p and q
+//     Four, four_bytes(p)       so many bytes of such a row for all lanes; dot_four(sum, Four, x) has kProductShift
+//                               too much for each value of x; dot_four_small(): for bytes below 128 as they are
 //     kMostRows, kPanels        rows and panels whose sums fit into the registers
 //     keep_in_register(v)       of Bytes and Floats: to be loaded once
+//     kManyRegisters            vectors for eight columns and a row of four bits
 //     kSharedRows               rows that are multiplied side by side with up to 8 columns
 
 #if defined(FAST_UNROLL)  // the level has its own
@@ -24,12 +27,13 @@
 constexpr int64_t kBytes = 4 * kLanes, kVectors = kFastStep / kBytes;
 constexpr int64_t kAhead =
     8192;  // weights are asked for so many bytes before their use, for the second cache
-constexpr int64_t kPanelBlock = 44 * kLanes;
+constexpr int64_t kPanelBlock = fast_block_bytes(kLanes, kValueBytes);
 
 // ---- Weights: a source gives a vector of elements as what dot_with() multiplies. kShift is what its sums have too
 // ---- much for each value of x; coarse() gives the elements as signed bytes, and kCoarseShift is the same for them.
-// ---- kBlocks: there are weights of it with a scale for every few columns. kSlow: unpacking costs more than registers.
-// ---- kSplit: its columns are FastColumn::split (fast_nibbles-inl.h). fine() of tables gives all their 14 bits.
+// ---- kBlocks: there are weights of it with a scale for every few columns. kEight: so many columns or more go as eight, for unpacking
+// ---- costs more than registers. values(): where its columns lie; kSplit: in FastColumn::split (fast_nibbles-inl.h).
+// ---- fine() of tables gives all their 14 bits.
 
 // Elements of 14 bits: 128 times the one plus the other.
 struct Planes {
@@ -38,11 +42,12 @@ struct Planes {
 
 template <bool kUnsigned>
 struct ByteSource {
-  static constexpr int kBits = 8;
-  static constexpr bool kBlocks = true, kSlow = false, kSplit = false, kTable = false;
+  static constexpr int kBits = 8, kEight = 9;
+  static constexpr bool kBlocks = true, kSplit = false, kTable = false;
   static constexpr float kCoarseShift = kUnsigned ? -128.0f : 0.0f, kShift = kSignedShift + kCoarseShift;
   using Piece = Signed;
   explicit ByteSource(const FastRow&) {}
+  static const int8_t* values(const FastColumn& x, int64_t) { return x.values; }
   Piece load(const uint8_t* p) const { return as_signed(coarse(p)); }
   Bytes coarse(const uint8_t* p) const { return kUnsigned ? flip(load_bytes(p)) : load_bytes(p); }
   static Ints dot_with(const Piece& w, Bytes x) { return dot(zero_ints(), w, x); }
@@ -50,12 +55,13 @@ struct ByteSource {
 
 template <int kWidth>
 struct TableSource {
-  static constexpr int kBits = kWidth;
-  static constexpr bool kBlocks = false, kSlow = kWidth == 8, kSplit = false, kTable = true;
+  static constexpr int kBits = kWidth, kEight = kWidth == 8 ? 5 : 9;
+  static constexpr bool kBlocks = false, kSplit = false, kTable = true;
   static constexpr float kShift = 0, kCoarseShift = 0;
   using Piece = Planes;
   explicit TableSource(const FastRow& row)
       : high_(row.table), low_(row.table + kEntries), coarse_(row.table + 2 * kEntries) {}
+  static const int8_t* values(const FastColumn& x, int64_t) { return x.values; }
   Piece load(const uint8_t* p) const {
     const Bytes c = codes<kBits>(p);
     return {high_.look_up(c), low_.look_up(c)};
@@ -74,18 +80,23 @@ struct TableSource {
 
 // Rows that share the loads of columns; a column alone is loaded from the nearest cache, and its rows follow each other
 // as one stream.
-template <int N>
-constexpr int kTileRows = N == 1 ? 1 : kSharedRows;
+template <class S, int N>
+constexpr int kTileRows = N == 1 || (N == 8 && S::kSplit) ? 1 : kSharedRows;
 
 // The columns as the loops take them. Scales lie behind the values and advance as they do, so a column is one pointer.
 template <int N>
 struct Columns {
-  Columns(const FastColumn* x, int64_t k, bool split) : behind(fast_padded(k)) {
-    for (int64_t n = 0; n < N; ++n) begin[n] = split ? x[n].split : x[n].values;
+  template <class S>
+  Columns(const S*, const FastColumn* x, int64_t k) : behind(fast_padded(k)) {
+    for (int64_t n = 0; n < N; ++n) {
+      begin[n] = S::values(x[n], k);
+      total[n] = *x[n].total;
+    }
   }
   FAST_INLINE Bytes values(int n, int64_t i) const { return load_bytes(begin[n] + i); }
   FAST_INLINE Floats scales(int n, int64_t i) const { return load_floats(begin[n] + behind + i); }
   const int8_t* begin[N];
+  float total[N];
   const int64_t behind;
 };
 
@@ -259,23 +270,29 @@ FAST_INLINE void block_offsets(const FastRow& row, int64_t blocks, int64_t step,
 // The results of a row from the sums of its lanes, into out[c][at].
 template <class S, int N, bool kScaled>
 FAST_INLINE void finish_row(const FastRow& row, const float* totals, int64_t k, int64_t block,
-                            const FastColumn* x, int64_t columns, float* const* out, int64_t at) {
+                            const FastColumn* x, const Columns<N>& all, int64_t columns, float* const* out,
+                            int64_t at) {
   const float shift = row.offset + S::kShift;
+  float results[N];
   if constexpr (kScaled) {
     float less[N] = {};
-    if (shift != 0 || row.block_offset) block_offsets<N>(row, k / block, block / kFastBlock, shift, x, less);
-    for (int64_t c = 0; c < columns; ++c) out[c][at] = totals[c] - less[c];
+    if (shift != 0 || row.block_offset)
+      for (int64_t c = 0; c < N; c += 4)
+        block_offsets<(N < 4 ? N : 4)>(row, k / block, block / kFastBlock, shift, x + c, less + c);
+    for (int64_t c = 0; c < N; ++c) results[c] = totals[c] - less[c];
   } else {
-    for (int64_t c = 0; c < columns; ++c) out[c][at] = row.scale * (totals[c] - shift * *x[c].total);
+    for (int64_t c = 0; c < N; ++c) results[c] = row.scale * (totals[c] - shift * all.total[c]);
   }
+  for (int64_t c = 0; c < columns; ++c) out[c][at] = results[c];
 }
 
 // N columns, of which the last may be there several times: `real` are not.
 template <class S, int N, bool kScaled>
 FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count, int64_t k,
                                const FastColumn* x, int64_t real, float* const* out, int64_t at) {
-  const Columns<N> columns(x, k, S::kSplit);
-  constexpr int R = kTileRows<N>, kTiles = N == 1 ? 4 : 1, kSums = (kTiles * R * N + 3) / 4 * 4;
+  const Columns<N> columns(static_cast<const S*>(nullptr), x, k);
+  constexpr int R = kTileRows<S, N>, kTiles = kTileRows<S, N> == 1 ? 4 : 1,
+                kSums = (kTiles * R * N + 3) / 4 * 4;
   Floats sums[kSums];
   float totals[kSums];
   for (int q = 0; q < kSums; ++q) sums[q] = zero_floats();
@@ -294,14 +311,14 @@ FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count
   }
   for (int q = 0; q < kSums; q += 4) store_four_sums(sums + q, totals + q);
   for (int64_t j = 0; j < count; ++j)
-    finish_row<S, N, kScaled>(rows[j], totals + j * N, k, block, x, real, out, at + j);
+    finish_row<S, N, kScaled>(rows[j], totals + j * N, k, block, x, columns, real, out, at + j);
 }
 
 // Four columns at a time, for a few rows that stay in the nearest cache: more would not leave registers for two rows.
 template <class S, int N, bool kScaled>
 void multiply_rows(int64_t block, const FastRow* rows, int64_t count, int64_t k, const FastColumn* x,
                    int64_t x_count, float* const* out) {
-  constexpr int64_t kRows = N == 1 ? 4 : kTileRows<N>;
+  constexpr int64_t kRows = kTileRows<S, N> == 1 ? 4 : kTileRows<S, N>;
   FastColumn columns[2 * N];  // those that are not there repeat the last
   for (int64_t c = 0; c < 2 * N; ++c) columns[c] = x[c < x_count ? c : x_count - 1];
   for (int64_t r = 0; r < count; r += kRows) {
@@ -323,8 +340,8 @@ void matvec_of(int64_t block, const FastRow* rows, int64_t count, int64_t k, con
   };
   if (x_count <= 1) return run(std::integral_constant<int, 1>());
   if (x_count <= 2) return run(std::integral_constant<int, 2>());
-  if constexpr (S::kSlow)
-    if (x_count > 4) return run(std::integral_constant<int, 8>());
+  if constexpr (S::kEight < 9)
+    if (x_count >= S::kEight) return run(std::integral_constant<int, 8>());
   if (x_count == 3 || (x_count > 4 && x_count <= 6)) return run(std::integral_constant<int, 3>());
   run(std::integral_constant<int, 4>());
 }
@@ -399,27 +416,30 @@ inline void pack_panel(const float* x, int64_t stride, int64_t k, int64_t column
       __builtin_memcpy(&largest, &most[c], 4);
       inverse[c] = steps_of(largest, &scale[c]);
     }
-    for (int i = 0; i < kFastBlock; i += 4) {
+    constexpr int kTogether = 4 / kValueBytes;  // of a lane
+    for (int i = 0; i < kFastBlock; i += kTogether) {
       alignas(64) uint32_t words[kLanes] = {};
-      for (int j = 0; j < 4; ++j)
+      for (int j = 0; j < kTogether; ++j)
         for (int c = 0; c < kLanes; ++c) {
           const float q = (inverse[c] == 0 ? 0.0f : rows[i + j][c] * inverse[c]) + 12582912.0f;
           int32_t bits;
           __builtin_memcpy(&bits, &q, 4);
           bits -= 0x4b400000;
           sum[c] += bits;
-          words[c] |= (static_cast<uint32_t>(bits) & 0xffu) << (8 * j);
+          words[c] |= (static_cast<uint32_t>(bits) & (kValueBytes == 1 ? 0xffu : 0xffffu))
+                      << (32 / kTogether * j);
         }
-      __builtin_memcpy(out + i * kLanes, words, sizeof words);
+      __builtin_memcpy(out + i * kValueBytes * kLanes, words, sizeof words);
     }
     for (int c = 0; c < kLanes; ++c) {
       scaled[c] = scale[c] * static_cast<float>(sum[c]);
       totals[c] += scaled[c];
       sum[c] *= -kProductShift;
     }
-    __builtin_memcpy(out + 32 * kLanes, scale, sizeof scale);
-    __builtin_memcpy(out + 36 * kLanes, scaled, sizeof scaled);
-    __builtin_memcpy(out + 40 * kLanes, sum, sizeof sum);
+    uint8_t* beside = out + kBlockBytes * kLanes;
+    __builtin_memcpy(beside, scale, sizeof scale);
+    __builtin_memcpy(beside + sizeof scale, scaled, sizeof scaled);
+    __builtin_memcpy(beside + 2 * sizeof scale, sum, sizeof sum);
   }
   __builtin_memcpy(out, totals, sizeof totals);
 }

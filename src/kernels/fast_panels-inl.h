@@ -1,7 +1,11 @@
-// Products of many columns, a part of fast_loops-inl.h: rows are expanded to bytes in `room`, and multiplied with
-// panels of columns side by side.
+// Products of many columns, a part of fast_loops-inl.h: rows are expanded in `room`, and multiplied with panels of
+// columns side by side. kValueBytes: both are bytes, or words of 16 bits.
 
-// Coarse, as signed bytes; or fine, as the high plane and behind it the low one.
+constexpr int64_t kBlockBytes = kFastBlock * kValueBytes;  // of a row, and of each lane of a panel
+constexpr bool kTwoPlanes = kValueBytes == 1;              // fine rows are two planes of bytes
+constexpr float kFineShift = kTwoPlanes ? 0.0f : -kFastMiddle;
+
+// Coarse, as signed values; or fine: words, or the high plane and behind it the low one.
 template <class S, bool kFine>
 void expand_row(const FastRow& row, int64_t k, uint8_t* out) {
   const S s(row);
@@ -13,21 +17,22 @@ void expand_row(const FastRow& row, int64_t k, uint8_t* out) {
     const uint8_t* from = i + kFastStep <= k ? p : whole_step<S::kBits>(p, k - i, room);
     for (int64_t v = 0; v < kVectors; ++v) {
       const uint8_t* piece = from + v * kBytes * S::kBits / 8;
+      uint8_t* to = out + (i + v * kBytes) * kValueBytes;
       if constexpr (kFine) {
         const Planes w = s.fine(piece);
-        store_bytes(w.high, out + i + v * kBytes);
-        store_bytes(w.low, out + stride + i + v * kBytes);
+        store_fine(w.high, w.low, to, to + stride);
       } else {
-        store_bytes(for_product(s.coarse(piece)), out + i + v * kBytes);
+        store_coarse(s.coarse(piece), to);
       }
     }
   }
 }
 
-// R rows of bytes, `stride` apart, against V panels.
+// R rows, `stride` bytes apart, against V panels.
 struct Product {
   const uint8_t* rows;
   int64_t stride, plane;  // plane: from the high one of a row to the low one
+  bool fine;
   const FastRow* about;
   int64_t k, step;  // step: blocks of kFastBlock for each scale of the weight; 0: one for the row
   const uint8_t* panel;
@@ -35,11 +40,12 @@ struct Product {
   float shift;
 };
 
-// R rows by one block of V panels, on top of the sums.
-template <int R, int V, bool kFine>
-FAST_INLINE void add_products(const Product& p, const uint8_t* rows, const uint8_t* block, Ints sums[R][V]) {
+// Four times four bytes of R rows, by V panels, on top of the sums.
+template <int R, int V, bool kSmall>
+FAST_INLINE void add_four_products(const Product& p, const uint8_t* rows, const uint8_t* block,
+                                   Ints sums[R][V]) {
   FAST_UNROLL
-  for (int64_t i = 0; i < kFastBlock; i += 4) {
+  for (int64_t i = 0; i < 16; i += 4) {
     Bytes x[V];
     FAST_UNROLL
     for (int v = 0; v < V; ++v) x[v] = load_bytes(block + v * p.panel_bytes + i * kLanes);
@@ -48,27 +54,41 @@ FAST_INLINE void add_products(const Product& p, const uint8_t* rows, const uint8
       const Four w = four_bytes(rows + r * p.stride + i);
       FAST_UNROLL
       for (int v = 0; v < V; ++v)
-        sums[r][v] = kFine ? dot_four_small(sums[r][v], w, x[v]) : dot_four(sums[r][v], w, x[v]);
+        sums[r][v] = kSmall ? dot_four_small(sums[r][v], w, x[v]) : dot_four(sums[r][v], w, x[v]);
     }
   }
 }
 
+// R rows by one block of V panels, on top of the sums. Bytes are unrolled as a whole; words would leave the registers.
+template <int R, int V, bool kSmall>
+FAST_INLINE void add_products(const Product& p, const uint8_t* rows, const uint8_t* block, Ints sums[R][V]) {
+  if constexpr (kBlockBytes == 32) {
+    add_four_products<R, V, kSmall>(p, rows, block, sums);
+    add_four_products<R, V, kSmall>(p, rows + 16, block + 16 * kLanes, sums);
+  } else {
+    for (int64_t i = 0; i < kBlockBytes; i += 16)
+      add_four_products<R, V, kSmall>(p, rows + i, block + i * kLanes, sums);
+  }
+}
+
 // The whole numbers of one block: R x V sums.
-template <int R, int V, bool kFine>
+template <int R, int V, bool kPlanes>
 FAST_INLINE void multiply_block(const Product& p, const uint8_t* rows, const uint8_t* block,
                                 Ints sums[R][V]) {
   FAST_UNROLL
   for (int v = 0; v < V; ++v) {
-    const Ints start = kFine ? zero_ints() : load_ints(block + v * p.panel_bytes + 40 * kLanes);
+    const Ints start = kPlanes || kProductShift == 0
+                           ? zero_ints()
+                           : load_ints(block + v * p.panel_bytes + (kBlockBytes + 8) * kLanes);
     FAST_UNROLL
     for (int r = 0; r < R; ++r) sums[r][v] = start;
   }
-  add_products<R, V, kFine>(p, rows, block, sums);
-  if constexpr (kFine) {
+  add_products<R, V, kPlanes>(p, rows, block, sums);
+  if constexpr (kPlanes) {
     FAST_UNROLL
     for (int r = 0; r < R; ++r) FAST_UNROLL
     for (int v = 0; v < V; ++v) sums[r][v] = times_128(sums[r][v]);
-    add_products<R, V, kFine>(p, rows + p.plane, block, sums);
+    add_products<R, V, kPlanes>(p, rows + p.plane, block, sums);
   }
 }
 
@@ -78,7 +98,7 @@ FAST_INLINE void add_block(const Product& p, const uint8_t* block, int64_t at, c
                            Floats totals[R][V]) {
   FAST_UNROLL
   for (int v = 0; v < V; ++v) {
-    const uint8_t* beside = block + v * p.panel_bytes + 32 * kLanes;
+    const uint8_t* beside = block + v * p.panel_bytes + kBlockBytes * kLanes;
     const Floats scale = load_floats(beside);
     FAST_UNROLL
     for (int r = 0; r < R; ++r) {
@@ -104,9 +124,9 @@ void multiply_panels(const Product& p, float* out, int64_t out_stride) {
   const uint8_t* block = p.panel;
   const uint8_t* rows = p.rows;
   const int64_t blocks = kScaled ? p.k / kFastBlock : fast_padded(p.k) / kFastBlock;
-  for (int64_t b = 0; b < blocks; ++b, block += kPanelBlock, rows += kFastBlock) {
+  for (int64_t b = 0; b < blocks; ++b, block += kPanelBlock, rows += kBlockBytes) {
     Ints sums[R][V];
-    multiply_block<R, V, kFine>(p, rows, block, sums);
+    multiply_block<R, V, kFine && kTwoPlanes>(p, rows, block, sums);
     add_block<R, V, kScaled>(p, block, kScaled && p.step > 1 ? b / p.step : b, sums, totals);
   }
   const uint8_t* end = p.panel + fast_padded(p.k) / kFastBlock * kPanelBlock;
@@ -117,7 +137,7 @@ void multiply_panels(const Product& p, float* out, int64_t out_stride) {
     for (int r = 0; r < R; ++r) {
       const FastRow& row = p.about[r];
       if constexpr (!kScaled) {
-        const float offset = kFine ? row.offset : row.coarse_offset + p.shift;
+        const float offset = (kFine ? row.offset : row.coarse_offset) + p.shift;
         const Floats scale = all_floats(kFine ? row.scale : row.coarse_scale);
         totals[r][v] = multiply(subtract(totals[r][v], multiply(x, all_floats(offset))), scale);
       }
@@ -128,7 +148,7 @@ void multiply_panels(const Product& p, float* out, int64_t out_stride) {
 
 template <int R, int V>
 void multiply_either(const Product& p, float* out, int64_t out_stride) {
-  if (p.plane > 0) return multiply_panels<R, V, false, true>(p, out, out_stride);
+  if (p.fine) return multiply_panels<R, V, false, true>(p, out, out_stride);
   p.step > 0 ? multiply_panels<R, V, true, false>(p, out, out_stride)
              : multiply_panels<R, V, false, false>(p, out, out_stride);
 }
@@ -168,18 +188,19 @@ template <class S, bool kFine>
 void gemm_of(int64_t block, const FastRow* rows, int64_t count, const FastPanels& x, float* out,
              int64_t out_stride, std::byte* room) {
   auto* bytes = reinterpret_cast<uint8_t*>(room);
-  const int64_t padded = fast_padded(x.k), stride = kFine ? 2 * padded : padded;
-  const int64_t panel_bytes = fast_panel_bytes(x.k, kLanes);
+  const int64_t padded = fast_padded(x.k), stride = kFine ? 2 * padded : padded * kValueBytes;
+  const int64_t panel_bytes = fast_panel_bytes(x.k, kLanes, kValueBytes);
   for (int64_t r = 0; r < count; ++r) expand_row<S, kFine>(rows[r], x.k, bytes + r * stride);
   Product p{.rows = bytes,
             .stride = stride,
-            .plane = kFine ? padded : 0,
+            .plane = padded,
+            .fine = kFine,
             .about = rows,
             .k = x.k,
             .step = block / kFastBlock,
             .panel = reinterpret_cast<const uint8_t*>(x.data),
             .panel_bytes = panel_bytes,
-            .shift = S::kCoarseShift};
+            .shift = kFine ? kFineShift : S::kCoarseShift};
   for (int64_t c = 0; c < x.columns;) {
     const int64_t left = x.columns - c;
     if (left > (kPanels - 1) * kLanes) {

@@ -11,7 +11,9 @@
 namespace anemone::fast_portable {
 
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
+constexpr bool kManyRegisters = false;
 constexpr float kSignedShift = 0;
+constexpr int64_t kValueBytes = 1;
 constexpr int32_t kProductShift = 0;
 
 struct Bytes {
@@ -80,7 +82,16 @@ inline Ints times_128(const Ints& v) {
   return each<Ints>([&](int i) { return v.v[i] * 128; });
 }
 inline Floats spread(const float* p, int64_t count) {
-  return each<Floats>([&](int i) { return i / 4 < count ? p[i / 4] : 0.0f; });
+  return each<Floats>([&](int i) {
+    const int block = i % 4 / 2 * 2 + i / 4;
+    return block < count ? p[block] : 0.0f;
+  });
+}
+inline Bytes first_halves(const Bytes& a, const Bytes& b) {
+  return each<Bytes>([&](int i) { return i % 16 < 8 ? a.v[i] : b.v[i - 8]; });
+}
+inline Bytes second_halves(const Bytes& a, const Bytes& b) {
+  return each<Bytes>([&](int i) { return i % 16 < 8 ? a.v[i + 8] : b.v[i]; });
 }
 inline Floats load_some_floats(const float* p, int64_t count) {
   return each<Floats>([&](int i) { return i < count ? p[i] : 0.0f; });
@@ -126,6 +137,10 @@ inline Ints dot(const Ints& sum, const Bytes& w, const Bytes& x) {
     for (int j = 0; j < 4; ++j) out.v[i] += int32_t{w.v[4 * i + j]} * x.v[4 * i + j];
   return out;
 }
+inline Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
+  for (int i = 0; i < 4; ++i) sum = dot(sum, w[i], x[i]);
+  return sum;
+}
 struct Signed {
   Bytes value;
 };
@@ -136,7 +151,11 @@ inline Ints dot_planes(const Bytes& high, const Bytes& low, const Bytes& x) {
   return dot(times_128(sum), low, x);
 }
 
-inline Bytes for_product(const Bytes& v) { return v; }
+inline void store_coarse(const Bytes& v, uint8_t* p) { store_bytes(v, p); }
+inline void store_fine(const Bytes& high, const Bytes& low, uint8_t* p, uint8_t* q) {
+  store_bytes(high, p);
+  store_bytes(low, q);
+}
 struct Four {
   int8_t v[4];
 };
@@ -158,6 +177,8 @@ namespace anemone {
 const FastLevel* fast_level_portable() {
   static constexpr FastLevel kLevel{.name = "portable",
                                     .lanes = fast_portable::kLanes,
+                                    .value_bytes = fast_portable::kValueBytes,
+                                    .split_bytes = fast_portable::split_bytes,
                                     .column = fast_portable::quantize_column,
                                     .matvec = fast_portable::matvec_level,
                                     .pack = fast_portable::pack_panel,
