@@ -15,7 +15,8 @@ using namespace anemone::test;
 
 namespace {
 
-constexpr int64_t kWidth = 512, kExperts = 8, kUsed = 2;
+// An expert is larger than a large page (2 MiB), which is in memory as a whole.
+constexpr int64_t kWidth = 768, kExperts = 8, kUsed = 2;
 constexpr uint64_t kExpertBytes = 3 * kWidth * kWidth * 2;  // gate, up and down in fp16
 
 // Two layers of Qwen3-MoE. All logits of its routers are 0, so that every token uses the first two experts.
