@@ -31,9 +31,9 @@ constexpr int64_t kPanelBlock = fast_block_bytes(kLanes, kValueBytes);
 
 // ---- Weights: a source gives a vector of elements as what dot_with() multiplies. kShift is what its sums have too
 // ---- much for each value of x; coarse() gives the elements as signed bytes, and kCoarseShift is the same for them.
-// ---- kBlocks: there are weights of it with a scale for every few columns. kEight: so many columns or more go as eight, for unpacking
-// ---- costs more than registers. values(): where its columns lie; kSplit: in FastColumn::split (fast_nibbles-inl.h).
-// ---- fine() of tables gives all their 14 bits.
+// ---- kBlocks: there are weights of it with a scale for every few columns. kEight: so many columns or more go as
+// ---- eight, where unpacking costs more than registers. values(): where its columns lie; kSplit: in FastColumn::split
+// ---- (fast_nibbles-inl.h). fine() of tables gives all their 14 bits.
 
 // Elements of 14 bits: 128 times the one plus the other.
 struct Planes {
@@ -314,7 +314,8 @@ FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count
     finish_row<S, N, kScaled>(rows[j], totals + j * N, k, block, x, columns, real, out, at + j);
 }
 
-// Four columns at a time, for a few rows that stay in the nearest cache: more would not leave registers for two rows.
+// Up to four columns at a time (or eight: kEight), for a few rows that stay in the nearest cache: more would not leave
+// registers for two rows.
 template <class S, int N, bool kScaled>
 void multiply_rows(int64_t block, const FastRow* rows, int64_t count, int64_t k, const FastColumn* x,
                    int64_t x_count, float* const* out) {

@@ -1,6 +1,6 @@
 // Tables of four bits as two planes of bytes, a part of fast_nibbles-inl.h. They share the columns of numbers.
 
-struct NibbleTable {
+struct NibblePlanes {
   static constexpr int kBits = 4, kEight = 9;
   static constexpr bool kBlocks = false, kSplit = true, kTable = true;
   static constexpr float kShift = 0, kCoarseShift = 0;
@@ -8,7 +8,7 @@ struct NibbleTable {
   struct Piece {
     Quad high, low;
   };
-  explicit NibbleTable(const FastRow& row)
+  explicit NibblePlanes(const FastRow& row)
       : high_(row.table), low_(row.table + 16), coarse_(row.table + 32) {}
   static const int8_t* values(const FastColumn& x, int64_t) { return x.split; }
   FAST_INLINE Piece split(const Bytes* raw) const {

@@ -8,13 +8,13 @@
 
 constexpr int64_t kWordGroup = 2 * kBytes, kWordBytes = 5 * kBytes;
 
-struct NibbleTable {
+struct NibbleWords {
   static constexpr int kBits = 4, kEight = 7;
   static constexpr bool kBlocks = false, kSplit = true, kTable = true;
   static constexpr float kShift = -kFastMiddle, kCoarseShift = 0;
   static constexpr int64_t kRaw = 1, kGroupBytes = kWordBytes, kScalesAt = 4 * kBytes;
   using Piece = Quad;
-  explicit NibbleTable(const FastRow& row)
+  explicit NibbleWords(const FastRow& row)
       : words_(row.table), high_(row.table), low_(row.table + 16), coarse_(row.table + 32) {}
   static const int8_t* values(const FastColumn& x, int64_t k) {
     return x.split + (k + kPairGroup - 1) / kPairGroup * kPairBytes;
