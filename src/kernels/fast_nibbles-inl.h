@@ -7,8 +7,8 @@
 //     spread(p, count)                     so many floats (kLanes / 2 at most), each for two lanes, and zeros: those of
 //                                          every pair of lanes as first_halves() leaves their blocks
 //     dot_numbers(sum, w, x)               four vectors of bytes of 0 to 15 by signed ones
-//     FAST_WORDS                           defined: tables are multiplied as words (fast_nibble_words-inl.h), else as two
-//                                          planes of bytes (fast_nibble_bytes-inl.h)
+//     FAST_WORDS                           defined: tables are multiplied as words (fast_nibble_words-inl.h), else as
+//                                          two planes of bytes (fast_nibble_bytes-inl.h)
 
 // Two vectors of weights are one group: a block of 32 elements is 16 bytes, and first_halves() leaves it two lanes. So
 // a lane has the sum of 16 elements, and what comes after that sum is rare.
