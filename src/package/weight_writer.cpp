@@ -93,8 +93,8 @@ class Writer {
   }
 
   // The first write to a place decides how large the pages are that the system keeps of it. Only large ones can be
-  // mapped as such later, which is what the engine reads fastest (base/pages.h). So whole large pages are written first,
-  // up to where the next writes end.
+  // mapped as such later, which is what the engine reads fastest (base/pages.h). So whole large pages are written
+  // first, up to where the next writes end.
   void touch(uint64_t end, ThreadPool& pool) {
 #ifdef __linux__
     static const std::vector<std::byte> zeros(kLargePage);
