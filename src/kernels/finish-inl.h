@@ -28,8 +28,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr bool kManyRegisters = HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3);
 
 // Min and Max of these give NaN where it is their second operand.
-constexpr bool kKeepsNaN =
-    (HWY_ARCH_X86 || HWY_ARCH_ARM_A64) && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR;
+constexpr bool kKeepsNaN = HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR;
 
 // The first `count` elements; the others are zero, and are not touched.
 template <class D>
