@@ -332,7 +332,8 @@ void Executor::run(const Step& step, const WriteState&) {
 }
 
 void Executor::run(const Step& step, const RunFused& work) {
-  if (!work.kernel->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_))) run_apart(work.plain->plan());
+  if (!work.kernel->run(FusedCall(step, cells_, pool_, half_, half_ && !fault_)))
+    run_apart(work.plain->plan());
 }
 
 class Executor::Widened {
