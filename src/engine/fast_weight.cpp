@@ -140,9 +140,14 @@ void FastWeight::read_tables(int64_t first, int64_t count, Room& room) const {
 void FastWeight::prepare_numbers(int64_t first, int64_t count, Room& room) const {
   const int64_t blocks = block() > 0 ? k_ / block() : 1;
   const float middle = kind_ == FastKind::number4 && layout_.dtype == DType::int4 ? 8.0f : 0.0f;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = first + i;
-    const int64_t at = (layout_.rows_per_scale == 1 ? row : row / layout_.rows_per_scale) * blocks;
+  // One division for all rows: it costs as much as many elements.
+  int64_t at = first / layout_.rows_per_scale * blocks;
+  int64_t left = layout_.rows_per_scale - first % layout_.rows_per_scale;
+  for (int64_t i = 0; i < count; ++i, --left) {
+    if (left == 0) {
+      at += blocks;
+      left = layout_.rows_per_scale;
+    }
     FastRow& out = room.rows[i];
     out.table = tables_.data();
     out.offset = middle;
