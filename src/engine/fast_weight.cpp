@@ -61,24 +61,6 @@ bool FastWeight::make_tables(int64_t rows) {
   return true;
 }
 
-void FastWeight::fetch(int64_t first, int64_t count) const {
-  const auto ask = [](const auto* from, int64_t begin, int64_t end) {
-    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(*from));
-    for (int64_t i = begin; from && i < end; i += kLine) __builtin_prefetch(from + i, 0, 3);
-  };
-  if (block() == 0) {
-    const int64_t begin = first / layout_.rows_per_scale,
-                  end = (first + count - 1) / layout_.rows_per_scale + 1;
-    ask(layout_.scale, begin, end);
-    ask(layout_.offset, begin, end);
-  }
-  if (scales_.empty() || layout_.rows_per_index > 1) return;
-  const int64_t begin = first / layout_.rows_per_lut, end = (first + count - 1) / layout_.rows_per_lut + 1;
-  const int64_t bytes = fast_table_bytes(fast_bits(kind_));
-  ask(scales_.data(), begin, end);
-  ask(tables_.data(), begin * bytes, end * bytes);
-}
-
 void FastWeight::prepare(int64_t first, int64_t count, Room& room) const {
   const int64_t bytes = k_ * fast_bits(kind_) / 8;
   if (layout_.rows_per_index == 1)  // nearly always; a division costs as much as some elements

@@ -29,8 +29,6 @@ class FastWeight {
   int64_t block() const { return layout_.columns_per_scale; }
   bool fine() const { return fine_; }  // for fast_gemm: the coarse side of its tables would cost too much
   void prepare(int64_t first, int64_t count, Room& room) const;
-  // Asks the memory for what prepare() reads: it is little, but it lies apart from the rows.
-  void fetch(int64_t first, int64_t count) const;
 
  private:
   FastWeight(const StoredTensor::Layout& layout, int64_t k, FastKind kind)

@@ -22,10 +22,9 @@
 namespace anemone {
 namespace {
 
-// Rows of a weight that a thread takes at a time: for few positions the most and the fewest, for many (widened
-// kGemmDepth columns at a time, 18 KiB).
-constexpr int64_t kRows = WeightRows::kMost, kLeastRows = 16, kTileRows = 24;
-constexpr int64_t kFewRows = 4;  // of a weight widened at a time, for few positions
+constexpr int64_t kRows = WeightRows::kMost;  // of a weight that a thread takes at a time, for few positions
+constexpr int64_t kTileRows = 24;  // the same for many, widened kGemmDepth columns at a time: 18 KiB
+constexpr int64_t kFewRows = 4;    // of a weight widened at a time, for few positions
 
 struct Weight {
   Weight(const std::shared_ptr<const StoredTensor>& stored, int64_t count, int64_t k, bool as_fast)
@@ -75,7 +74,7 @@ class Projection : public FusedKernel {
  public:
   Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend, bool fast)
       : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend), fast_(fast) {
-    const int64_t rows = few_ ? rows_at_a_time() : kTileRows;
+    const int64_t rows = few_ ? kRows : kTileRows;
     for (size_t w = 0; w < weights_.size(); ++w)
       for (int64_t r = 0, end = weights_[w].rows.rows(); r < end; r += rows)
         units_.push_back({w, r, std::min(rows, end - r)});
@@ -120,11 +119,9 @@ class Projection : public FusedKernel {
         tools.tile.resize(static_cast<size_t>(few_ ? kFewRows * k_ : kTileRows * kGemmDepth));
       if (any_fast_ && !few_)
         tools.bytes = Buffer(static_cast<uint64_t>(fast_room_bytes(any_fine_, kTileRows, k_)));
-      fetch(begin, std::min(end, begin + kAhead));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
         const Weight& w = weights_[unit.weight];
-        fetch(u + kAhead, std::min(end, u + kAhead + 1));
         if (w.fast) {
           w.fast->prepare(unit.row, unit.count, tools.fast);
           few_ ? fast_few(c, unit, x, tools) : fast_many(c, unit, x, tools);
@@ -173,10 +170,8 @@ class Projection : public FusedKernel {
           Tools tools;
           tools.tile.resize(static_cast<size_t>(!any_exact_ || in_place_ ? 0 : kFewRows * k_));
           std::vector<float> tile(static_cast<size_t>(any_exact_ ? kRows * columns : 0));
-          fetch(begin, std::min(end, begin + kAhead));
           for (int64_t u = begin; u < end; ++u) {
             const Unit& unit = units_[static_cast<size_t>(u)];
-            fetch(u + kAhead, std::min(end, u + kAhead + 1));
             if (weights_[unit.weight].fast)
               fast_turns(unit, rounded, turns, tools);
             else
@@ -194,21 +189,6 @@ class Projection : public FusedKernel {
     size_t weight;
     int64_t row, count;
   };
-  static constexpr int64_t kAhead = 8;  // units
-
-  // What the rows of these units need beside them.
-  void fetch(int64_t begin, int64_t end) const {
-    for (int64_t u = begin; u < end; ++u)
-      if (const Unit& unit = units_[static_cast<size_t>(u)]; weights_[unit.weight].fast)
-        weights_[unit.weight].fast->fetch(unit.row, unit.count);
-  }
-
-  // Few positions: so many rows that two threads end nearly together, even where the weights are small.
-  int64_t rows_at_a_time() const {
-    int64_t all = 0;
-    for (const Weight& w : weights_) all += w.rows.rows();
-    return std::clamp(all / 64 / kLeastRows * kLeastRows, kLeastRows, kRows);
-  }
 
   // Where the rounded input of a call lies.
   std::byte* fast_place(const FusedCall& c) const {
