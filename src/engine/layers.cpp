@@ -104,19 +104,32 @@ int Layers::best_border(int first) const {
     for (const auto& output : operation(place).outputs) {
       const auto users = body.users(info_.id(output.get()));
       if (users.empty()) continue;
-      const int last = place_of_op_[static_cast<size_t>(users.back().second)];
+      const int last = std::min(place_of_op_[static_cast<size_t>(users.back().second)], place + period_);
       for (int border = place + 1; border <= last; ++border)
         ++crossing[static_cast<size_t>((border - first) % period_)];
     }
   return first + static_cast<int>(std::min_element(crossing.begin(), crossing.end() - 1) - crossing.begin());
 }
 
-// Operations of a layer whose weights, or inputs of the function, are not those of the other layers.
+// Operations of a layer whose weights, or inputs of the function, are not those of the other layers; and all others
+// that look at these values in the pattern or in the layer before it.
 void Layers::note_differences() {
   std::vector<char> differs(static_cast<size_t>(period_), 0);
   for (const int place : differing_)
     if (place >= begin(0) && place < begin(count_ - 1))
       differs[static_cast<size_t>((place - first_) % period_)] = 1;
+  const NumberedBlock& body = info_.block(info_.function().body);
+  const std::vector<char> own = differs;
+  for (int place = begin(kPattern - 1); place < begin(kPattern + 1); ++place) {
+    if (!own[static_cast<size_t>((place - first_) % period_)]) continue;
+    const int layer = (place - first_) / period_;
+    for (const int id : body.uses[static_cast<size_t>(ops_[static_cast<size_t>(place)])]) {
+      if (maker(id) >= 0) continue;
+      for (const auto& [used, op] : body.users(id))
+        if (const int at = place_of_op_[static_cast<size_t>(op)]; at >= begin(layer) && at < begin(layer + 1))
+          differs[static_cast<size_t>(at - begin(layer))] = 1;
+    }
+  }
   differing_.clear();
   for (int i = 0; i < period_; ++i)
     if (differs[static_cast<size_t>(i)]) differing_.push_back(i);
@@ -154,7 +167,8 @@ bool Layers::same_use(const Operation& op, const Input& input, int a, int b, int
     shared_ = std::max(shared_, from);
     return from >= 0 || info_.is_constant(a) || info_.value(a)->type.kind != Type::Kind::state;
   }
-  if (from >= 0 || to >= 0) return from >= 0 && to - from == period_ && place - to <= period_;
+  if (from >= 0 || to >= 0)
+    return from >= 0 && to - from == period_ && place - to <= period_ && output_of(a) == output_of(b);
   if (info_.is_constant(a) != info_.is_constant(b)) return false;
   if (info_.is_constant(a)) return same_constants(op, input, a, b);
   const Cell &x = cells[static_cast<size_t>(a)], &y = cells[static_cast<size_t>(b)];
@@ -162,11 +176,20 @@ bool Layers::same_use(const Operation& op, const Input& input, int a, int b, int
          info_.value(a)->type == info_.value(b)->type;
 }
 
-// Weights differ; what a plan goes by does not.
+// Which output of the operation that makes it a value is.
+size_t Layers::output_of(int id) const {
+  const auto& outputs = operation(maker(id)).outputs;
+  return static_cast<size_t>(
+      std::ranges::find(outputs, id, [&](const auto& output) { return info_.id(output.get()); }) -
+      outputs.begin());
+}
+
+// Weights differ; what a plan goes by does not. The size of what `non_zero` gives depends on what it looks at.
 bool Layers::same_constants(const Operation& op, const Input& input, int a, int b) const {
   const Value &x = *info_.value(a), &y = *info_.value(b);
   if (x.type != y.type || x.producer->type != y.producer->type) return false;
   if (same_content(a, b)) return true;
+  if (op.type == "non_zero") return false;
   const Param* param = find_param(op, input.name, info_.function().opset);
   return param && !(param->flags & kConst) && x.type.is_tensor() && x.type.is_float() && x.type.fixed() &&
          x.type.size() > 1;
@@ -181,8 +204,9 @@ bool Layers::same_content(int a, int b) const {
 
 // Large ones may be expanded by a step of their own: then it matters which it is.
 bool Layers::interchangeable(int a, int b) const {
-  return a == b || (same_content(a, b) && info_.value(a)->type.is_tensor() &&
-                    info_.value(a)->type.size() <= kSmallElements);
+  if (a == b) return true;
+  const Type& type = info_.value(a)->type;
+  return same_content(a, b) && (!type.is_tensor() || type.size() <= kSmallElements);
 }
 
 // Behind the layers, nobody looks at one that is left out, or at one that others are made from.
@@ -245,11 +269,13 @@ bool LayerMap::pair_operands(int place, int back) {
 }
 
 bool LayerMap::pair(int mine, int other, int back) {
-  if (layers_->maker(mine) >= 0 || layers_->interchangeable(mine, other)) return true;
-  const int known = others_.emplace(mine, other).first->second;
-  if (layers_->same_content(mine, other)) return layers_->same_content(known, other);
-  if (known != other || !layers_->only_in(Layers::kPattern - back, mine)) return false;
-  return info().is_constant(mine) ? lies_alike(mine, other) : layers_->only_in(layer_ - back, other);
+  if (layers_->maker(mine) >= 0) return true;
+  const auto [it, is_new] = others_.emplace(mine, other);
+  if (!is_new) return it->second == other || layers_->interchangeable(it->second, other);
+  if (layers_->interchangeable(mine, other)) return true;
+  // Each layer loads a weight for itself, into a place of its own.
+  return layers_->only_in(Layers::kPattern - back, mine) && layers_->only_in(layer_ - back, other) &&
+         (!info().is_constant(mine) || lies_alike(mine, other));
 }
 
 // A plan reads both where they lie, or neither.

@@ -20,7 +20,7 @@ class Layers {
 
   // Of a function whose operations all can be planned; empty where nothing repeats often enough. The layers have the
   // same operations, types and small constants. They differ in weights, and in inputs that no other layer looks at.
-  // What a layer reads of others is the layer before it, or stands before the first.
+  // A layer reads only from itself, from the layer before it, and from what stands before the first layer.
   static std::shared_ptr<const Layers> find(const FunctionInfo& info, const Cells& cells);
 
   const FunctionInfo& info() const { return info_; }
@@ -52,6 +52,7 @@ class Layers {
   bool number_operations();
   bool find_period(const Cells& cells);
   bool repeats(int place, int period, const Cells& cells);
+  size_t output_of(int id) const;
   bool same_use(const Operation& op, const Input& input, int a, int b, int place, const Cells& cells);
   bool same_constants(const Operation& op, const Input& input, int a, int b) const;
   int best_border(int first) const;
@@ -78,7 +79,10 @@ class LayerMap {
   int value(int id) const;
   const Operation& operation(const Operation& op) const;
   // A constant or an input that the layer has another for.
-  bool replaces(int id) const { return others_.contains(id); }
+  bool replaces(int id) const {
+    const auto it = others_.find(id);
+    return it != others_.end() && it->second != id;
+  }
 
  private:
   LayerMap(std::shared_ptr<const Layers> layers, int layer) : layers_(std::move(layers)), layer_(layer) {}

@@ -345,8 +345,13 @@ std::unique_ptr<const Plan> make_plan(const FunctionInfo& info, const Block& blo
                                       const Cells& cells, const PlanOptions& options) {
   const auto builder = [&] { return PlanBuilder(info, block, begin, cells, options); };
   const bool whole = &block == &info.function().body && begin == 0 && options.taps.empty();
-  if (const auto layers = whole && options.unroll ? Layers::find(info, cells) : nullptr)
-    if (auto plan = builder().make(layers)) return plan;
+  if (const auto layers = whole && options.unroll ? Layers::find(info, cells) : nullptr) {
+    try {
+      if (auto plan = builder().make(layers)) return plan;
+    } catch (const Error&) {
+      // Perhaps only because layers are left out; else the error comes again, with its place.
+    }
+  }
   return builder().make(nullptr);
 }
 

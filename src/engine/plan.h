@@ -75,11 +75,13 @@ struct Plan {
     int id, of;
     Type type;
     int64_t offset = 0;  // of its first element in `of`
+    bool operator==(const Alias&) const = default;
   };
   struct Folded {
     int id;
     Type type;
     std::vector<uint32_t> data;
+    bool operator==(const Folded&) const = default;
   };
   // What happens when, in order: step i, preceded by the aliases that become valid there.
   std::vector<Step> steps;

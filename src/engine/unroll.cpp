@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "engine/fused.h"
@@ -43,6 +44,7 @@ class Mover {
     to.types = from.types;
     for (const int id : from.out) to.out.push_back(made(id));
     for (const Source& source : from.in) to.in.push_back(this->source(source));
+    if (std::holds_alternative<LoadWeight>(from.work)) to.operation = info().value(to.out[0])->producer;
     const auto work = std::visit([&](const auto& w) { return this->work(w, from, to); }, from.work);
     if (!work) return std::nullopt;
     to.work = std::move(*work);
@@ -141,9 +143,9 @@ class Unroller {
   }
 
   bool run() {
-    if (!stands_alone() || !mend_behind() || !gives(kPattern - 1, before_, own_) ||
-        !gives(behind(), behind_, next_))
-      return false;
+    if (!stands_alone() || reaches_back() || !mend_behind()) return false;
+    pattern_ = beside_steps(kPattern, own_);
+    if (!gives(kPattern - 1, before_, own_) || !gives(behind(), behind_, next_)) return false;
     std::vector<Piece> pieces;
     for (int layer = kPattern + 1; layer < behind(); ++layer) {
       auto piece = stamp(layer, plan_.values);
@@ -195,7 +197,8 @@ class Unroller {
       plan_.steps[s] = std::move(*moved);
     }
     for (auto& [before, alias] : plan_.aliases)
-      if (layers_->maker(alias.id) >= layers_->begin(behind())) alias = mover.alias(alias);
+      if (layers_->maker(alias.id) >= layers_->begin(behind()) && of_pattern(alias.of))
+        alias.of = map->value(alias.of);
     return true;
   }
 
@@ -215,6 +218,20 @@ class Unroller {
     return place >= layers_->begin(kPattern) && place < layers_->begin(kPattern + 1);
   }
 
+  // What a layer that was planned has beside its steps, of which `first` is the first.
+  Piece beside_steps(int layer, size_t first) const {
+    Piece out;
+    const auto within = [&](int id) {
+      const int place = id < info_.values() ? layers_->maker(id) : -1;
+      return place >= layers_->begin(layer) && place < layers_->begin(layer + 1);
+    };
+    for (const auto& [before, alias] : plan_.aliases)
+      if (within(alias.id)) out.aliases.emplace_back(before - first, alias);
+    for (const Plan::Folded& folded : plan_.folded)
+      if (within(folded.id)) out.folded.push_back(folded);
+    return out;
+  }
+
   std::optional<Piece> stamp(int layer, int& values) const {
     const auto map = LayerMap::make(layers_, layer);
     if (!map) return std::nullopt;
@@ -225,14 +242,25 @@ class Unroller {
       if (!step) return std::nullopt;
       out.steps.push_back(std::move(*step));
     }
-    for (const auto& [before, alias] : plan_.aliases)
-      if (of_pattern(alias.id)) out.aliases.emplace_back(before - own_, mover.alias(alias));
-    for (const Plan::Folded& folded : plan_.folded) {
-      if (!of_pattern(folded.id)) continue;
+    for (const auto& [before, alias] : pattern_.aliases)
+      out.aliases.emplace_back(before, mover.alias(alias));
+    for (const Plan::Folded& folded : pattern_.folded) {
       if (depends_on_layer(folded.id, *map)) return std::nullopt;
       out.folded.push_back({mover.value(folded.id), folded.type, folded.data});
     }
     return out;
+  }
+
+  // Steps of the pattern look at a number that the layer before it has made for itself: which is it elsewhere?
+  bool reaches_back() const {
+    std::unordered_set<int> made;
+    for (size_t s = before_; s < own_; ++s)
+      for (const int id : plan_.steps[s].out)
+        if (id >= info_.values()) made.insert(id);
+    for (size_t s = own_; s < behind_; ++s)
+      if (std::ranges::any_of(plan_.steps[s].in, [&](const Source& in) { return made.contains(in.id); }))
+        return true;
+    return false;
   }
 
   // Folded from constants of which each layer has its own.
@@ -243,12 +271,15 @@ class Unroller {
     return false;
   }
 
-  // The pattern gives the steps that a layer was planned to have.
+  // The pattern gives the steps that a layer was planned to have, and what lies beside them.
   bool gives(int layer, size_t first, size_t end) const {
     int values = plan_.values;
     const auto piece = stamp(layer, values);
-    return piece && std::ranges::equal(piece->steps, std::span(plan_.steps).subspan(first, end - first),
-                                       [&](const Step& a, const Step& b) { return same(a, b); });
+    if (!piece) return false;
+    const Piece own = beside_steps(layer, first);
+    return piece->aliases == own.aliases && piece->folded == own.folded &&
+           std::ranges::equal(piece->steps, std::span(plan_.steps).subspan(first, end - first),
+                              [&](const Step& a, const Step& b) { return same(a, b); });
   }
 
   bool same_id(int a, int b) const { return a == b || (a >= info_.values() && b >= info_.values()); }
@@ -291,6 +322,7 @@ class Unroller {
   std::shared_ptr<const Layers> layers_;
   const FunctionInfo& info_;
   size_t before_, own_, behind_, next_;  // where the steps of layers begin: the one before the pattern, …
+  Piece pattern_;                        // without its steps
 };
 
 }  // namespace

@@ -97,9 +97,9 @@ class Writer {
   // first, up to where the next writes end.
   void touch(uint64_t end, ThreadPool& pool) {
 #ifdef __linux__
-    static const std::vector<std::byte> zeros(kLargePage);
     const uint64_t from = touched_ / kLargePage, to = (end + kLargePage - 1) / kLargePage;
     if (layout_.file_bytes < kLargePage || to <= from) return;
+    static const std::vector<std::byte> zeros(kLargePage);
     pool.parallel_for(static_cast<int64_t>(to - from), 1, [&](int64_t first, int64_t last) {
       for (uint64_t page = from + static_cast<uint64_t>(first); page < from + static_cast<uint64_t>(last);
            ++page) {
@@ -167,7 +167,8 @@ class Writer {
   File out_;
   std::vector<const FileBlob*> blobs_;
   std::vector<Part> parts_;
-  uint64_t batch_bytes_ = 0, touched_ = 0;
+  uint64_t batch_bytes_ = 0;
+  [[maybe_unused]] uint64_t touched_ = 0;  // bytes that lie in large pages
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ using namespace anemone;
 
 namespace {
 
-constexpr int64_t kChannels = 72, kRows = 40;  // a weight is too large to count as a small constant
+constexpr int64_t kChannels = 72, kRows = 60;  // weights, and tables of rows, are too large to be small constants
 
 // What layers of a random function have, and what disturbs them.
 struct Recipe {
@@ -24,11 +24,19 @@ struct Recipe {
        long_way = false;         // long_way: what enters a layer is added at its end
   bool same_bias = false;        // the same small constant in each layer, as a value of its own
   int odd = -1;                  // a layer with another epsilon
-  int tied = -1;                 // a layer that has the weight of the third
+  int tied = -1, to = 2;         // a layer that has the weight of an earlier one
   bool all_project_one = false;  // each layer projects the same value, too
   bool each_is_output = false;
   bool all_write_one = false;  // one state for all
   bool look_at_third = false;  // behind the layers, somebody looks at the third
+  bool view_of_second = false;  // the same with the second, in another shape
+  bool decay = false;          // a constant that each layer makes of that of the layer before
+  bool parts = false;          // an operation with two results; `swapped`: a layer that takes them in turn
+  int swapped = -1;
+  bool table = false;   // each layer has a large constant that is no weight; `same_table`: layers from there on
+  int same_table = -1;  // and before the last two share one with the bytes that the others share
+  int own_gain = -1;    // two gains of ones in each layer; the first of this one is another
+  int int8 = -1;        // this layer has weights of 8 bits; all others have 4
 };
 
 class Decoder {
@@ -53,6 +61,8 @@ class Decoder {
     }
     Value* y = b.op("relu", {{"x", x}}, "y");
     if (r_.look_at_third) y = b.op("add", {{"x", y}, {"y", seen[2]}}, "y_2");
+    if (r_.view_of_second)
+      y = b.op("reshape", {{"x", seen[1]}, {"shape", Constant::ints({1, 1, 1, kChannels})}}, "y_3");
     f_.body.outputs.push_back(y);
     for (Value* value : seen)
       if (r_.each_is_output) f_.body.outputs.push_back(value);
@@ -64,17 +74,60 @@ class Decoder {
  private:
   static Type half(Shape shape) { return Type::tensor(DType::fp16, std::move(shape)); }
 
-  Constant numbers(Shape shape, float scale) {
+  Constant numbers(Shape shape, float scale, float middle = 0) {
     std::vector<float> values(static_cast<size_t>(Type::tensor(DType::fp16, shape).size()));
-    for (float& v : values) v = scale * std::uniform_real_distribution<float>(-1, 1)(random_);
+    for (float& v : values) v = middle + scale * std::uniform_real_distribution<float>(-1, 1)(random_);
     return Constant::numbers(values, DType::fp16, std::move(shape));
   }
 
   Value* project(Builder& b, Value* x, const std::string& name, int layer = -1) {
-    const bool tied = layer > 2 && layer == r_.tied;
-    Value* weight = tied ? third_ : b.constant(numbers({kChannels, kChannels, 1, 1}, 0.1f), name + "_w");
-    if (layer == 2) third_ = weight;
+    const bool tied = layer > r_.to && layer == r_.tied;
+    Value* weight = tied ? earlier_ : this->weight(b, name + "_w", layer);
+    if (layer == r_.to) earlier_ = weight;
     return b.op("conv", {{"x", x}, {"weight", weight}}, name);
+  }
+
+  Value* weight(Builder& b, const std::string& name, int layer) {
+    if (r_.int8 < 0) return b.constant(numbers({kChannels, kChannels, 1, 1}, 0.1f), name);
+    const bool bytes = layer == r_.int8;
+    Constant::Bytes data(kChannels * kChannels / (bytes ? 1 : 2));
+    for (std::byte& byte : data) byte = static_cast<std::byte>(random_());
+    std::vector<float> scales(kChannels, bytes ? 0.001f : 0.01f);
+    const Type type = Type::tensor(bytes ? DType::int8 : DType::int4, {kChannels, kChannels, 1, 1});
+    return b.op("constexpr_blockwise_shift_scale",
+                {{"data", Constant::from_bytes(type, std::move(data))},
+                 {"scale", Constant::numbers(scales, DType::fp16, {kChannels, 1, 1, 1})}},
+                name);
+  }
+
+  // Ones, twice; one layer has another first factor.
+  Value* twice_gained(Builder& b, Value* x, int i) {
+    Value* ones = b.constant(numbers({1, kChannels, 1, 1}, 0, 1), "ones");
+    Value* first = i == r_.own_gain ? b.constant(numbers({1, kChannels, 1, 1}, 1), "own") : ones;
+    Value* y = b.op("tanh", {{"x", b.op("mul", {{"x", x}, {"y", first}}, "once")}}, "between");
+    return b.op("mul", {{"x", y}, {"y", ones}}, "twice");
+  }
+
+  // The difference of the two halves, beside the second.
+  Value* halves_apart(Builder& b, Value* x, int i) {
+    const std::vector<Value*> p = b.ops(
+        "split", {{"x", x}, {"num_splits", Constant::integer(2)}, {"axis", Constant::integer(1)}}, "part");
+    const bool swapped = i == r_.swapped;
+    Value* less = b.op("sub", {{"x", p[swapped]}, {"y", p[!swapped]}}, "less");
+    return b.op("concat",
+                {{"values", std::vector<Value*>{less, p[1]}},
+                 {"axis", Constant::integer(1)},
+                 {"interleave", Constant::boolean(false)}},
+                "joined");
+  }
+
+  // A large constant that is multiplied with all rows.
+  Value* rows_of(Builder& b, int i) {
+    if (r_.same_table < 0) return b.constant(numbers({1, 1, kRows, kChannels}, 1), "table");
+    const bool second = i >= r_.same_table && i < r_.layers - 2;
+    Value*& table = tables_[second];
+    if (!table) table = b.constant(numbers({1, 1, kRows, kChannels}, 0, 0.5f), "table");
+    return table;
   }
 
   Value* norm(Builder& b, Value* x, int i) {
@@ -98,6 +151,7 @@ class Decoder {
     Value* full =
         b.op("add", {{"x", b.op("mul", {{"x", old}, {"y", keep_}}, "kept")}, {"y", placed}}, "full");
     b.op("write_state", {{"input", state}, {"data", full}}, "written");
+    if (r_.table) full = b.op("mul", {{"x", full}, {"y", rows_of(b, i)}}, "weighed");
     Value* all =
         b.op("reduce_sum",
              {{"x", full}, {"axes", Constant::ints({2})}, {"keep_dims", Constant::boolean(true)}}, "all");
@@ -112,6 +166,13 @@ class Decoder {
       y = b.op("mul",
                {{"x", b.op("mul", {{"x", y}, {"y", b.op("sigmoid", {{"x", y}}, "s")}}, "silu")}, {"y", h}},
                "gated");
+    if (r_.parts) y = halves_apart(b, y, i);
+    if (r_.own_gain >= 0) y = twice_gained(b, y, i);
+    if (r_.decay) {
+      decay_ = i == 0 ? b.constant(numbers({1, kChannels, 1, 1}, 1), "decay")
+                      : b.op("mul", {{"x", decay_}, {"y", Constant::number(0.5f, DType::fp16)}}, "decayed");
+      y = b.op("mul", {{"x", y}, {"y", decay_}}, "less_and_less");
+    }
     if (r_.all_project_one) y = b.op("add", {{"x", y}, {"y", project(b, beside, "other")}}, "crossed");
     if (r_.same_bias)
       y = b.op("add", {{"x", y}, {"y", b.constant(Constant::number(0.125f, DType::fp16), "shift")}},
@@ -126,7 +187,8 @@ class Decoder {
   std::mt19937 random_;
   Package p_;
   Function& f_;
-  Value *write_ = nullptr, *keep_ = nullptr, *third_ = nullptr;
+  Value *write_ = nullptr, *keep_ = nullptr, *earlier_ = nullptr, *decay_ = nullptr;
+  Value* tables_[2] = {};
   std::vector<Value*> states_;
 };
 
@@ -194,7 +256,16 @@ void check_same_plan(const FunctionInfo& info, const Plan& a, const Plan& b) {
     REQUIRE(same_id(info, a.aliases[i].second.id, b.aliases[i].second.id));
     REQUIRE(same_id(info, a.aliases[i].second.of, b.aliases[i].second.of));
     REQUIRE(a.aliases[i].second.offset == b.aliases[i].second.offset);
+    REQUIRE(a.aliases[i].second.type == b.aliases[i].second.type);
   }
+  const auto folded = [](const Plan& plan) {
+    std::map<int, const Plan::Folded*> out;
+    for (const Plan::Folded& f : plan.folded) out[f.id] = &f;
+    return out;
+  };
+  const auto x = folded(a), y = folded(b);
+  REQUIRE(x.size() == y.size());
+  for (const auto& [id, value] : x) REQUIRE((y.contains(id) && *value == *y.at(id)));
 }
 
 // Checks the plan of every arithmetic, and counts the steps that were made from those of another layer.
@@ -251,7 +322,8 @@ void check_runs_alike(const std::shared_ptr<const Package>& package) {
 TEST_CASE("layers that repeat are planned once, and the plan is that of all of them") {
   for (const Recipe& recipe :
        {Recipe{}, Recipe{.layers = 30}, Recipe{.state = false}, Recipe{.gain = false, .gate = false},
-        Recipe{.long_way = true}, Recipe{.same_bias = true}, Recipe{.layers = 12, .odd = 0}}) {
+        Recipe{.long_way = true}, Recipe{.same_bias = true}, Recipe{.layers = 12, .odd = 0},
+        Recipe{.view_of_second = true}, Recipe{.parts = true}, Recipe{.table = true}, Recipe{.int8 = 5}}) {
     const auto package = Decoder(recipe, 1).build();
     CHECK(unrolled(*package) > 0);
     check_runs_alike(package);
@@ -262,7 +334,8 @@ TEST_CASE("layers that hang together otherwise have the plan of all of them, too
   for (const Recipe& recipe :
        {Recipe{.layers = 5}, Recipe{.odd = 4}, Recipe{.tied = 6}, Recipe{.tied = 7}, Recipe{.tied = 8},
         Recipe{.all_project_one = true}, Recipe{.each_is_output = true}, Recipe{.all_write_one = true},
-        Recipe{.look_at_third = true}}) {
+        Recipe{.look_at_third = true}, Recipe{.layers = 12, .tied = 7, .to = 4}, Recipe{.decay = true},
+        Recipe{.parts = true, .swapped = 5}, Recipe{.table = true, .same_table = 4}, Recipe{.own_gain = 4}}) {
     const auto package = Decoder(recipe, 2).build();
     unrolled(*package);
     check_runs_alike(package);
@@ -274,12 +347,18 @@ TEST_CASE("random layers: the same plan and the same results") {
   const auto toss = [&](int one_in) {
     return static_cast<int>(random() % static_cast<unsigned>(one_in)) == 0;
   };
-  for (unsigned seed = 0; seed < 25; ++seed) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
     Recipe r;
     r.layers = 4 + static_cast<int>(random() % 12);
     r.gain = toss(2), r.state = toss(2), r.gate = toss(2), r.long_way = toss(3), r.same_bias = toss(3);
     if (toss(4)) r.odd = static_cast<int>(random() % 12);
     if (toss(4)) r.tied = 3 + static_cast<int>(random() % 9);
+    if (toss(4)) r.to = static_cast<int>(random() % 6);
+    if (toss(6)) r.own_gain = static_cast<int>(random() % 12);
+    if (toss(4)) r.int8 = static_cast<int>(random() % 12);
+    if (r.parts = toss(3); r.parts && toss(2)) r.swapped = static_cast<int>(random() % 12);
+    if (r.table = r.state && toss(3); r.table && toss(2)) r.same_table = static_cast<int>(random() % 12);
+    r.view_of_second = toss(4), r.decay = toss(6);
     r.all_project_one = toss(6), r.each_is_output = toss(6), r.all_write_one = r.state && toss(6),
     r.look_at_third = toss(6);
     CAPTURE(seed);
@@ -287,4 +366,27 @@ TEST_CASE("random layers: the same plan and the same results") {
     unrolled(*package);
     check_runs_alike(package);
   }
+}
+
+TEST_CASE("layers that change a flexible size, and what needs the size behind all of them") {
+  Package p;
+  Function& f = add_function(p.program, "main", Opset::ios18);
+  Value* x = add_input(f, "x", Type::tensor(DType::fp16, {1, 8, Dim::unknown()}));
+  Builder b(f);
+  std::mt19937 random(3);
+  for (int i = 0; i < 12; ++i) {
+    std::vector<float> weight(8 * 8 * 3);
+    for (float& v : weight) v = std::uniform_real_distribution<float>(-0.3f, 0.3f)(random);
+    x = b.op("conv",
+             {{"x", x}, {"weight", b.constant(Constant::numbers(weight, DType::fp16, {8, 8, 3}), "w")}}, "c");
+    x = b.op("relu", {{"x", x}}, "r");
+  }
+  f.body.outputs.push_back(b.op("reshape", {{"x", x}, {"shape", Constant::ints({8, 40})}}, "y"));
+  p.description = description_of(p.program);
+  p.spec_version = 9;
+  const auto predictor = make_predictor(std::make_shared<Package>(std::move(p)), "", {});
+  Array in(DType::fp32, {1, 8, 64});
+  for (float& v : in.values<float>()) v = std::uniform_real_distribution<float>(-1, 1)(random);
+  CHECK(predictor->predict({{"x", in}}, nullptr).at("y").shape() ==
+        std::vector<int64_t>{8, 40});
 }
