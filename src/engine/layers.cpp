@@ -89,8 +89,9 @@ bool Layers::find_period(const Cells& cells) {
     period_ = p;
     first_ = best_border(std::max(from, shared_ + 1));
     count_ = (to + p - first_) / p;
-    if (count_ >= fewest) note_differences();
-    return count_ >= fewest;
+    if (count_ >= fewest) return note_differences(), true;
+    differing_.clear();  // perhaps layers of two kinds take turns: a longer period holds
+    shared_ = -1;
   }
   return false;
 }
@@ -272,6 +273,10 @@ bool LayerMap::pair(int mine, int other, int back) {
   if (layers_->maker(mine) >= 0) return true;
   const auto [it, is_new] = others_.emplace(mine, other);
   if (!is_new) return it->second == other || layers_->interchangeable(it->second, other);
+  // What the layer has once, where the pattern has two, is read and written in another order there.
+  if (const auto [first, is_first] = mine_.emplace(other, mine);
+      !is_first && !layers_->interchangeable(first->second, mine))
+    return false;
   if (layers_->interchangeable(mine, other)) return true;
   // Each layer loads a weight for itself, into a place of its own.
   return layers_->only_in(Layers::kPattern - back, mine) && layers_->only_in(layer_ - back, other) &&

@@ -96,7 +96,8 @@ class LayerMap {
 
   std::shared_ptr<const Layers> layers_;
   int layer_;
-  std::unordered_map<int, int> others_;  // constants and inputs
+  std::unordered_map<int, int> others_;  // constants and inputs of the pattern → of the layer
+  std::unordered_map<int, int> mine_;    // and back
 };
 
 }  // namespace anemone

@@ -130,7 +130,8 @@ class WriteRows : public WeightlessKernel {
   int64_t first_, heads_, rows_, tokens_, width_;
 };
 
-// slice_update whose result is its own input's memory. In: the operation's operands, then the state.
+// slice_update whose result is its own input's memory. In: the operation's operands, then the state. The binding is
+// that of one layer; only its types are asked, elements come with the call.
 class UpdateSlice : public WeightlessKernel {
  public:
   UpdateSlice(OpBinding binding, std::vector<Type> types)

@@ -15,7 +15,8 @@ using namespace anemone;
 
 namespace {
 
-constexpr int64_t kChannels = 72, kRows = 60;  // weights, and tables of rows, are too large to be small constants
+constexpr int64_t kChannels = 72,
+                  kRows = 60;  // weights, and tables of rows, are too large to be small constants
 
 // What layers of a random function have, and what disturbs them.
 struct Recipe {
@@ -24,19 +25,27 @@ struct Recipe {
        long_way = false;         // long_way: what enters a layer is added at its end
   bool same_bias = false;        // the same small constant in each layer, as a value of its own
   int odd = -1;                  // a layer with another epsilon
+  int every = 0;                 // so has every second layer, or every third, …
   int tied = -1, to = 2;         // a layer that has the weight of an earlier one
   bool all_project_one = false;  // each layer projects the same value, too
   bool each_is_output = false;
-  bool all_write_one = false;  // one state for all
-  bool look_at_third = false;  // behind the layers, somebody looks at the third
+  bool all_write_one = false;   // one state for all
+  bool look_at_third = false;   // behind the layers, somebody looks at the third
   bool view_of_second = false;  // the same with the second, in another shape
-  bool decay = false;          // a constant that each layer makes of that of the layer before
-  bool parts = false;          // an operation with two results; `swapped`: a layer that takes them in turn
+  bool decay = false;           // a constant that each layer makes of that of the layer before
+  bool parts = false;           // an operation with two results; `swapped`: a layer that takes them in turn
   int swapped = -1;
-  bool table = false;   // each layer has a large constant that is no weight; `same_table`: layers from there on
+  bool table =
+      false;  // each layer has a large constant that is no weight; `same_table`: layers from there on
   int same_table = -1;  // and before the last two share one with the bytes that the others share
   int own_gain = -1;    // two gains of ones in each layer; the first of this one is another
   int int8 = -1;        // this layer has weights of 8 bits; all others have 4
+  bool handed =
+      false;  // each layer reads one state and writes another; `one_state`: this layer has one for both
+  int one_state = -1;
+  bool two_tables =
+      false;  // each layer has two large constants; `one_table`: this layer has one in both places
+  int one_table = -1;
 };
 
 class Decoder {
@@ -51,6 +60,9 @@ class Decoder {
     for (int i = 0; r_.state && i < (r_.all_write_one ? 1 : r_.layers); ++i)
       states_.push_back(
           add_input(f_, "s_" + std::to_string(i), Type::state(DType::fp16, {1, 1, kRows, kChannels})));
+    for (int i = 0; r_.handed && i < 2 * r_.layers; ++i)
+      handed_.push_back(
+          add_input(f_, "h_" + std::to_string(i), Type::state(DType::fp16, {1, 1, kRows, kChannels})));
     Builder b(f_);
     const Constant one = Constant::number(1, DType::fp16);
     keep_ = b.op("sub", {{"x", one}, {"y", write_}}, "keep");
@@ -134,12 +146,41 @@ class Decoder {
     const Constant axis = Constant::ints({1}), yes = Constant::boolean(true);
     Value* square = b.op("mul", {{"x", x}, {"y", x}}, "square");
     Value* mean = b.op("reduce_mean", {{"x", square}, {"axes", axis}, {"keep_dims", yes}}, "mean");
-    Value* sum =
-        b.op("add", {{"x", mean}, {"y", Constant::number(i == r_.odd ? 0.5f : 0.25f, DType::fp16)}}, "sum");
+    Value* sum = b.op(
+        "add", {{"x", mean}, {"y", Constant::number(other_epsilon(i) ? 0.5f : 0.25f, DType::fp16)}}, "sum");
     Value* root = b.op("rsqrt", {{"x", sum}, {"epsilon", Constant::number(1e-4f, DType::fp16)}}, "root");
     Value* out = b.op("mul", {{"x", x}, {"y", root}}, "normal");
     if (!r_.gain) return out;
     return b.op("mul", {{"x", out}, {"y", b.constant(numbers({1, kChannels, 1, 1}, 1), "gain")}}, "normed");
+  }
+
+  bool other_epsilon(int i) const { return i == r_.odd || (r_.every > 0 && i % r_.every == 0); }
+
+  // What a state held before another was written.
+  Value* handed_on(Builder& b, Value* y, int i) {
+    Value* from = handed_[static_cast<size_t>(2 * i)];
+    Value* to = i == r_.one_state ? from : handed_[static_cast<size_t>(2 * i + 1)];
+    Value* row = b.op("reshape", {{"x", y}, {"shape", Constant::ints({1, 1, 1, kChannels})}}, "handed_row");
+    Value* old = b.op("read_state", {{"input", from}}, "handed");
+    b.op("write_state", {{"input", to}, {"data", b.op("mul", {{"x", write_}, {"y", row}}, "rows")}},
+         "handed_on");
+    return sum_of_rows(b, b.op("tanh", {{"x", old}}, "before"));
+  }
+
+  Value* twice_weighed(Builder& b, Value* y, int i) {
+    Value* row = b.op("reshape", {{"x", y}, {"shape", Constant::ints({1, 1, 1, kChannels})}}, "weighed_row");
+    Value* first = b.constant(numbers({1, 1, kRows, kChannels}, 1), "first_table");
+    Value* second =
+        i == r_.one_table ? first : b.constant(numbers({1, 1, kRows, kChannels}, 1), "second_table");
+    Value* once = b.op("tanh", {{"x", b.op("mul", {{"x", row}, {"y", first}}, "once")}}, "between_tables");
+    return sum_of_rows(b, b.op("mul", {{"x", once}, {"y", second}}, "twice"));
+  }
+
+  Value* sum_of_rows(Builder& b, Value* x) {
+    Value* all =
+        b.op("reduce_mean", {{"x", x}, {"axes", Constant::ints({2})}, {"keep_dims", Constant::boolean(true)}},
+             "all");
+    return b.op("reshape", {{"x", all}, {"shape", Constant::ints({1, kChannels, 1, 1})}}, "of_rows");
   }
 
   // A row of the state becomes the projection; then all rows are summed up.
@@ -166,6 +207,8 @@ class Decoder {
       y = b.op("mul",
                {{"x", b.op("mul", {{"x", y}, {"y", b.op("sigmoid", {{"x", y}}, "s")}}, "silu")}, {"y", h}},
                "gated");
+    if (r_.handed) y = b.op("add", {{"x", y}, {"y", handed_on(b, y, i)}}, "with_handed");
+    if (r_.two_tables) y = b.op("add", {{"x", y}, {"y", twice_weighed(b, y, i)}}, "with_tables");
     if (r_.parts) y = halves_apart(b, y, i);
     if (r_.own_gain >= 0) y = twice_gained(b, y, i);
     if (r_.decay) {
@@ -189,7 +232,7 @@ class Decoder {
   Function& f_;
   Value *write_ = nullptr, *keep_ = nullptr, *earlier_ = nullptr, *decay_ = nullptr;
   Value* tables_[2] = {};
-  std::vector<Value*> states_;
+  std::vector<Value*> states_, handed_;
 };
 
 struct Planned {
@@ -323,7 +366,9 @@ TEST_CASE("layers that repeat are planned once, and the plan is that of all of t
   for (const Recipe& recipe :
        {Recipe{}, Recipe{.layers = 30}, Recipe{.state = false}, Recipe{.gain = false, .gate = false},
         Recipe{.long_way = true}, Recipe{.same_bias = true}, Recipe{.layers = 12, .odd = 0},
-        Recipe{.view_of_second = true}, Recipe{.parts = true}, Recipe{.table = true}, Recipe{.int8 = 5}}) {
+        Recipe{.view_of_second = true}, Recipe{.parts = true}, Recipe{.table = true}, Recipe{.int8 = 5},
+        Recipe{.handed = true}, Recipe{.two_tables = true}, Recipe{.layers = 16, .every = 2},
+        Recipe{.layers = 24, .every = 3}}) {
     const auto package = Decoder(recipe, 1).build();
     CHECK(unrolled(*package) > 0);
     check_runs_alike(package);
@@ -335,7 +380,8 @@ TEST_CASE("layers that hang together otherwise have the plan of all of them, too
        {Recipe{.layers = 5}, Recipe{.odd = 4}, Recipe{.tied = 6}, Recipe{.tied = 7}, Recipe{.tied = 8},
         Recipe{.all_project_one = true}, Recipe{.each_is_output = true}, Recipe{.all_write_one = true},
         Recipe{.look_at_third = true}, Recipe{.layers = 12, .tied = 7, .to = 4}, Recipe{.decay = true},
-        Recipe{.parts = true, .swapped = 5}, Recipe{.table = true, .same_table = 4}, Recipe{.own_gain = 4}}) {
+        Recipe{.parts = true, .swapped = 5}, Recipe{.table = true, .same_table = 4}, Recipe{.own_gain = 4},
+        Recipe{.handed = true, .one_state = 4}, Recipe{.two_tables = true, .one_table = 4}}) {
     const auto package = Decoder(recipe, 2).build();
     unrolled(*package);
     check_runs_alike(package);
@@ -356,6 +402,9 @@ TEST_CASE("random layers: the same plan and the same results") {
     if (toss(4)) r.to = static_cast<int>(random() % 6);
     if (toss(6)) r.own_gain = static_cast<int>(random() % 12);
     if (toss(4)) r.int8 = static_cast<int>(random() % 12);
+    if (toss(6)) r.every = 2 + static_cast<int>(random() % 2);
+    if (r.handed = toss(6); r.handed && toss(2)) r.one_state = static_cast<int>(random() % 12);
+    if (r.two_tables = toss(6); r.two_tables && toss(2)) r.one_table = static_cast<int>(random() % 12);
     if (r.parts = toss(3); r.parts && toss(2)) r.swapped = static_cast<int>(random() % 12);
     if (r.table = r.state && toss(3); r.table && toss(2)) r.same_table = static_cast<int>(random() % 12);
     r.view_of_second = toss(4), r.decay = toss(6);
@@ -387,6 +436,5 @@ TEST_CASE("layers that change a flexible size, and what needs the size behind al
   const auto predictor = make_predictor(std::make_shared<Package>(std::move(p)), "", {});
   Array in(DType::fp32, {1, 8, 64});
   for (float& v : in.values<float>()) v = std::uniform_real_distribution<float>(-1, 1)(random);
-  CHECK(predictor->predict({{"x", in}}, nullptr).at("y").shape() ==
-        std::vector<int64_t>{8, 40});
+  CHECK(predictor->predict({{"x", in}}, nullptr).at("y").shape() == std::vector<int64_t>{8, 40});
 }
