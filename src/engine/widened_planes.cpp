@@ -22,6 +22,7 @@ int64_t rows_read(const DepthwisePlane& p, int64_t rows) {
 int64_t rows_that_fit(const DepthwisePlane& p, int64_t depth) {
   const int64_t rows = kMostFloats / (depth + kChannels) / std::max<int64_t>(p.width, 1);
   if (rows >= p.height) return p.out_height;
+  if (rows < rows_read(p, 1)) return 0;
   return (rows - rows_read(p, 1)) / p.stride[0] + 1;
 }
 

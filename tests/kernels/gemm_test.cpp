@@ -83,6 +83,36 @@ TEST_CASE("a packed product gives the same bits however it is cut, and writes it
   });
 }
 
+TEST_CASE("a packed product with an end gives the same bits however it is cut") {
+  test::for_each_target([](const char* name) {
+    CAPTURE(name);
+    const int64_t m = 61, n = 40, k = 90;
+    const auto a = numbers(static_cast<size_t>(m * k), 4), b = numbers(static_cast<size_t>(k * n), 5);
+    const auto scale = numbers(static_cast<size_t>(m), 6), bias = numbers(static_cast<size_t>(m), 7),
+               add = numbers(static_cast<size_t>(m * n), 8);
+    std::vector<float> packed(static_cast<size_t>(packed_size(n, k)));
+    pack_columns({b.data(), n, 1}, n, k, packed.data());
+    for (const bool scaled : {false, true})
+      for (const bool biased : {false, true})
+        for (const bool added : {false, true}) {
+          const GemmEnd end{.scale = scaled ? scale.data() : nullptr,
+                            .bias = biased ? bias.data() : nullptr,
+                            .add = added ? add.data() : nullptr};
+          const auto product = [&](int64_t rows) {
+            std::vector<float> c(static_cast<size_t>(m * n));
+            for (int64_t r = 0; r < m; r += rows) {
+              const GemmEnd part = end.from(r, r * n);
+              gemm_packed(std::min(rows, m - r), n, k, a.data() + r * k, k, packed.data(), c.data() + r * n,
+                          n, false, &part);
+            }
+            return c;
+          };
+          const auto whole = product(m);
+          for (const int64_t rows : {1, 4, 6, 7, 12, 24}) CHECK(product(rows) == whole);
+        }
+  });
+}
+
 TEST_CASE("a product over nothing is zero") {
   GemmScratch scratch;
   float c[4] = {1, 2, 3, 4};
