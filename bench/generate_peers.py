@@ -99,6 +99,12 @@ class Anemone:
         self.process.wait()
 
 
+def rested(turn):
+    """A turn when the threads of the other program are asleep: those of OpenMP spin up to 0.2 s after their work."""
+    time.sleep(0.3)
+    return turn()
+
+
 class Form:
     """The rounds of one form."""
 
@@ -127,10 +133,9 @@ class Form:
         cases += [("decode", o.new)] if o.new else []
         for n in range(o.rounds + 1):
             for what, count in cases:
-                if what == "first":
-                    pair = self.first(count), self.peer.prefill(count)
-                else:
-                    pair = getattr(self.ours, what)(count), getattr(self.peer, what)(count)
+                turns = [lambda: self.first(count) if what == "first" else getattr(self.ours, what)(count),
+                         lambda: getattr(self.peer, "prefill" if what == "first" else what)(count)]
+                pair = [rested(turn) for turn in turns]
                 if n:  # the first round makes plans and touches pages
                     self.results.setdefault((what, count), []).append(pair)
                     if what == "decode":
