@@ -1,7 +1,7 @@
 // What this machine can do, and what share of it the products of a projection reach: the rate at which all cores read
 // memory, and their multiply-adds; then every form of weight, for one token, for eight, and for a prompt of 64.
-//     bench_roofline [--seconds 0.3] [--threads 0] [--avx2] [--svg roofline.svg] [--k 896]
-// --avx2 leaves AVX-512 unused. The plot has the multiply-adds per byte of weight across and their rate upwards.
+//     bench_roofline [--seconds 0.3] [--threads 0] [--avx2] [--level avx512] [--svg roofline.svg] [--k 896]
+// --avx2 leaves AVX-512 unused; --level takes other kernels for `fast` arithmetic than the best. The plot has the multiply-adds per byte of weight across and their rate upwards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct Options {
   int threads = 0;
   int64_t k = 896;
   bool avx2 = false;
-  std::string svg;
+  std::string svg, level;
 };
 
 // Multiply-adds that wait for nothing; the number of them.
@@ -59,6 +59,20 @@ __attribute__((target("avx512f,avx512vnni"))) int64_t bytes_512() {
     for (auto& s : sums) s = _mm512_dpbusd_epi32(s, x, x);
   for (auto& s : sums) asm volatile("" : : "v"(s));
   return kTimes * kSums * 64;
+}
+int64_t tiles() {
+  struct alignas(64) {
+    uint8_t palette = 1, start = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } const shapes;
+  asm volatile("ldtilecfg %0" : : "m"(shapes));
+  for (int64_t i = 0; i < kTimes; ++i)
+    asm volatile(
+        "tdpbssd %tmm7, %tmm6, %tmm0\n\ttdpbssd %tmm7, %tmm6, %tmm1\n\t"
+        "tdpbssd %tmm7, %tmm6, %tmm2\n\ttdpbssd %tmm7, %tmm6, %tmm3");
+  asm volatile("tilerelease");
+  return kTimes * 4 * 16 * 16 * 64;
 }
 __attribute__((target("avx512f,avx512bw"))) int64_t pairs_512() {
   __m512i sums[kSums] = {}, x = _mm512_set1_epi8(3), one = _mm512_set1_epi16(1);
@@ -106,6 +120,7 @@ struct Burners {
 Burners burners() {
 #if HWY_ARCH_X86
   const std::string level = fast_level_name();
+  if (level == "amx") return {floats_512, tiles};
   if (level == "avx512") return {floats_512, bytes_512};
   if (level == "avx512bw") return {floats_512, pairs_512};
   if (level == "avx2") return {floats_256, bytes_256};
@@ -212,14 +227,14 @@ class Bench {
       });
     }
     const Buffer room(static_cast<uint64_t>(fast_panels_bytes(o_.k, tokens)));
-    const int64_t lanes = fast_panel_columns();
+    const int64_t lanes = fast_panel_columns(), some = fast_gemm_rows();  // 3072 rows are a multiple
     return median(o_.seconds, [&] {
       fast_pack(x_.data(), tokens, o_.k, tokens, 0, (tokens + lanes - 1) / lanes, room.data());
-      pool_.parallel_for(rows / 24, 1, [&](int64_t begin, int64_t end) {
-        const Buffer tile(static_cast<uint64_t>(fast_room_bytes(false, 24, o_.k)));
+      pool_.parallel_for(rows / some, 1, [&](int64_t begin, int64_t end) {
+        const Buffer tile(static_cast<uint64_t>(fast_room_bytes(false, some, o_.k)));
         for (int64_t u = begin; u < end; ++u)
-          fast_gemm(form.kind, form.block, false, all.data() + 24 * u, 24, {o_.k, tokens, room.data()},
-                    out_.data() + 24 * u * tokens, tokens, tile.data());
+          fast_gemm(form.kind, form.block, false, all.data() + some * u, some, {o_.k, tokens, room.data()},
+                    out_.data() + some * u * tokens, tokens, tile.data());
       });
     });
   }
@@ -347,6 +362,7 @@ Options parse(int argc, char** argv) {
     if (flag == "--threads") o.threads = std::atoi(value.c_str());
     if (flag == "--k") o.k = std::atoi(value.c_str());
     if (flag == "--svg") o.svg = value;
+    if (flag == "--level") o.level = value;
     ++i;
   }
   return o;
@@ -358,6 +374,7 @@ int main(int argc, char** argv) {
   const Options o = parse(argc, argv);
 #if HWY_ARCH_X86
   if (o.avx2) hwy::DisableTargets(HWY_AVX3 | HWY_AVX3_DL);
+  if (!o.level.empty()) fast_choose_level(o.level);
 #endif
   ThreadPool pool(o.threads);
   const Buffer memory(uint64_t{128} << 20);

@@ -23,7 +23,7 @@ namespace anemone {
 namespace {
 
 constexpr int64_t kRows = WeightRows::kMost;  // of a weight that a thread takes at a time, for few positions
-constexpr int64_t kTileRows = 24;  // the same for many, widened kGemmDepth columns at a time: 18 KiB
+constexpr int64_t kTileRows = 24;  // the same for many in fp32, widened kGemmDepth columns at a time: 18 KiB
 constexpr int64_t kFewRows = 4;    // of a weight widened at a time, for few positions
 
 struct Weight {
@@ -52,8 +52,14 @@ struct Tools {
   WeightRows::Room room;
   FastWeight::Room fast;
   std::vector<float> tile;
-  Buffer bytes;
+  std::byte* bytes = nullptr;
 };
+
+// Where a thread expands the rows of a tile.
+std::byte* expanded_room(int64_t bytes) {
+  thread_local FloatRoom room;
+  return reinterpret_cast<std::byte*>(room.at_least((bytes + 3) / 4));
+}
 
 // The least n such that the columns from n - 1 on are the same, bit by bit.
 int64_t distinct_columns(const float* x, int64_t rows, int64_t columns) {
@@ -74,10 +80,11 @@ class Projection : public FusedKernel {
  public:
   Projection(std::vector<Weight> weights, int64_t k, int64_t positions, int addend, bool fast)
       : weights_(std::move(weights)), k_(k), positions_(positions), addend_(addend), fast_(fast) {
-    const int64_t rows = few_ ? kRows : kTileRows;
-    for (size_t w = 0; w < weights_.size(); ++w)
+    for (size_t w = 0; w < weights_.size(); ++w) {
+      const int64_t rows = few_ ? kRows : weights_[w].fast ? fast_gemm_rows() : kTileRows;
       for (int64_t r = 0, end = weights_[w].rows.rows(); r < end; r += rows)
         units_.push_back({w, r, std::min(rows, end - r)});
+    }
     for (const Weight& w : weights_) {
       (w.fast ? any_fast_ : any_exact_) = true;
       any_split_ = any_split_ || (w.fast && fast_splits(w.fast->kind()));
@@ -117,8 +124,7 @@ class Projection : public FusedKernel {
       Tools tools;
       if (any_exact_ && !(few_ && in_place_))
         tools.tile.resize(static_cast<size_t>(few_ ? kFewRows * k_ : kTileRows * kGemmDepth));
-      if (any_fast_ && !few_)
-        tools.bytes = Buffer(static_cast<uint64_t>(fast_room_bytes(any_fine_, kTileRows, k_)));
+      if (any_fast_ && !few_) tools.bytes = expanded_room(fast_room_bytes(any_fine_, fast_gemm_rows(), k_));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
         const Weight& w = weights_[unit.weight];
@@ -263,7 +269,7 @@ class Projection : public FusedKernel {
     const FastWeight& w = *weights_[unit.weight].fast;
     float* out = c.out(unit.weight) + unit.row * positions_;
     fast_gemm(w.kind(), w.block(), w.fine(), tools.fast.rows, unit.count, x.panels, out, positions_,
-              tools.bytes.data());
+              tools.bytes);
     repeat_last(out, unit.count, x.live);
   }
 

@@ -1,6 +1,7 @@
 #include "kernels/fast.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -8,40 +9,63 @@
 #include "kernels/fast_level.h"
 #include "kernels/quantize.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/fast.cpp"
-#include <hwy/foreach_target.h>
-// After foreach_target.h.
 #include <hwy/highway.h>
 
-HWY_BEFORE_NAMESPACE();
+#if HWY_ARCH_X86 && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace anemone {
-namespace HWY_NAMESPACE {
-
-// Highway's choice: tests and benchmarks reach every level through it.
-int Chosen() { return HWY_ARCH_X86 ? (HWY_TARGET <= HWY_AVX3 ? 2 : HWY_TARGET <= HWY_AVX2 ? 1 : 0) : 0; }
-
-}  // namespace HWY_NAMESPACE
-}  // namespace anemone
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace anemone {
-HWY_EXPORT(Chosen);
 namespace {
 
 int64_t entries_of(int bits) { return std::max<int64_t>(16, int64_t{1} << bits); }
 
-const FastLevel& level() {
 #if HWY_ARCH_X86
-  const int chosen = HWY_DYNAMIC_DISPATCH(Chosen)();
-  // Highway has no name for the two extensions that the first level needs.
-  static const bool extended = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
-  if (chosen == 2) return extended ? *fast_level_avx512() : *fast_level_avx512bw();
-  if (chosen > 0) return *fast_level_avx2();
+// A process must ask Linux for the registers of tiles, once.
+bool has_tiles() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr unsigned kTiles = 1u << 24, kBytes = 1u << 25;
+  constexpr int kAskForRegisters = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kTiles) && (d & kBytes) &&
+         syscall(SYS_arch_prctl, kAskForRegisters, kTileData) == 0;
+#else
+  return false;
 #endif
-  return *fast_level_portable();
 }
+#endif
+
+std::vector<const FastLevel*> find_levels() {
+  std::vector<const FastLevel*> found;
+#if HWY_ARCH_X86
+  const int64_t targets = hwy::SupportedTargets();
+  if (targets & HWY_AVX3) {
+    // Highway has no name for the two extensions that the best levels need.
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi")) {
+      if (has_tiles()) found.push_back(fast_level_amx());
+      found.push_back(fast_level_avx512());
+    }
+    found.push_back(fast_level_avx512bw());
+  }
+  if (targets & HWY_AVX2) found.push_back(fast_level_avx2());
+#endif
+  found.push_back(fast_level_portable());
+  return found;
+}
+
+const std::vector<const FastLevel*>& levels() {
+  static const std::vector<const FastLevel*> all = find_levels();
+  return all;
+}
+
+std::atomic<const FastLevel*>& chosen() {
+  static std::atomic<const FastLevel*> level = levels().front();
+  return level;
+}
+
+const FastLevel& level() { return *chosen().load(std::memory_order_relaxed); }
 
 int64_t split_bytes(int64_t k) { return (level().split_bytes(k) + 63) / 64 * 64; }
 
@@ -175,8 +199,13 @@ void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64
            out + p * fast_panel_bytes(k, l.lanes, l.value_bytes));
 }
 
+int64_t fast_gemm_rows() noexcept { return level().rows; }
+
 int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept {
-  return (fine ? 2 : level().value_bytes) * count * fast_padded(k);
+  const FastLevel& l = level();
+  const int64_t padded = fast_padded(k), rows = (count + l.tile - 1) / l.tile * l.tile;
+  const int64_t scales = l.tile > 1 ? padded / kFastBlock * l.tile * 2 * 4 : 0;
+  return (fine ? 2 : l.value_bytes) * rows * padded + scales;
 }
 
 void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
@@ -202,7 +231,20 @@ void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64
     }
 }
 
+std::span<const char* const> fast_level_names() noexcept {
+  static const std::vector<const char*> names = [] {
+    std::vector<const char*> all;
+    for (const FastLevel* l : levels()) all.push_back(l->name);
+    return all;
+  }();
+  return names;
+}
+
 const char* fast_level_name() noexcept { return level().name; }
 
+void fast_choose_level(std::string_view name) noexcept {
+  for (const FastLevel* l : levels())
+    if (l->name == name) chosen() = l;
+}
+
 }  // namespace anemone
-#endif  // HWY_ONCE

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 namespace anemone {
 
@@ -81,12 +83,18 @@ int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept;
 void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
                const FastPanels& x, float* out, int64_t out_stride, std::byte* room) noexcept;
 
+// So many rows go through fast_gemm() best at a time.
+int64_t fast_gemm_rows() noexcept;
+
 // The plain twin of both products: values as they are defined, one by one, sums in double. `coarse`: as fast_gemm takes
 // the rows.
 void fast_product_plain(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
                         const FastColumn* x, int64_t columns, bool coarse, float* const* out) noexcept;
 
-// Which of the sets of kernels runs: "avx512" (VNNI and VBMI), "avx512bw", "avx2" or "portable".
+// The sets of kernels that this machine can run, best first: "amx", "avx512" (VNNI and VBMI), "avx512bw", "avx2",
+// "portable". The first one runs, unless tests and benchmarks choose another; while nothing else runs.
+std::span<const char* const> fast_level_names() noexcept;
 const char* fast_level_name() noexcept;
+void fast_choose_level(std::string_view name) noexcept;
 
 }  // namespace anemone

@@ -1,9 +1,10 @@
 // The kernels of fast.h for AVX-512 with VNNI and VBMI: a dot product of four bytes is one instruction, and so is a
-// look-up in 64 bytes. Highway has neither.
+// look-up in 64 bytes. Highway has neither. With AMX, products of many columns are those of tiles.
 #include "kernels/fast_level.h"
 
 #include <hwy/base.h>
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -114,21 +115,36 @@ FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) { return _mm512_dpbusd_epi3
 FAST_INLINE Ints dot_four_small(Ints sum, Four w, Bytes x) { return dot_four(sum, w, x); }
 
 #include "kernels/fast_loops-inl.h"
+#include "kernels/fast_tiles-inl.h"
 
 }  // namespace anemone::fast_avx512
 HWY_POP_ATTRIBUTES
 
 namespace anemone {
-const FastLevel* fast_level_avx512() {
-  static constexpr FastLevel kLevel{.name = "avx512",
-                                    .lanes = fast_avx512::kLanes,
-                                    .value_bytes = fast_avx512::kValueBytes,
-                                    .split_bytes = fast_avx512::split_bytes,
-                                    .column = fast_avx512::quantize_column,
-                                    .matvec = fast_avx512::matvec_level,
-                                    .pack = fast_avx512::pack_panel,
-                                    .gemm = fast_avx512::gemm_level};
-  return &kLevel;
+namespace {
+
+constexpr FastLevel kVectors{.name = "avx512",
+                             .lanes = fast_avx512::kLanes,
+                             .value_bytes = fast_avx512::kValueBytes,
+                             .split_bytes = fast_avx512::split_bytes,
+                             .column = fast_avx512::quantize_column,
+                             .matvec = fast_avx512::matvec_level,
+                             .pack = fast_avx512::pack_panel,
+                             .gemm = fast_avx512::gemm_level};
+
+constexpr FastLevel with_tiles(FastLevel level) {
+  level.name = "amx";
+  level.rows = 2 * fast_avx512::kTileHeight;
+  level.tile = fast_avx512::kTileHeight;
+  level.gemm = fast_avx512::tile_gemm_level;
+  return level;
 }
+constexpr FastLevel kTiles = with_tiles(kVectors);
+
+}  // namespace
+
+const FastLevel* fast_level_avx512() { return &kVectors; }
+const FastLevel* fast_level_amx() { return &kTiles; }
+
 }  // namespace anemone
 #endif

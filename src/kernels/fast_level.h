@@ -11,6 +11,8 @@ struct FastLevel {
   const char* name;
   int64_t lanes;                      // columns of a panel
   int64_t value_bytes;                // of a value in a panel, and in an expanded row that is not fine
+  int64_t rows = 24;                  // that gemm takes best at a time
+  int64_t tile = 1;                   // rows that are multiplied together; there is room for whole tiles
   int64_t (*split_bytes)(int64_t k);  // of FastColumn::split
   void (*column)(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total,
                  int8_t* split);  // null: not needed
@@ -21,6 +23,7 @@ struct FastLevel {
                const FastPanels& x, float* out, int64_t out_stride, std::byte* room);
 };
 
+const FastLevel* fast_level_amx();
 const FastLevel* fast_level_avx512();
 const FastLevel* fast_level_avx512bw();
 const FastLevel* fast_level_avx2();

@@ -24,6 +24,13 @@
 #define FAST_UNROLL _Pragma("GCC unroll 8")
 #endif
 
+// Loops of a few steps that become vectors, if they are not unrolled first.
+#if defined(__clang__)
+#define FAST_VECTORIZE _Pragma("clang loop vectorize(enable)")
+#else
+#define FAST_VECTORIZE _Pragma("GCC unroll 1")
+#endif
+
 constexpr int64_t kBytes = 4 * kLanes, kVectors = kFastStep / kBytes;
 constexpr int64_t kAhead =
     8192;  // weights are asked for so many bytes before their use, for the second cache
@@ -358,15 +365,30 @@ inline float steps_of(float most, float* scale) {
   return finite && most > 1e-36f ? 127.0f / most : 0.0f;
 }
 
+// A whole number, as the bits of an int32_t; `v` is small.
+inline uint32_t nearest_bits(float v) {
+  const float q = v + 12582912.0f;  // rounds to nearest
+  uint32_t bits;
+  __builtin_memcpy(&bits, &q, 4);
+  return bits - 0x4b400000u;
+}
+
 inline void quantize_column(const float* x, int64_t k, int8_t* values, float* scales, float* sums,
                             float* total, int8_t* split) {
   float all = 0;
+  alignas(64) float edge[kFastBlock] = {};  // the last block, where it is not whole
   const int64_t padded = fast_padded(k);
   for (int64_t b = 0; b < padded; b += kFastBlock) {
-    alignas(64) float block[kFastBlock] = {};
-    if (b < k)
-      __builtin_memcpy(block, x + b, static_cast<size_t>(k - b < kFastBlock ? k - b : kFastBlock) * 4);
+    const int64_t some = k - b;
+    const float* block = some > 0 ? x + b : edge;
+    if (some > 0 && some < kFastBlock) {
+      __builtin_memcpy(edge, block, static_cast<size_t>(some) * sizeof(float));
+      block = edge;
+    } else if (some <= 0) {
+      __builtin_memset(edge, 0, sizeof edge);
+    }
     uint32_t most = 0;  // magnitudes order as their bits do
+    FAST_VECTORIZE
     for (int i = 0; i < kFastBlock; ++i) {
       uint32_t bits;
       __builtin_memcpy(&bits, block + i, 4);
@@ -376,14 +398,13 @@ inline void quantize_column(const float* x, int64_t k, int8_t* values, float* sc
     float largest, scale;
     __builtin_memcpy(&largest, &most, 4);
     const float inverse = steps_of(largest, &scale);
+    const uint32_t keep = inverse == 0 ? 0 : ~0u;
     int32_t sum = 0;
+    FAST_VECTORIZE
     for (int i = 0; i < kFastBlock; ++i) {
-      const float q = (inverse == 0 ? 0.0f : block[i] * inverse) + 12582912.0f;  // rounds to nearest
-      int32_t bits;
-      __builtin_memcpy(&bits, &q, 4);
-      const auto value = static_cast<int8_t>(bits & 0xff);
-      values[b + i] = value;
-      sum += value;
+      const uint32_t value = nearest_bits(block[i] * inverse) & keep;
+      values[b + i] = static_cast<int8_t>(value & 0xffu);
+      sum += static_cast<int32_t>(value);
     }
     for (int i = 0; i < kFastBlock / 4; ++i) scales[b / 4 + i] = scale;
     sums[b / kFastBlock] = scale * static_cast<float>(sum);
@@ -393,54 +414,72 @@ inline void quantize_column(const float* x, int64_t k, int8_t* values, float* sc
   if (split) split_column(values, scales, k, split);
 }
 
-// kLanes columns, of which there are `columns`.
-inline void pack_panel(const float* x, int64_t stride, int64_t k, int64_t columns, std::byte* panel) {
-  auto* out = reinterpret_cast<uint8_t*>(panel);
-  float totals[kLanes] = {};
-  const int64_t padded = fast_padded(k);
-  for (int64_t b = 0; b < padded; b += kFastBlock, out += kPanelBlock) {
-    alignas(64) float rows[kFastBlock][kLanes] = {};
+// The scale of each column of a block, and what its values are multiplied with; `keep` is 0 for those that become 0.
+struct PanelSteps {
+  alignas(64) float scale[kLanes], inverse[kLanes];
+  alignas(64) uint32_t keep[kLanes];
+
+  explicit PanelSteps(const float (*rows)[kLanes]) {
     alignas(64) uint32_t most[kLanes] = {};
-    alignas(64) float scale[kLanes], inverse[kLanes], scaled[kLanes];
-    alignas(64) int32_t sum[kLanes] = {};
-    for (int64_t i = 0; i < kFastBlock && b + i < k; ++i)
-      __builtin_memcpy(rows[i], x + (b + i) * stride, static_cast<size_t>(columns) * 4);
-    for (int i = 0; i < kFastBlock; ++i)
-      for (int c = 0; c < kLanes; ++c) {
-        uint32_t bits;
-        __builtin_memcpy(&bits, &rows[i][c], 4);
-        bits &= 0x7fffffffu;
-        most[c] = bits > most[c] ? bits : most[c];
-      }
+    for (int i = 0; i < kFastBlock; ++i) FAST_VECTORIZE
+    for (int c = 0; c < kLanes; ++c) {
+      uint32_t bits;
+      __builtin_memcpy(&bits, &rows[i][c], 4);
+      bits &= 0x7fffffffu;
+      most[c] = bits > most[c] ? bits : most[c];
+    }
     for (int c = 0; c < kLanes; ++c) {
       float largest;
       __builtin_memcpy(&largest, &most[c], 4);
       inverse[c] = steps_of(largest, &scale[c]);
+      keep[c] = inverse[c] == 0 ? 0 : ~0u;
     }
-    constexpr int kTogether = 4 / kValueBytes;  // of a lane
-    for (int i = 0; i < kFastBlock; i += kTogether) {
-      alignas(64) uint32_t words[kLanes] = {};
-      for (int j = 0; j < kTogether; ++j)
-        for (int c = 0; c < kLanes; ++c) {
-          const float q = (inverse[c] == 0 ? 0.0f : rows[i + j][c] * inverse[c]) + 12582912.0f;
-          int32_t bits;
-          __builtin_memcpy(&bits, &q, 4);
-          bits -= 0x4b400000;
-          sum[c] += bits;
-          words[c] |= (static_cast<uint32_t>(bits) & (kValueBytes == 1 ? 0xffu : 0xffffu))
-                      << (32 / kTogether * j);
-        }
-      __builtin_memcpy(out + i * kValueBytes * kLanes, words, sizeof words);
-    }
+  }
+};
+
+// A block as whole numbers, those of a lane side by side; and their sums.
+inline void pack_block(const float (*rows)[kLanes], const PanelSteps& steps, uint8_t* out, int32_t* sum) {
+  constexpr int kTogether = 4 / kValueBytes;  // of a lane
+  for (int i = 0; i < kFastBlock; i += kTogether) {
+    alignas(64) uint32_t words[kLanes] = {};
+    for (int j = 0; j < kTogether; ++j) FAST_VECTORIZE
     for (int c = 0; c < kLanes; ++c) {
-      scaled[c] = scale[c] * static_cast<float>(sum[c]);
+      const uint32_t value = nearest_bits(rows[i + j][c] * steps.inverse[c]) & steps.keep[c];
+      sum[c] += static_cast<int32_t>(value);
+      words[c] |= (value & (kValueBytes == 1 ? 0xffu : 0xffffu)) << (32 / kTogether * j);
+    }
+    __builtin_memcpy(out + i * kValueBytes * kLanes, words, sizeof words);
+  }
+}
+
+// kLanes columns, of which there are `columns`.
+inline void pack_panel(const float* x, int64_t stride, int64_t k, int64_t columns, std::byte* panel) {
+  auto* out = reinterpret_cast<uint8_t*>(panel);
+  alignas(64) float rows[kFastBlock][kLanes] = {}, totals[kLanes] = {};
+  const int64_t padded = fast_padded(k);
+  for (int64_t b = 0; b < padded; b += kFastBlock, out += kPanelBlock) {
+    const int64_t some = k - b < 0 ? 0 : k - b < kFastBlock ? k - b : kFastBlock;
+    for (int64_t i = 0; i < some; ++i) {
+      const float* from = x + (b + i) * stride;
+      if (columns == kLanes)
+        __builtin_memcpy(rows[i], from, sizeof rows[i]);
+      else
+        __builtin_memcpy(rows[i], from, static_cast<size_t>(columns) * sizeof(float));
+    }
+    __builtin_memset(rows + some, 0, static_cast<size_t>(kFastBlock - some) * sizeof rows[0]);
+    const PanelSteps steps(rows);
+    alignas(64) float scaled[kLanes];
+    alignas(64) int32_t sum[kLanes] = {};
+    pack_block(rows, steps, out, sum);
+    for (int c = 0; c < kLanes; ++c) {
+      scaled[c] = steps.scale[c] * static_cast<float>(sum[c]);
       totals[c] += scaled[c];
       sum[c] *= -kProductShift;
     }
     uint8_t* beside = out + kBlockBytes * kLanes;
-    __builtin_memcpy(beside, scale, sizeof scale);
-    __builtin_memcpy(beside + sizeof scale, scaled, sizeof scaled);
-    __builtin_memcpy(beside + 2 * sizeof scale, sum, sizeof sum);
+    __builtin_memcpy(beside, steps.scale, sizeof scaled);
+    __builtin_memcpy(beside + sizeof scaled, scaled, sizeof scaled);
+    __builtin_memcpy(beside + 2 * sizeof scaled, sum, sizeof sum);
   }
   __builtin_memcpy(out, totals, sizeof totals);
 }
@@ -469,12 +508,20 @@ inline void matvec_level(FastKind kind, int64_t block, const FastRow* rows, int6
   });
 }
 
-inline void gemm_level(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
-                       const FastPanels& x, float* out, int64_t out_stride, std::byte* room) {
+// f(type of the source, std::true_type for all 14 bits of tables).
+template <class F>
+void with_expanded(FastKind kind, bool fine, F f) {
   with_source(kind, [&](auto* type) {
     using S = std::remove_pointer_t<decltype(type)>;
     if constexpr (S::kTable)
-      if (fine) return gemm_of<S, true>(block, rows, count, x, out, out_stride, room);
-    gemm_of<S, false>(block, rows, count, x, out, out_stride, room);
+      if (fine) return f(type, std::true_type());
+    f(type, std::false_type());
+  });
+}
+
+inline void gemm_level(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
+                       const FastPanels& x, float* out, int64_t out_stride, std::byte* room) {
+  with_expanded(kind, fine, [&](auto* type, auto is_fine) {
+    gemm_of<std::remove_pointer_t<decltype(type)>, is_fine>(block, rows, count, x, out, out_stride, room);
   });
 }

@@ -5,8 +5,10 @@ constexpr int64_t kBlockBytes = kFastBlock * kValueBytes;  // of a row, and of e
 constexpr bool kTwoPlanes = kValueBytes == 1;              // fine rows are two planes of bytes
 constexpr float kFineShift = kTwoPlanes ? 0.0f : -kFastMiddle;
 
-// Coarse, as signed values; or fine: words, or the high plane and behind it the low one.
-template <class S, bool kFine>
+// Coarse: signed values, as the products of the level take them, or plain, as they are. Fine: words, or the high plane
+// and behind it the low one.
+enum class RowForm { coarse, plain, fine };
+template <class S, RowForm kForm>
 void expand_row(const FastRow& row, int64_t k, uint8_t* out) {
   const S s(row);
   const int64_t stride = fast_padded(k);
@@ -18,9 +20,11 @@ void expand_row(const FastRow& row, int64_t k, uint8_t* out) {
     for (int64_t v = 0; v < kVectors; ++v) {
       const uint8_t* piece = from + v * kBytes * S::kBits / 8;
       uint8_t* to = out + (i + v * kBytes) * kValueBytes;
-      if constexpr (kFine) {
+      if constexpr (kForm == RowForm::fine) {
         const Planes w = s.fine(piece);
         store_fine(w.high, w.low, to, to + stride);
+      } else if constexpr (kForm == RowForm::plain) {
+        store_bytes(s.coarse(piece), to);
       } else {
         store_coarse(s.coarse(piece), to);
       }
@@ -190,7 +194,8 @@ void gemm_of(int64_t block, const FastRow* rows, int64_t count, const FastPanels
   auto* bytes = reinterpret_cast<uint8_t*>(room);
   const int64_t padded = fast_padded(x.k), stride = kFine ? 2 * padded : padded * kValueBytes;
   const int64_t panel_bytes = fast_panel_bytes(x.k, kLanes, kValueBytes);
-  for (int64_t r = 0; r < count; ++r) expand_row<S, kFine>(rows[r], x.k, bytes + r * stride);
+  for (int64_t r = 0; r < count; ++r)
+    expand_row<S, kFine ? RowForm::fine : RowForm::coarse>(rows[r], x.k, bytes + r * stride);
   Product p{.rows = bytes,
             .stride = stride,
             .plane = padded,

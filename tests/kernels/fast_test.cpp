@@ -3,13 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string_view>
 #include <utility>
 #include <vector>
-
-#include "kernels/all_targets.h"
 
 using namespace anemone;
 
@@ -101,16 +101,26 @@ float tolerance(const FastRow& row, FastKind kind, int64_t k, bool blocks) {
   return 2e-6f * size * std::sqrt(static_cast<float>(k)) * 4 + 1e-5f;
 }
 
+// Every set of kernels that this machine can run.
+template <class Body>
+void for_each_level(Body body) {
+  for (const char* name : fast_level_names()) {
+    fast_choose_level(name);
+    REQUIRE(std::string_view(fast_level_name()) == name);
+    body(name);
+  }
+  fast_choose_level(fast_level_names().front());
+}
+
 bool fits(FastKind kind, int64_t k) { return k * fast_bits(kind) % 8 == 0; }
 
 }  // namespace
 
 TEST_CASE(
-    "fast products equal their plain twin for every kind, odd sizes and any alignment, on every target") {
+    "fast products equal their plain twin for every kind, odd sizes and any alignment, on every level") {
   std::mt19937 random(11);
-  test::for_each_target([&](const char* name) {
+  for_each_level([&](const char* name) {
     CAPTURE(name);
-    CAPTURE(fast_level_name());
     for (const FastKind kind : kKinds)
       for (const int64_t k : {8, 24, 40, 64, 96, 136, 576})
         for (const int64_t columns : {1, 2, 3, 5, 8, 19, 37}) {
@@ -157,10 +167,9 @@ TEST_CASE(
   });
 }
 
-TEST_CASE(
-    "fast products with a scale and an offset for every block equal their plain twin, on every target") {
+TEST_CASE("fast products with a scale and an offset for every block equal their plain twin, on every level") {
   std::mt19937 random(12);
-  test::for_each_target([&](const char* name) {
+  for_each_level([&](const char* name) {
     CAPTURE(name);
     for (const FastKind kind : {FastKind::int8, FastKind::uint8, FastKind::number4})
       for (const auto& [k, block] :
@@ -204,9 +213,9 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a column's bits do not depend on the columns beside it, on every target") {
+TEST_CASE("a column's bits do not depend on the columns beside it, on every level") {
   std::mt19937 random(13);
-  test::for_each_target([&](const char* name) {
+  for_each_level([&](const char* name) {
     CAPTURE(name);
     for (const FastKind kind : kKinds)
       for (const auto& [k, block] :
@@ -230,8 +239,85 @@ TEST_CASE("a column's bits do not depend on the columns beside it, on every targ
   });
 }
 
+TEST_CASE("the largest whole numbers do not overflow, on every level") {
+  constexpr int64_t k = 128, count = 5, columns = 20;
+  std::vector<float> x(columns * k);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = i / k % 2 == 0 ? 1.0f : -1.0f;
+  float ends[256];
+  for (int i = 0; i < 256; ++i) ends[i] = i % 2 == 0 ? -1.0f : 1.0f;
+  for_each_level([&](const char* name) {
+    CAPTURE(name);
+    for (const FastKind kind : kKinds)
+      for (const int code : {0, 0xff, 0x80, 0x7f}) {
+        const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
+        std::vector<std::byte> row(static_cast<size_t>(k * fast_bits(kind) / 8),
+                                   static_cast<std::byte>(code)),
+            values(static_cast<size_t>(table ? fast_table_bytes(fast_bits(kind)) : kFastNumberBytes));
+        FastRow w{.data = row.data(), .table = values.data()};
+        if (table) {
+          w.scale = fast_table(ends, fast_bits(kind), values.data()).fine;
+          w.offset = kFastMiddle;
+        } else {
+          fast_numbers(false, values.data());
+        }
+        const std::vector<FastRow> rows(count, w);
+        const Columns q(x.data(), k, kFastColumns);
+        std::vector<float> a(count * kFastColumns), b = a, c(count * columns);
+        fast_matvec(kind, 0, rows.data(), count, k, q.all.data(), kFastColumns, q.into(a, count).data());
+        fast_product_plain(kind, 0, rows.data(), count, k, q.all.data(), kFastColumns, false,
+                           q.into(b, count).data());
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(code);
+        for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-5));
+        if (!table) continue;
+        std::vector<float> across(x.size());
+        for (int64_t i = 0; i < k; ++i)
+          for (int64_t t = 0; t < columns; ++t)
+            across[static_cast<size_t>(i * columns + t)] = x[static_cast<size_t>(t * k + i)];
+        Room panels(fast_panels_bytes(k, columns)), tile(fast_room_bytes(true, count, k));
+        const int64_t lanes = fast_panel_columns();
+        fast_pack(across.data(), columns, k, columns, 0, (columns + lanes - 1) / lanes, panels.data());
+        fast_gemm(kind, 0, true, rows.data(), count, {k, columns, panels.data()}, c.data(), columns,
+                  tile.data());
+        for (int64_t r = 0; r < count; ++r)
+          for (int64_t t = 0; t < kFastColumns; ++t)
+            CHECK(c[static_cast<size_t>(r * columns + t)] ==
+                  doctest::Approx(b[static_cast<size_t>(r + t * count)]).epsilon(1e-5));
+      }
+  });
+}
+
+TEST_CASE("products of many columns by tiles have the bits of those by vectors") {
+  if (std::string_view(fast_level_names().front()) != "amx") return;  // nothing to compare here
+  std::mt19937 random(17);
+  for (const FastKind kind : kKinds)
+    for (const auto& [k, block, count, columns] :
+         {std::array<int64_t, 4>{576, 0, 32, 64}, {96, 32, 40, 17}, {192, 96, 5, 48}, {136, 0, 16, 1}}) {
+      const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
+      if (!fits(kind, k) || (block > 0 && table)) continue;
+      const Rows w(kind, count, k, block, true, random);
+      const std::vector<float> x = numbers(columns * k, random);
+      for (const bool fine : {false, true}) {
+        std::vector<std::vector<float>> results;
+        for (const char* level : {"amx", "avx512"}) {
+          fast_choose_level(level);
+          Room panels(fast_panels_bytes(k, columns)), tile(fast_room_bytes(true, count, k));
+          const int64_t lanes = fast_panel_columns();
+          fast_pack(x.data(), columns, k, columns, 0, (columns + lanes - 1) / lanes, panels.data());
+          results.emplace_back(static_cast<size_t>(count * columns));
+          fast_gemm(kind, block, fine, w.all.data(), count, {k, columns, panels.data()},
+                    results.back().data(), columns, tile.data());
+        }
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(k);
+        CHECK(results[0] == results[1]);
+      }
+    }
+  fast_choose_level(fast_level_names().front());
+}
+
 TEST_CASE("activations are rounded to 127 steps a block, and what is not finite gives NaN") {
-  test::for_each_target([&](const char* name) {
+  for_each_level([&](const char* name) {
     CAPTURE(name);
     std::vector<float> x(96);
     for (size_t i = 0; i < x.size(); ++i) x[i] = (i < 32 ? 1.0f : 1000.0f) * std::sin(static_cast<float>(i));
