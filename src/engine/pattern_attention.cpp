@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "engine/buffer.h"
 #include "engine/patterns.h"
 #include "kernels/attention.h"
 #include "kernels/convert.h"
@@ -110,11 +111,11 @@ struct HeadRows {
     halves ? f(reinterpret_cast<const uint16_t*>(data)) : f(reinterpret_cast<const float*>(data));
   }
   // As floats: where they are, or in `room`.
-  const float* floats(int64_t count, std::vector<float>& room) const {
+  const float* floats(int64_t count, FloatRoom& room) const {
     if (!halves) return reinterpret_cast<const float*>(data);
-    room.resize(static_cast<size_t>(count));
-    halves_to_floats(data, count, room.data());
-    return room.data();
+    float* out = room.at_least(count);
+    halves_to_floats(data, count, out);
+    return out;
   }
   bool halves;
   const std::byte* data;
@@ -280,11 +281,11 @@ class Attention : public WeightlessKernel {
   void many_rows(const FusedCall& c, const Range& range, bool half, Watch& watch) const {
     const int64_t n = range.count(), blocks = (s_.rows + kRowBlock - 1) / kRowBlock;
     c.pool().parallel_for(s_.heads * blocks, 1, [&](int64_t begin, int64_t end) {
-      GemmScratch scratch;
-      std::vector<float> wide_keys, wide_values;
+      thread_local GemmScratch scratch;
+      thread_local FloatRoom wide_keys, wide_values, room;
       const float *k = nullptr, *v = nullptr;
       int64_t head = -1;
-      std::vector<float> scores(static_cast<size_t>(std::min(s_.rows, kRowBlock) * n));
+      float* scores = room.at_least(std::min(s_.rows, kRowBlock) * n);
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t h = unit / blocks, from = unit % blocks * kRowBlock;
         const int64_t rows = std::min(kRowBlock, s_.rows - from), row = h * s_.rows + from;
@@ -293,11 +294,10 @@ class Attention : public WeightlessKernel {
           v = values(c, h, range.first).floats(n * s_.value_dim, wide_values);
           head = h;
         }
-        gemm(rows, n, s_.dim, {c.floats(0) + row * s_.dim, s_.dim, 1}, {k, 1, s_.dim}, scores.data(), n,
-             false, scratch);
-        for (int64_t r = 0; r < rows; ++r)
-          to_probabilities(c, range, row + r, scores.data() + r * n, half, watch);
-        gemm(rows, s_.value_dim, n, {scores.data(), n, 1}, {v, s_.value_dim, 1}, c.out() + row * s_.value_dim,
+        gemm(rows, n, s_.dim, {c.floats(0) + row * s_.dim, s_.dim, 1}, {k, 1, s_.dim}, scores, n, false,
+             scratch);
+        for (int64_t r = 0; r < rows; ++r) to_probabilities(c, range, row + r, scores + r * n, half, watch);
+        gemm(rows, s_.value_dim, n, {scores, n, 1}, {v, s_.value_dim, 1}, c.out() + row * s_.value_dim,
              s_.value_dim, false, scratch);
         finish(c, row, rows, half, watch);
       }
