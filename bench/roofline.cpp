@@ -221,7 +221,7 @@ class Bench {
           for (int64_t u = begin; u < end; ++u) {
             float* out[kFastColumns];
             for (int64_t t = 0; t < tokens; ++t) out[t] = out_.data() + 64 * u + t * rows;
-            fast_matvec(form.kind, form.block, all.data() + 64 * u, 64, o_.k, x, tokens, out);
+            fast_matvec(form.kind, form.block, false, all.data() + 64 * u, 64, o_.k, x, tokens, out);
           }
         });
       });

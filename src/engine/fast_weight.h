@@ -1,7 +1,7 @@
 // A stored weight of rows x k as the kernels of `fast` arithmetic take it. Tables become integers once, when a plan
 // is made; the codes stay where they lie.
 //     if (auto weight = FastWeight::make(stored->layout(), rows, k))
-//       weight->prepare(first, count, room), fast_matvec(weight->kind(), weight->block(), room.rows, …);
+//       weight->prepare(first, count, room), fast_matvec(weight->kind(), weight->block(), weight->fine(), …);
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class FastWeight {
 
   FastKind kind() const { return kind_; }
   int64_t block() const { return layout_.columns_per_scale; }
-  bool fine() const { return fine_; }  // for fast_gemm: the coarse side of its tables would cost too much
+  bool fine() const { return fine_; }  // the coarse side of its tables would cost too much
   void prepare(int64_t first, int64_t count, Room& room) const;
 
  private:

@@ -47,18 +47,18 @@ struct Activations {
   int64_t live = 0;                    // columns to compute; the others repeat the last of them
 };
 
-// What a thread works with.
+// What a thread works with; kept by it, because making one anew costs as much as some rows.
 struct Tools {
   WeightRows::Room room;
   FastWeight::Room fast;
   std::vector<float> tile;
+  FloatRoom expanded;  // the rows of a tile
   std::byte* bytes = nullptr;
 };
 
-// Where a thread expands the rows of a tile.
-std::byte* expanded_room(int64_t bytes) {
-  thread_local FloatRoom room;
-  return reinterpret_cast<std::byte*>(room.at_least((bytes + 3) / 4));
+Tools& own_tools() {
+  thread_local Tools tools;
+  return tools;
 }
 
 // The least n such that the columns from n - 1 on are the same, bit by bit.
@@ -121,10 +121,12 @@ class Projection : public FusedKernel {
     const Activations x = few_ ? gather(c, vectors) : pack(c);
     std::atomic<bool> fine = true;
     c.pool().parallel_for(static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-      Tools tools;
+      Tools& tools = own_tools();
       if (any_exact_ && !(few_ && in_place_))
         tools.tile.resize(static_cast<size_t>(few_ ? kFewRows * k_ : kTileRows * kGemmDepth));
-      if (any_fast_ && !few_) tools.bytes = expanded_room(fast_room_bytes(any_fine_, fast_gemm_rows(), k_));
+      if (any_fast_ && !few_)
+        tools.bytes = reinterpret_cast<std::byte*>(
+            tools.expanded.at_least((fast_room_bytes(any_fine_, fast_gemm_rows(), k_) + 3) / 4));
       for (int64_t u = begin; u < end; ++u) {
         const Unit& unit = units_[static_cast<size_t>(u)];
         const Weight& w = weights_[unit.weight];
@@ -173,7 +175,7 @@ class Projection : public FusedKernel {
     for (auto& f : fine) f = true;
     turns[0].call.pool().parallel_for(
         static_cast<int64_t>(units_.size()), 1, [&](int64_t begin, int64_t end) {
-          Tools tools;
+          Tools& tools = own_tools();
           tools.tile.resize(static_cast<size_t>(!any_exact_ || in_place_ ? 0 : kFewRows * k_));
           std::vector<float> tile(static_cast<size_t>(any_exact_ ? kRows * columns : 0));
           for (int64_t u = begin; u < end; ++u) {
@@ -210,7 +212,7 @@ class Projection : public FusedKernel {
       const size_t some = std::min(static_cast<size_t>(kFastColumns), turns.size() - t);
       float* out[kFastColumns];
       for (size_t i = 0; i < some; ++i) out[i] = turns[t + i].call.out(unit.weight) + unit.row;
-      fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, k_, x.data() + t,
+      fast_matvec(w.kind(), w.block(), w.fine(), tools.fast.rows, unit.count, k_, x.data() + t,
                   static_cast<int64_t>(some), out);
     }
   }
@@ -259,7 +261,7 @@ class Projection : public FusedKernel {
     float tile[kRows * kMostPositions];
     float* to[kMostPositions];
     for (int64_t t = 0; t < positions_; ++t) to[t] = positions_ == 1 ? out : tile + t * kRows;
-    fast_matvec(w.kind(), w.block(), tools.fast.rows, unit.count, k_, x.columns, positions_, to);
+    fast_matvec(w.kind(), w.block(), w.fine(), tools.fast.rows, unit.count, k_, x.columns, positions_, to);
     if (positions_ == 1) return;
     for (int64_t i = 0; i < unit.count; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];

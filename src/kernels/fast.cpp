@@ -179,9 +179,9 @@ FastColumn fast_column(const float* x, int64_t k, bool split, std::byte* room) n
   return out;
 }
 
-void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+void fast_matvec(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count, int64_t k,
                  const FastColumn* x, int64_t columns, float* const* out) noexcept {
-  level().matvec(kind, block, rows, count, k, x, columns, out);
+  level().matvec(kind, block, fine, rows, count, k, x, columns, out);
 }
 
 int64_t fast_panel_columns() noexcept { return level().lanes; }

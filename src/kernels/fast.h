@@ -1,7 +1,7 @@
 // Products in `fast` arithmetic: weights as they are stored, activations as whole numbers of 8 bits with a scale
 // for every 32 of them. Sums within a block are exact.
 //     FastColumn x = fast_column(vector, k, fast_splits(kind), room);
-//     fast_matvec(FastKind::int8, 0, rows, count, k, &x, 1, &out);   // out[r] = scale * sum of (w - offset) * x
+//     fast_matvec(FastKind::int8, 0, true, rows, count, k, &x, 1, &out);   // out[r] = scale * sum of (w - offset) * x
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ enum class FastKind { int8, uint8, table1, table2, table3, table4, table6, table
 int fast_bits(FastKind kind);
 
 // A row: value = scale * (q - offset), or with blocks block_scale[b] * (q - offset - block_offset[b]). For tables q
-// is what `table` (see fast_table) says, for 4-bit numbers too. Products of many columns can take the coarse side.
+// is what `table` (see fast_table) says, for 4-bit numbers too. Products can take the coarse side of tables; products of
+// many columns take that of 4-bit numbers.
 struct FastRow {
   const std::byte* data = nullptr;
   const std::byte* table = nullptr;
@@ -62,8 +63,8 @@ FastColumn fast_column(const float* x, int64_t k, bool split, std::byte* room) n
 FastColumn fast_column_at(const std::byte* room, int64_t k) noexcept;  // one that was made there
 
 // out[c][r] for every row and each of up to kFastColumns columns. `block`: columns of the weight that share a scale, a
-// multiple of kFastBlock; 0: the whole row.
-void fast_matvec(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+// multiple of kFastBlock; 0: the whole row. `fine`: tables with all their 14 bits, at up to twice the work; else coarse.
+void fast_matvec(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count, int64_t k,
                  const FastColumn* x, int64_t columns, float* const* out) noexcept;
 
 // Many columns: packed once for all threads, `fast_panel_columns()` side by side.
@@ -76,8 +77,7 @@ int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept;
 // Packs the panels [begin, end) of x, whose element (row, column) is at x[row * stride + column].
 void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
                std::byte* out) noexcept;
-// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `fine`: tables with all their 14
-// bits, at twice the work; else coarse. `room`: for the rows as bytes, fast_room_bytes(fine, count, k), aligned to 64
+// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `room`: for the rows as bytes, fast_room_bytes(fine, count, k), aligned to 64
 // bytes.
 int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept;
 void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,

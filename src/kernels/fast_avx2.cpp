@@ -58,6 +58,11 @@ FAST_INLINE Floats spread(const float* p, int64_t count) {
   return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_maskload_ps(p, wanted)),
                                   _mm256_setr_epi32(0, 0, 2, 2, 1, 1, 3, 3));
 }
+FAST_INLINE Floats spread_four(const float* p, int64_t count) {
+  const Floats first = all_floats(*p);
+  return count > 1 ? _mm256_blend_ps(first, all_floats(p[1]), 0xf0)
+                   : _mm256_blend_ps(first, zero_floats(), 0xf0);
+}
 FAST_INLINE Floats load_some_floats(const float* p, int64_t count) {
   const Ints lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), lanes));
@@ -190,8 +195,10 @@ FAST_INLINE Ints dot_planes(Bytes high, Bytes low, Bytes x) {
 }
 
 // Eight times 15 * 127 is below 2^15 as well.
+template <int kCount>
 FAST_INLINE Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
   const Bytes a = _mm256_add_epi16(_mm256_maddubs_epi16(w[0], x[0]), _mm256_maddubs_epi16(w[1], x[1]));
+  if constexpr (kCount == 2) return add_pairs(sum, a, 1);
   const Bytes b = _mm256_add_epi16(_mm256_maddubs_epi16(w[2], x[2]), _mm256_maddubs_epi16(w[3], x[3]));
   return add_pairs(sum, _mm256_add_epi16(a, b), 1);
 }
@@ -229,11 +236,13 @@ FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) {
 FAST_INLINE Ints dot_four_small(Ints sum, Four w, Bytes x) { return dot_four(sum, w, x); }
 
 // The bytes of a word are looked up each on its own, and interleaved.
+template <bool kFine>
 class WordTable {
  public:
-  explicit WordTable(const std::byte* planes) {
-    const auto* p = reinterpret_cast<const uint8_t*>(planes);
-    const Bytes words = fine_words(load_16(p), load_16(p + 16));
+  explicit WordTable(const std::byte* table) {
+    const auto* p = reinterpret_cast<const uint8_t*>(table);
+    const Bytes words =
+        kFine ? fine_words(load_16(p), load_16(p + 16)) : _mm256_cvtepi8_epi16(load_16(p + 32));
     low_ = in_order(_mm256_and_si256(words, _mm256_set1_epi16(255)));
     high_ = in_order(_mm256_srli_epi16(words, 8));
   }

@@ -42,6 +42,11 @@ FAST_INLINE Floats spread(const float* p, int64_t count) {
   const __m256 some = _mm256_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), p);
   return _mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(some));
 }
+FAST_INLINE Floats spread_four(const float* p, int64_t count) {
+  const Ints lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  const __m128 some = _mm_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), p);
+  return _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(some));
+}
 FAST_INLINE Floats load_some_floats(const float* p, int64_t count) {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
 }

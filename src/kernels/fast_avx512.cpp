@@ -70,6 +70,9 @@ class Table {
       for (int i = 0; i < kParts; ++i) table_[i] = load_bytes(plane + 64 * i);
     }
   }
+  FAST_INLINE void flip_all() {
+    for (Bytes& v : table_) v = flip(v);
+  }
   FAST_INLINE Bytes look_up(Bytes code) const {
     if constexpr (kBits < 8) {
       return _mm512_permutexvar_epi8(code, table_[0]);
@@ -89,14 +92,27 @@ struct Signed {
   Bytes plus128;
 };
 FAST_INLINE Signed as_signed(Bytes v) { return {flip(v)}; }
+
+#define FAST_SIGNED_TABLE
+template <int kBits>
+class SignedTable {
+ public:
+  explicit SignedTable(const std::byte* plane) : table_(plane) { table_.flip_all(); }
+  FAST_INLINE Signed look_up(Bytes code) const { return {table_.look_up(code)}; }
+
+ private:
+  Table<kBits> table_;
+};
+
 FAST_INLINE Ints dot(Ints sum, Signed w, Bytes x) { return _mm512_dpbusd_epi32(sum, w.plus128, x); }
 FAST_INLINE Ints dot(Ints sum, Bytes w, Bytes x) { return _mm512_dpbusd_epi32(sum, w, x); }
 FAST_INLINE Ints dot_planes(Bytes high, Bytes low, Bytes x) {
   return _mm512_dpbusd_epi32(_mm512_slli_epi32(_mm512_dpbusd_epi32(zero_ints(), high, x), 7), low, x);
 }
 
+template <int kCount>
 FAST_INLINE Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
-  for (int i = 0; i < 4; ++i) sum = dot(sum, w[i], x[i]);
+  for (int i = 0; i < kCount; ++i) sum = dot(sum, w[i], x[i]);
   return sum;
 }
 

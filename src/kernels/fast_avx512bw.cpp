@@ -143,8 +143,10 @@ FAST_INLINE Ints dot_planes(Bytes high, Bytes low, Bytes x) {
 }
 
 // Eight times 15 * 127 is below 2^15 as well.
+template <int kCount>
 FAST_INLINE Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
   const Bytes a = _mm512_add_epi16(_mm512_maddubs_epi16(w[0], x[0]), _mm512_maddubs_epi16(w[1], x[1]));
+  if constexpr (kCount == 2) return add_pairs(sum, a, 1);
   const Bytes b = _mm512_add_epi16(_mm512_maddubs_epi16(w[2], x[2]), _mm512_maddubs_epi16(w[3], x[3]));
   return add_pairs(sum, _mm512_add_epi16(a, b), 1);
 }
@@ -182,12 +184,13 @@ FAST_INLINE Ints dot_four(Ints sum, Four w, Bytes x) {
 FAST_INLINE Ints dot_four_small(Ints sum, Four w, Bytes x) { return dot_four(sum, w, x); }
 
 // Words of 16 bits have four codes, and a look-up goes by the lowest five bits: the table is there twice.
+template <bool kFine>
 class WordTable {
  public:
-  explicit WordTable(const std::byte* planes) {
-    const Bytes words =
-        fine_words(_mm256_castsi128_si256(load_16(planes)), _mm256_castsi128_si256(load_16(planes + 16)));
-    table_ = _mm512_broadcast_i64x4(lower(words));
+  explicit WordTable(const std::byte* table) {
+    const auto plane = [&](int i) { return _mm256_castsi128_si256(load_16(table + 16 * i)); };
+    table_ = _mm512_broadcast_i64x4(
+        lower(kFine ? fine_words(plane(0), plane(1)) : _mm512_cvtepi8_epi16(plane(2))));
   }
   FAST_INLINE void look_up(Bytes raw, Bytes* out) const {
     out[0] = _mm512_permutexvar_epi16(raw, table_);

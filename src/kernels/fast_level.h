@@ -16,7 +16,7 @@ struct FastLevel {
   int64_t (*split_bytes)(int64_t k);  // of FastColumn::split
   void (*column)(const float* x, int64_t k, int8_t* values, float* scales, float* sums, float* total,
                  int8_t* split);  // null: not needed
-  void (*matvec)(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
+  void (*matvec)(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count, int64_t k,
                  const FastColumn* x, int64_t x_count, float* const* out);
   void (*pack)(const float* x, int64_t stride, int64_t k, int64_t columns, std::byte* panel);
   void (*gemm)(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,

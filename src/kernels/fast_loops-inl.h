@@ -5,6 +5,7 @@
 //     codes<bits>(p)            as many elements as Bytes has, each in a byte (bits above may be foreign for tables)
 //     Table<bits>(plane)        its look_up(codes)
 //     Signed, as_signed(bytes), dot(sum, Signed, x): signed by signed bytes, plus kSignedShift for each byte of x
+//     SignedTable<bits>(plane)  its look_up(codes): Signed; FAST_SIGNED_TABLE says that the level has its own
 //     dot(sum, bytes, x)        bytes below 128 by signed ones; every 32-bit sum takes four neighbors
 //     dot_planes(high, low, x)  128 times the one plus the other
 //     kValueBytes               of a value of a row and of a column in products of many columns: bytes, or words
@@ -40,7 +41,20 @@ constexpr int64_t kPanelBlock = fast_block_bytes(kLanes, kValueBytes);
 // ---- much for each value of x; coarse() gives the elements as signed bytes, and kCoarseShift is the same for them.
 // ---- kBlocks: there are weights of it with a scale for every few columns. kEight: so many columns or more go as
 // ---- eight, where unpacking costs more than registers. values(): where its columns lie; kSplit: in FastColumn::split
-// ---- (fast_nibbles-inl.h). fine() of tables gives all their 14 bits.
+// ---- (fast_nibbles-inl.h). fine() of tables gives all their 14 bits. kFine: load() takes those, or what a row has
+// ---- without a choice; else the coarse 8.
+
+#if !defined(FAST_SIGNED_TABLE)
+template <int kBits>
+class SignedTable {
+ public:
+  explicit SignedTable(const std::byte* plane) : table_(plane) {}
+  FAST_INLINE Signed look_up(const Bytes& code) const { return as_signed(table_.look_up(code)); }
+
+ private:
+  Table<kBits> table_;
+};
+#endif
 
 // Elements of 14 bits: 128 times the one plus the other.
 struct Planes {
@@ -50,7 +64,7 @@ struct Planes {
 template <bool kUnsigned>
 struct ByteSource {
   static constexpr int kBits = 8, kEight = 9;
-  static constexpr bool kBlocks = true, kSplit = false, kTable = false;
+  static constexpr bool kBlocks = true, kSplit = false, kTable = false, kFine = true;
   static constexpr float kCoarseShift = kUnsigned ? -128.0f : 0.0f, kShift = kSignedShift + kCoarseShift;
   using Piece = Signed;
   explicit ByteSource(const FastRow&) {}
@@ -63,7 +77,7 @@ struct ByteSource {
 template <int kWidth>
 struct TableSource {
   static constexpr int kBits = kWidth, kEight = kWidth == 8 ? 5 : 9;
-  static constexpr bool kBlocks = false, kSplit = false, kTable = true;
+  static constexpr bool kBlocks = false, kSplit = false, kTable = true, kFine = true;
   static constexpr float kShift = 0, kCoarseShift = 0;
   using Piece = Planes;
   explicit TableSource(const FastRow& row)
@@ -80,6 +94,21 @@ struct TableSource {
  private:
   static constexpr int64_t kEntries = kBits <= 4 ? 16 : 1 << kBits;
   Table<kBits> high_, low_, coarse_;
+};
+
+template <int kWidth>
+struct CoarseTableSource {
+  static constexpr int kBits = kWidth, kEight = kWidth == 8 ? 5 : 9;
+  static constexpr bool kBlocks = false, kSplit = false, kTable = true, kFine = false;
+  static constexpr float kShift = kSignedShift;
+  using Piece = Signed;
+  explicit CoarseTableSource(const FastRow& row) : table_(row.table + 2 * (kBits <= 4 ? 16 : 1 << kBits)) {}
+  static const int8_t* values(const FastColumn& x, int64_t) { return x.values; }
+  Piece load(const uint8_t* p) const { return table_.look_up(codes<kBits>(p)); }
+  static Ints dot_with(const Piece& w, Bytes x) { return dot(zero_ints(), w, x); }
+
+ private:
+  SignedTable<kBits> table_;
 };
 
 // ---- R rows against N columns ----
@@ -279,7 +308,7 @@ template <class S, int N, bool kScaled>
 FAST_INLINE void finish_row(const FastRow& row, const float* totals, int64_t k, int64_t block,
                             const FastColumn* x, const Columns<N>& all, int64_t columns, float* const* out,
                             int64_t at) {
-  const float shift = row.offset + S::kShift;
+  const float shift = (S::kFine ? row.offset : row.coarse_offset) + S::kShift;
   float results[N];
   if constexpr (kScaled) {
     float less[N] = {};
@@ -288,7 +317,8 @@ FAST_INLINE void finish_row(const FastRow& row, const float* totals, int64_t k, 
         block_offsets<(N < 4 ? N : 4)>(row, k / block, block / kFastBlock, shift, x + c, less + c);
     for (int64_t c = 0; c < N; ++c) results[c] = totals[c] - less[c];
   } else {
-    for (int64_t c = 0; c < N; ++c) results[c] = row.scale * (totals[c] - shift * all.total[c]);
+    const float scale = S::kFine ? row.scale : row.coarse_scale;
+    for (int64_t c = 0; c < N; ++c) results[c] = scale * (totals[c] - shift * all.total[c]);
   }
   for (int64_t c = 0; c < columns; ++c) out[c][at] = results[c];
 }
@@ -486,6 +516,7 @@ inline void pack_panel(const float* x, int64_t stride, int64_t k, int64_t column
 
 // ---- By kind ----
 
+// f(the type of source), as pointers to nothing.
 template <class F>
 void with_source(FastKind kind, F f) {
   switch (kind) {
@@ -494,18 +525,33 @@ void with_source(FastKind kind, F f) {
     case FastKind::table1: return f(static_cast<TableSource<1>*>(nullptr));
     case FastKind::table2: return f(static_cast<TableSource<2>*>(nullptr));
     case FastKind::table3: return f(static_cast<TableSource<3>*>(nullptr));
-    case FastKind::table4: return f(static_cast<NibbleTable*>(nullptr));
+    case FastKind::table4: return f(static_cast<NibbleTable<true>*>(nullptr));
     case FastKind::table6: return f(static_cast<TableSource<6>*>(nullptr));
     case FastKind::table8: return f(static_cast<TableSource<8>*>(nullptr));
     case FastKind::number4: return f(static_cast<NumberSource*>(nullptr));
   }
 }
 
-inline void matvec_level(FastKind kind, int64_t block, const FastRow* rows, int64_t count, int64_t k,
-                         const FastColumn* x, int64_t x_count, float* const* out) {
-  with_source(kind, [&](auto* type) {
+// The same for tables of which 8 bits will do.
+template <class F>
+void with_coarse_table(FastKind kind, F f) {
+  switch (kind) {
+    case FastKind::table1: return f(static_cast<CoarseTableSource<1>*>(nullptr));
+    case FastKind::table2: return f(static_cast<CoarseTableSource<2>*>(nullptr));
+    case FastKind::table3: return f(static_cast<CoarseTableSource<3>*>(nullptr));
+    case FastKind::table4: return f(static_cast<NibbleTable<false>*>(nullptr));
+    case FastKind::table6: return f(static_cast<CoarseTableSource<6>*>(nullptr));
+    default: return f(static_cast<CoarseTableSource<8>*>(nullptr));
+  }
+}
+
+inline void matvec_level(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
+                         int64_t k, const FastColumn* x, int64_t x_count, float* const* out) {
+  const auto multiply = [&](auto* type) {
     matvec_of<std::remove_pointer_t<decltype(type)>>(block, rows, count, k, x, x_count, out);
-  });
+  };
+  const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
+  table && !fine ? with_coarse_table(kind, multiply) : with_source(kind, multiply);
 }
 
 // f(type of the source, std::true_type for all 14 bits of tables).

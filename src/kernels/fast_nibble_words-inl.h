@@ -1,26 +1,27 @@
 // Tables of four bits as words of 16 bits, a part of fast_nibbles-inl.h: one product and one sum for each pair of
 // elements, where two planes of bytes would take three instructions each. Columns of words for them lie behind those of
 // numbers. From a level it takes, beside the rest:
-//     WordTable(planes)    its look_up(raw, out): the elements of a vector of bytes as four vectors of words, less
-//                          kFastMiddle
+//     WordTable<fine>(row.table)   its look_up(raw, out): the elements of a vector of bytes as four vectors of words, of
+//                          14 bits less kFastMiddle or of the 8 that are coarse
 //     word_of(e)           which of these words element e is; a lane has elements of one block
 //     dot_words(w, x)      four vectors of words each; every 32-bit sum takes two neighbors
 
 constexpr int64_t kWordGroup = 2 * kBytes, kWordBytes = 5 * kBytes;
 
+template <bool kAllBits>
 struct NibbleWords {
   static constexpr int kBits = 4, kEight = 7;
-  static constexpr bool kBlocks = false, kSplit = true, kTable = true;
-  static constexpr float kShift = -kFastMiddle, kCoarseShift = 0;
-  static constexpr int64_t kRaw = 1, kGroupBytes = kWordBytes, kScalesAt = 4 * kBytes;
-  using Piece = Quad;
+  static constexpr bool kBlocks = false, kSplit = true, kTable = true, kHalf = false, kFine = kAllBits;
+  static constexpr float kShift = kFine ? -kFastMiddle : 0, kCoarseShift = 0;
+  static constexpr int64_t kRaw = 1, kGroupBytes = kWordBytes;
+  template <int kCount>
+  using Piece = Some<kCount>;
   explicit NibbleWords(const FastRow& row)
       : words_(row.table), high_(row.table), low_(row.table + 16), coarse_(row.table + 32) {}
-  static const int8_t* values(const FastColumn& x, int64_t k) {
-    return x.split + (k + kPairGroup - 1) / kPairGroup * kPairBytes;
-  }
-  FAST_INLINE Piece split(const Bytes* raw) const {
-    Piece out;
+  static const int8_t* values(const FastColumn& x, int64_t k) { return x.split + pairs_bytes(k); }
+  template <int kCount>
+  FAST_INLINE Piece<kCount> split(const Bytes* raw) const {
+    Piece<kCount> out;
     words_.look_up(*raw, out.v);
     return out;
   }
@@ -29,12 +30,13 @@ struct NibbleWords {
     return {high_.look_up(c), low_.look_up(c)};
   }
   Bytes coarse(const uint8_t* p) const { return coarse_.look_up(codes<4>(p)); }
-  static FAST_INLINE Ints dot_with(const Piece& w, const int8_t*, const Quad& x) {
+  template <int kCount>
+  static FAST_INLINE Ints dot_with(const Piece<kCount>& w, const int8_t*, const Some<kCount>& x) {
     return dot_words(w.v, x.v);
   }
 
  private:
-  WordTable words_;
+  WordTable<kFine> words_;
   Table<4> high_, low_, coarse_;
 };
 

@@ -87,6 +87,9 @@ inline Floats spread(const float* p, int64_t count) {
     return block < count ? p[block] : 0.0f;
   });
 }
+inline Floats spread_four(const float* p, int64_t count) {
+  return each<Floats>([&](int i) { return i / 4 < count ? p[i / 4] : 0.0f; });
+}
 inline Bytes first_halves(const Bytes& a, const Bytes& b) {
   return each<Bytes>([&](int i) { return i % 16 < 8 ? a.v[i] : b.v[i - 8]; });
 }
@@ -137,8 +140,9 @@ inline Ints dot(const Ints& sum, const Bytes& w, const Bytes& x) {
     for (int j = 0; j < 4; ++j) out.v[i] += int32_t{w.v[4 * i + j]} * x.v[4 * i + j];
   return out;
 }
-inline Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
-  for (int i = 0; i < 4; ++i) sum = dot(sum, w[i], x[i]);
+template <int kCount>
+Ints dot_numbers(Ints sum, const Bytes* w, const Bytes* x) {
+  for (int i = 0; i < kCount; ++i) sum = dot(sum, w[i], x[i]);
   return sum;
 }
 struct Signed {

@@ -19,6 +19,8 @@ constexpr FastKind kKinds[] = {FastKind::int8,   FastKind::uint8,  FastKind::tab
                                FastKind::table2, FastKind::table3, FastKind::table4,
                                FastKind::table6, FastKind::table8, FastKind::number4};
 
+bool is_table(FastKind kind) { return kind >= FastKind::table1 && kind <= FastKind::table8; }
+
 // Memory whose begin is aligned, and whose end is the end.
 struct Room {
   explicit Room(int64_t bytes) : all(static_cast<size_t>(bytes + 64)) {}
@@ -36,7 +38,7 @@ struct Rows {
     const int64_t row_bytes = k * bits / 8, blocks = block > 0 ? k / block : 1;
     bytes.resize(static_cast<size_t>(count * row_bytes + 1));
     for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-    const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
+    const bool table = is_table(kind);
     const int64_t table_bytes = table ? fast_table_bytes(bits) : kFastNumberBytes;
     tables.resize(static_cast<size_t>(count * table_bytes));
     scales.resize(static_cast<size_t>(count * blocks));
@@ -122,7 +124,7 @@ TEST_CASE(
   for_each_level([&](const char* name) {
     CAPTURE(name);
     for (const FastKind kind : kKinds)
-      for (const int64_t k : {8, 24, 40, 64, 96, 136, 576})
+      for (const int64_t k : {8, 24, 40, 64, 96, 136, 384, 576})
         for (const int64_t columns : {1, 2, 3, 5, 8, 19, 37}) {
           if (!fits(kind, k)) continue;
           const int64_t count = 9;
@@ -139,10 +141,13 @@ TEST_CASE(
               REQUIRE(std::abs(a[i] - b[i]) <=
                       tolerance(w.all[i % static_cast<size_t>(count)], kind, k, false));
           };
-          if (columns <= kFastColumns) {
-            fast_matvec(kind, 0, w.all.data(), count, k, q.all.data(), columns, q.into(a, count).data());
-            fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns, false,
-                               q.into(b, count).data());
+          for (const bool fine : {false, true}) {
+            if (columns > kFastColumns) break;
+            CAPTURE(fine);
+            fast_matvec(kind, 0, fine, w.all.data(), count, k, q.all.data(), columns,
+                        q.into(a, count).data());
+            fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns,
+                               is_table(kind) && !fine, q.into(b, count).data());
             compare();
           }
           std::vector<float> across(x.size()), c(a.size());  // as an image: channels apart
@@ -151,7 +156,6 @@ TEST_CASE(
               across[static_cast<size_t>(i * columns + t)] = x[static_cast<size_t>(t * k + i)];
           const int64_t lanes = fast_panel_columns();
           fast_pack(across.data(), columns, k, columns, 0, (columns + lanes - 1) / lanes, rest.data());
-          const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
           for (const bool fine : {false, true}) {
             CAPTURE(fine);
             fast_gemm(kind, 0, fine, w.all.data(), count, {k, columns, rest.data()}, c.data(), columns,
@@ -159,8 +163,8 @@ TEST_CASE(
             for (int64_t r = 0; r < count; ++r)
               for (int64_t t = 0; t < columns; ++t)
                 a[static_cast<size_t>(r + t * count)] = c[static_cast<size_t>(r * columns + t)];
-            fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns, !(fine && table),
-                               q.into(b, count).data());
+            fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns,
+                               !(fine && is_table(kind)), q.into(b, count).data());
             compare();
           }
         }
@@ -187,7 +191,7 @@ TEST_CASE("fast products with a scale and an offset for every block equal their 
             CAPTURE(block);
             CAPTURE(columns);
             if (columns <= kFastColumns) {
-              fast_matvec(kind, block, w.all.data(), count, k, q.all.data(), columns,
+              fast_matvec(kind, block, true, w.all.data(), count, k, q.all.data(), columns,
                           q.into(a, count).data());
               fast_product_plain(kind, block, w.all.data(), count, k, q.all.data(), columns, false,
                                  q.into(b, count).data());
@@ -220,20 +224,22 @@ TEST_CASE("a column's bits do not depend on the columns beside it, on every leve
     for (const FastKind kind : kKinds)
       for (const auto& [k, block] :
            {std::pair<int64_t, int64_t>{608, 0}, {608, 32}, {320, 160}, {24, 0}, {1024, 32}}) {
-        if (block > 0 && kind >= FastKind::table1 && kind <= FastKind::table8) continue;
+        if (block > 0 && is_table(kind)) continue;
         const int64_t count = 13;
         const Rows w(kind, count, k, block, true, random);
         const std::vector<float> x = numbers(kFastColumns * k, random);
         const Columns q(x.data(), k, kFastColumns);
         std::vector<float> alone(static_cast<size_t>(count * kFastColumns));
         const std::vector<float*> to = q.into(alone, count);
-        for (size_t c = 0; c < to.size(); ++c)
-          fast_matvec(kind, block, w.all.data(), count, k, &q.all[c], 1, &to[c]);
-        for (int64_t columns = 2; columns <= kFastColumns; ++columns) {
-          std::vector<float> together(static_cast<size_t>(count * columns));
-          fast_matvec(kind, block, w.all.data(), count, k, q.all.data(), columns,
-                      q.into(together, count).data());
-          CHECK(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)) == 0);
+        for (const bool fine : {false, true}) {
+          for (size_t c = 0; c < to.size(); ++c)
+            fast_matvec(kind, block, fine, w.all.data(), count, k, &q.all[c], 1, &to[c]);
+          for (int64_t columns = 2; columns <= kFastColumns; ++columns) {
+            std::vector<float> together(static_cast<size_t>(count * columns));
+            fast_matvec(kind, block, fine, w.all.data(), count, k, q.all.data(), columns,
+                        q.into(together, count).data());
+            CHECK(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)) == 0);
+          }
         }
       }
   });
@@ -249,26 +255,32 @@ TEST_CASE("the largest whole numbers do not overflow, on every level") {
     CAPTURE(name);
     for (const FastKind kind : kKinds)
       for (const int code : {0, 0xff, 0x80, 0x7f}) {
-        const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
+        const bool table = is_table(kind);
         std::vector<std::byte> row(static_cast<size_t>(k * fast_bits(kind) / 8),
                                    static_cast<std::byte>(code)),
             values(static_cast<size_t>(table ? fast_table_bytes(fast_bits(kind)) : kFastNumberBytes));
         FastRow w{.data = row.data(), .table = values.data()};
         if (table) {
-          w.scale = fast_table(ends, fast_bits(kind), values.data()).fine;
+          const FastScales scales = fast_table(ends, fast_bits(kind), values.data());
+          w.scale = scales.fine;
           w.offset = kFastMiddle;
+          w.coarse_scale = scales.coarse;
         } else {
           fast_numbers(false, values.data());
         }
         const std::vector<FastRow> rows(count, w);
         const Columns q(x.data(), k, kFastColumns);
         std::vector<float> a(count * kFastColumns), b = a, c(count * columns);
-        fast_matvec(kind, 0, rows.data(), count, k, q.all.data(), kFastColumns, q.into(a, count).data());
-        fast_product_plain(kind, 0, rows.data(), count, k, q.all.data(), kFastColumns, false,
-                           q.into(b, count).data());
         CAPTURE(static_cast<int>(kind));
         CAPTURE(code);
-        for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-5));
+        for (const bool fine : {false, true}) {
+          CAPTURE(fine);
+          fast_matvec(kind, 0, fine, rows.data(), count, k, q.all.data(), kFastColumns,
+                      q.into(a, count).data());
+          fast_product_plain(kind, 0, rows.data(), count, k, q.all.data(), kFastColumns, table && !fine,
+                             q.into(b, count).data());
+          for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-5));
+        }
         if (!table) continue;
         std::vector<float> across(x.size());
         for (int64_t i = 0; i < k; ++i)
@@ -293,8 +305,7 @@ TEST_CASE("products of many columns by tiles have the bits of those by vectors")
   for (const FastKind kind : kKinds)
     for (const auto& [k, block, count, columns] :
          {std::array<int64_t, 4>{576, 0, 32, 64}, {96, 32, 40, 17}, {192, 96, 5, 48}, {136, 0, 16, 1}}) {
-      const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
-      if (!fits(kind, k) || (block > 0 && table)) continue;
+      if (!fits(kind, k) || (block > 0 && is_table(kind))) continue;
       const Rows w(kind, count, k, block, true, random);
       const std::vector<float> x = numbers(columns * k, random);
       for (const bool fine : {false, true}) {
@@ -333,13 +344,22 @@ TEST_CASE("activations are rounded to 127 steps a block, and what is not finite 
               0.501f * most / 127);
     }
     x[40] = INFINITY;
-    const std::vector<std::byte> row(96, std::byte{1});
-    const FastRow w{.data = row.data()};
-    float out = 0;
-    float* to = &out;
-    const FastColumn odd = fast_column(x.data(), 96, false, room.data());
-    fast_matvec(FastKind::int8, 0, &w, 1, 96, &odd, 1, &to);
-    CHECK(std::isnan(out));
+    std::vector<float> finite(96, 1);
+    Room beside(fast_column_bytes(96));
+    const FastColumn columns[2] = {fast_column(x.data(), 96, true, room.data()),
+                                   fast_column(finite.data(), 96, true, beside.data())};
+    std::mt19937 random(18);
+    for (const FastKind kind : kKinds)
+      for (const bool fine : {false, true}) {
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(fine);
+        const Rows w(kind, 1, 96, 0, false, random);
+        float out[2] = {};
+        float* to[2] = {out, out + 1};
+        fast_matvec(kind, 0, fine, w.all.data(), 1, 96, columns, 2, to);
+        CHECK(std::isnan(out[0]));
+        CHECK(std::isfinite(out[1]));
+      }
   });
 }
 
