@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return fmt::print("usage: bench_batch BUNDLE [threads] [steps] [fill] [arithmetic]\n"), 2;
   const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
   const int64_t steps = argc > 3 ? std::atoll(argv[3]) : 24, fill = argc > 4 ? std::atoll(argv[4]) : 32;
-  const Arithmetic arithmetic = argc > 5 ? parse_arithmetic(argv[5]) : Arithmetic::fp32;
+  const Arithmetic arithmetic = argc > 5 ? parse_arithmetic(argv[5]) : Arithmetic::fast;
   const auto bundle = Bundle::open(argv[1], cpu_backend({.arithmetic = arithmetic, .threads = threads}));
   Took alone;
   fmt::print("{:>8} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "sessions", "ms a step", "tok/s", "times one",

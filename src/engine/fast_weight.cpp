@@ -42,22 +42,27 @@ std::optional<FastWeight> FastWeight::make(const StoredTensor::Layout& layout, i
 bool FastWeight::make_tables(int64_t rows) {
   const int bits = fast_bits(kind_);
   const int64_t entries = int64_t{1} << bits, bytes = fast_table_bytes(bits), shared = layout_.rows_per_index;
-  if (!layout_.lut) {  // too many to be kept: only the first ones are looked at
+  fine_.resize(static_cast<size_t>((rows + kAlike - 1) / kAlike));
+  if (!layout_.lut) {  // too many to be kept: only the first one is looked at
     std::vector<float> values(static_cast<size_t>(entries));
+    std::vector<std::byte> table(static_cast<size_t>(bytes));
     layout_.tables->read(0, entries, values.data());
-    fine_ = !fast_coarse_fits(values.data(), bits);
+    const FastScales scales = fast_table(values.data(), bits, table.data());
+    fine_.assign(fine_.size(), !fast_coarse_fits(values.data(), bits, scales));
     return true;
   }
   const int64_t count = (rows / shared + layout_.rows_per_lut - 1) / layout_.rows_per_lut * shared;
   tables_.resize(static_cast<size_t>(count * bytes));
-  int64_t fitting = 0;
+  std::vector<bool> fits;
   for (int64_t t = 0; t < count; ++t) {
     const float* values = layout_.lut + t * entries;
     scales_.push_back(fast_table(values, bits, tables_.data() + t * bytes));
     if (!scales_.back().finite) return false;
-    fitting += fast_coarse_fits(values, bits);
+    fits.push_back(fast_coarse_fits(values, bits, scales_.back()));
   }
-  fine_ = fitting * 20 < count * 19;  // the odd table that is too wide costs little
+  for (int64_t row = 0; row < rows; ++row)
+    if (!fits[static_cast<size_t>(row / shared / layout_.rows_per_lut * shared + row % shared)])
+      fine_[static_cast<size_t>(row / kAlike)] = true;
   return true;
 }
 
@@ -91,7 +96,7 @@ void FastWeight::prepare_tables(int64_t first, int64_t count, Room& room) const 
     out.scale = scale * scales.fine;
     out.offset = kFastMiddle;
     out.coarse_scale = scale * scales.coarse;
-    out.coarse_offset = 0;
+    out.coarse_offset = scales.coarse_offset;
   }
 }
 
@@ -114,7 +119,7 @@ void FastWeight::read_tables(int64_t first, int64_t count, Room& room) const {
       out.scale = scale * scales.fine;
       out.offset = kFastMiddle;
       out.coarse_scale = scale * scales.coarse;
-      out.coarse_offset = 0;
+      out.coarse_offset = scales.coarse_offset;
     }
   }
 }

@@ -88,7 +88,7 @@ class Projection : public FusedKernel {
     for (const Weight& w : weights_) {
       (w.fast ? any_fast_ : any_exact_) = true;
       any_split_ = any_split_ || (w.fast && fast_splits(w.fast->kind()));
-      any_fine_ = any_fine_ || (w.fast && w.fast->fine());
+      any_fine_ = any_fine_ || (w.fast && w.fast->any_fine());
     }
   }
 
@@ -210,10 +210,12 @@ class Projection : public FusedKernel {
     w.prepare(unit.row, unit.count, tools.fast);
     for (size_t t = 0; t < turns.size(); t += kFastColumns) {
       const size_t some = std::min(static_cast<size_t>(kFastColumns), turns.size() - t);
-      float* out[kFastColumns];
-      for (size_t i = 0; i < some; ++i) out[i] = turns[t + i].call.out(unit.weight) + unit.row;
-      fast_matvec(w.kind(), w.block(), w.fine(), tools.fast.rows, unit.count, k_, x.data() + t,
-                  static_cast<int64_t>(some), out);
+      w.by_side(unit.row, unit.count, [&](int64_t from, int64_t count, bool fine) {
+        float* out[kFastColumns];
+        for (size_t i = 0; i < some; ++i) out[i] = turns[t + i].call.out(unit.weight) + unit.row + from;
+        fast_matvec(w.kind(), w.block(), fine, tools.fast.rows + from, count, k_, x.data() + t,
+                    static_cast<int64_t>(some), out);
+      });
     }
   }
 
@@ -259,9 +261,11 @@ class Projection : public FusedKernel {
     const FastWeight& w = *weights_[unit.weight].fast;
     float* out = c.out(unit.weight) + unit.row * positions_;
     float tile[kRows * kMostPositions];
-    float* to[kMostPositions];
-    for (int64_t t = 0; t < positions_; ++t) to[t] = positions_ == 1 ? out : tile + t * kRows;
-    fast_matvec(w.kind(), w.block(), w.fine(), tools.fast.rows, unit.count, k_, x.columns, positions_, to);
+    w.by_side(unit.row, unit.count, [&](int64_t from, int64_t count, bool fine) {
+      float* to[kMostPositions];
+      for (int64_t t = 0; t < positions_; ++t) to[t] = (positions_ == 1 ? out : tile + t * kRows) + from;
+      fast_matvec(w.kind(), w.block(), fine, tools.fast.rows + from, count, k_, x.columns, positions_, to);
+    });
     if (positions_ == 1) return;
     for (int64_t i = 0; i < unit.count; ++i)
       for (int64_t t = 0; t < positions_; ++t) out[i * positions_ + t] = tile[t * kRows + i];
@@ -270,8 +274,10 @@ class Projection : public FusedKernel {
   void fast_many(const FusedCall& c, const Unit& unit, const Activations& x, const Tools& tools) const {
     const FastWeight& w = *weights_[unit.weight].fast;
     float* out = c.out(unit.weight) + unit.row * positions_;
-    fast_gemm(w.kind(), w.block(), w.fine(), tools.fast.rows, unit.count, x.panels, out, positions_,
-              tools.bytes);
+    w.by_side(unit.row, unit.count, [&](int64_t from, int64_t count, bool fine) {
+      fast_gemm(w.kind(), w.block(), fine, tools.fast.rows + from, count, x.panels, out + from * positions_,
+                positions_, tools.bytes);
+    });
     repeat_last(out, unit.count, x.live);
   }
 

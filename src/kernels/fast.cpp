@@ -69,16 +69,46 @@ const FastLevel& level() { return *chosen().load(std::memory_order_relaxed); }
 
 int64_t split_bytes(int64_t k) { return (level().split_bytes(k) + 63) / 64 * 64; }
 
-// The middle of the distances between neighbours.
-float median_gap(std::vector<float> values) {
-  std::sort(values.begin(), values.end());
-  std::vector<float> gaps;
+// The middle of the distances between neighbours; `values` are in order.
+float median_gap(std::span<const float> values) {
+  float gaps[256];
+  int64_t count = 0;
   for (size_t i = 1; i < values.size(); ++i)
-    if (values[i] > values[i - 1]) gaps.push_back(values[i] - values[i - 1]);
-  if (gaps.empty()) return 0;
-  std::nth_element(gaps.begin(), gaps.begin() + static_cast<int64_t>(gaps.size() / 2), gaps.end());
-  return gaps[gaps.size() / 2];
+    if (values[i] > values[i - 1]) gaps[count++] = values[i] - values[i - 1];
+  if (count == 0) return 0;
+  std::nth_element(gaps, gaps + count / 2, gaps + count);
+  return gaps[count / 2];
 }
+
+// The 8 bits of a table: equal steps from its least value to its largest or a little beyond, with 0 among them. Of
+// several sizes the one that rounds the values least: with few values one size is much better than another.
+struct CoarseSteps {
+  CoarseSteps(const float* values, int64_t count) {
+    constexpr int kSizes = 16;
+    float least = 0, most = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      least = std::min(least, values[i]);
+      most = std::max(most, values[i]);
+    }
+    const float first = most / 254 - least / 254;
+    if (!(first > 0)) return;
+    float sizes[kSizes], inverse[kSizes], error[kSizes] = {};
+    for (int c = 0; c < kSizes; ++c) {
+      sizes[c] = first * (1 + static_cast<float>(c) / (10 * kSizes));
+      inverse[c] = 1 / sizes[c];
+    }
+    for (int64_t i = 0; i < count; ++i)
+      for (int c = 0; c < kSizes; ++c) {
+        constexpr float kRound = 12582912.0f;  // what is added to it becomes whole
+        const float v = values[i] * inverse[c], e = v - ((v + kRound) - kRound);
+        error[c] += e * e;
+      }
+    for (int c = 0; c < kSizes; ++c) error[c] *= sizes[c] * sizes[c];
+    size = sizes[std::min_element(error, error + kSizes) - error];
+    zero = std::nearbyint(-127 - least / size);
+  }
+  float size = 1, zero = 0;  // zero: what 0 becomes
+};
 
 uint32_t code_at(const std::byte* data, int bits, int64_t i) {
   uint32_t code = 0;
@@ -121,13 +151,15 @@ FastScales fast_table(const float* values, int bits, std::byte* out) noexcept {
   FastScales scales;
   scales.finite = std::isfinite(most);
   scales.fine = most > 0 ? most / (kFastMiddle - 1) : 1;
-  scales.coarse = most > 0 ? most / 127 : 1;
   // Halves and floats whose scale would be no number of its own are too small to matter.
   if (!scales.finite || scales.fine < 0x1p-120f) {
     std::memset(out, 0, static_cast<size_t>(3 * entries));
     std::fill_n(out, entries, std::byte{64});  // 128 * 64 = kFastMiddle
     return scales;
   }
+  const CoarseSteps steps(values, count);
+  scales.coarse = steps.size;
+  scales.coarse_offset = steps.zero;
   const float fine = 1 / scales.fine, coarse = 1 / scales.coarse;
   for (int64_t i = 0; i < entries; ++i) {  // small tables are repeated: a code may have foreign bits above it
     const float v = values[i % count];
@@ -135,18 +167,23 @@ FastScales fast_table(const float* values, int bits, std::byte* out) noexcept {
         static_cast<int32_t>(nearest_step(v * fine, 1 - kFastMiddle, kFastMiddle - 1) + kFastMiddle);
     out[i] = static_cast<std::byte>(q >> 7);
     out[entries + i] = static_cast<std::byte>(q & 127);
-    out[2 * entries + i] = static_cast<std::byte>(static_cast<int8_t>(nearest_step(v * coarse, -127, 127)));
+    out[2 * entries + i] =
+        static_cast<std::byte>(static_cast<int8_t>(nearest_step(v * coarse + steps.zero, -128, 127)));
   }
   return scales;
 }
 
-bool fast_coarse_fits(const float* values, int bits) {
-  std::vector<float> all(values, values + (size_t{1} << bits)), sizes(all);
-  for (float& v : sizes) v = std::fabs(v);
-  const auto middle = sizes.begin() + static_cast<int64_t>(sizes.size() / 2);
-  std::nth_element(sizes.begin(), middle, sizes.end());
-  const float step = *std::max_element(middle, sizes.end()) / 127;
-  return bits == 1 || step <= 0.1f * median_gap(std::move(all)) || step <= 0.03f * *middle;
+bool fast_coarse_fits(const float* values, int bits, const FastScales& scales) {
+  const int64_t count = int64_t{1} << bits;
+  if (bits == 1 || !scales.finite) return true;
+  float sizes[256], ordered[256];
+  for (int64_t i = 0; i < count; ++i) sizes[i] = std::fabs(values[i]);
+  std::nth_element(sizes, sizes + count / 2, sizes + count);
+  if (scales.coarse <= 0.025f * sizes[count / 2]) return true;
+  std::copy_n(values, count, ordered);
+  std::sort(ordered, ordered + count);
+  return ordered[0] == ordered[count - 1] ||
+         scales.coarse <= 0.08f * median_gap({ordered, static_cast<size_t>(count)});
 }
 
 void fast_numbers(bool is_signed, std::byte* out) {

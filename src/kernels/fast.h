@@ -33,16 +33,16 @@ struct FastRow {
 };
 
 // A table as the kernels take it: two planes of 7 bits (14-bit numbers about kFastMiddle), then the same rounded to
-// 8 bits, signed. Its values are scale * (14 bits - kFastMiddle), or coarse * (8 bits).
+// 8 bits, signed. Its values are fine * (14 bits - kFastMiddle), or coarse * (8 bits - coarse_offset); 0 stays 0.
 inline constexpr float kFastMiddle = 8192;
 int64_t fast_table_bytes(int bits);
 struct FastScales {
-  float fine = 1, coarse = 1;
+  float fine = 1, coarse = 1, coarse_offset = 0;
   bool finite = true;  // else the table is of no use
 };
 FastScales fast_table(const float* values, int bits, std::byte* out) noexcept;
 // What 8 bits round off is small beside the distances of the values, or beside the values themselves.
-bool fast_coarse_fits(const float* values, int bits);
+bool fast_coarse_fits(const float* values, int bits, const FastScales& scales);
 // The table of FastKind::number4: the 16 patterns as 0 … 15 (for signed ones: plus 8), then as they are, signed.
 inline constexpr int64_t kFastNumberBytes = 32;
 void fast_numbers(bool is_signed, std::byte* out);

@@ -111,7 +111,9 @@ template <int kCount, bool kWhole>
 FAST_INLINE Floats scales_from(const float* scale, int64_t first, int64_t step, int64_t blocks) {
   constexpr int64_t kMost = kCount * kBytes / kFastBlock;
   const int64_t some = kWhole || blocks - first > kMost ? kMost : blocks - first;
-  const auto spread_all = [&](const float* p) { return kCount == 2 ? spread_four(p, some) : spread(p, some); };
+  const auto spread_all = [&](const float* p) {
+    return kCount == 2 ? spread_four(p, some) : spread(p, some);
+  };
   if (step == 1) {
     __builtin_prefetch(scale + first + kAhead / (kFastBlock / 2), 0, 2);  // as far ahead as the elements are
     return spread_all(scale + first);

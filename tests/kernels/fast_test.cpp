@@ -55,6 +55,7 @@ struct Rows {
         row.scale = s.fine;
         row.offset = kFastMiddle;
         row.coarse_scale = s.coarse;
+        row.coarse_offset = s.coarse_offset;
       } else {
         fast_numbers(r % 2 == 0, at);
         row.scale = row.coarse_scale = 0.02f;
@@ -265,6 +266,7 @@ TEST_CASE("the largest whole numbers do not overflow, on every level") {
           w.scale = scales.fine;
           w.offset = kFastMiddle;
           w.coarse_scale = scales.coarse;
+          w.coarse_offset = scales.coarse_offset;
         } else {
           fast_numbers(false, values.data());
         }
@@ -364,22 +366,25 @@ TEST_CASE("activations are rounded to 127 steps a block, and what is not finite 
 }
 
 TEST_CASE("tables keep 14 bits, and say whether 8 are enough") {
-  float even[16], lone[16], flat[16] = {};
+  float even[16], lone[16], above[16], flat[16] = {};
   for (int i = 0; i < 16; ++i) {
     even[i] = 0.1f * (static_cast<float>(i) - 7.5f);
     lone[i] = i == 15 ? 30.0f : 0.01f * static_cast<float>(i);  // one value far from the others
+    above[i] = 0.08f * static_cast<float>(i);  // all on one side: steps half as large as about 0
   }
   std::byte out[48];
   for (const auto& [values, fits_8] :
-       {std::pair(even, true), std::pair(lone, false), std::pair(flat, true)}) {
+       {std::pair(even, true), std::pair(lone, false), std::pair(above, true), std::pair(flat, true)}) {
     const FastScales s = fast_table(values, 4, out);
     CHECK(s.finite);
-    CHECK(fast_coarse_fits(values, 4) == fits_8);
+    CHECK(fast_coarse_fits(values, 4, s) == fits_8);
+    if (values == above) CHECK(s.coarse <= 1.1f * 1.2f / 254);
     for (int i = 0; i < 16; ++i) {
       const int fine = 128 * std::to_integer<int>(out[i]) + std::to_integer<int>(out[16 + i]);
       CHECK(std::fabs(s.fine * (static_cast<float>(fine) - kFastMiddle) - values[i]) <= 0.501f * s.fine);
-      CHECK(std::fabs(s.coarse * static_cast<float>(std::to_integer<int8_t>(out[32 + i])) - values[i]) <=
-            0.501f * s.coarse);
+      const auto coarse = static_cast<float>(std::to_integer<int8_t>(out[32 + i])) - s.coarse_offset;
+      CHECK(std::fabs(s.coarse * coarse - values[i]) <= 0.501f * s.coarse);
+      if (values[i] == 0) CHECK(coarse == 0);
     }
   }
   even[3] = INFINITY;
