@@ -18,8 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // One vector of R rows of the output. A vector of the input is loaded once for all of them: with a kernel of 3 x 3 and
 // R = 4, 4.5 loads a sum in place of 9.
 template <int K, int S, int R, class D>
-HWY_INLINE void sum_rows(D d, const DepthwiseRows& t, const float* HWY_RESTRICT row,
-                         hn::Vec<D>* HWY_RESTRICT sums) {
+HWY_INLINE void sum_rows(D d, const DepthwiseRows& t, const hn::Vec<D>* HWY_RESTRICT weights,
+                         const float* HWY_RESTRICT row, hn::Vec<D>* HWY_RESTRICT sums) {
   using V = hn::Vec<D>;
   for (int r = 0; r < R; ++r) sums[r] = hn::Zero(d);
 #pragma GCC unroll 16
@@ -30,7 +30,7 @@ HWY_INLINE void sum_rows(D d, const DepthwiseRows& t, const float* HWY_RESTRICT 
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
         if (const int at = i - r * S; at >= 0 && at < K)
-          sums[r] = hn::MulAdd(hn::Set(d, t.weights[at * K + j]), v, sums[r]);
+          sums[r] = hn::MulAdd(weights[at * K + j], v, sums[r]);
     }
 }
 
@@ -52,25 +52,46 @@ HWY_INLINE void store_sum(D d, V sum, const GemmEnd& end, int64_t offset, int64_
 
 // Rows [y, rows) as far as they fill blocks of R; gives the first that is left. The padded rows have room behind them:
 // a vector may read beyond the last column.
-template <int K, int S, int R>
+template <int K, int S, int R, bool kOnlyBias>
 int64_t blocks_of(const DepthwiseRows& t, int64_t y, int64_t rows, int64_t columns, const GemmEnd& end,
                   float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> weights[K * K];
+#pragma GCC unroll 32
+  for (int i = 0; i < K * K; ++i) weights[i] = hn::Set(d, t.weights[i]);
+  const auto low = hn::Set(d, end.low), high = hn::Set(d, end.high),
+             bias = kOnlyBias ? hn::Set(d, *end.bias) : hn::Zero(d);
   for (; y + R <= rows; y += R)
     for (int64_t x = 0; x < columns; x += lanes) {
       hn::Vec<decltype(d)> sums[R];
-      sum_rows<K, S, R>(d, t, t.padded + y * t.step + x, sums);
-      for (int r = 0; r < R; ++r) store_sum(d, sums[r], end, (y + r) * columns + x, columns - x, out);
+      sum_rows<K, S, R>(d, t, weights, t.padded + y * t.step + x, sums);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const int64_t offset = (y + r) * columns + x;
+        if constexpr (kOnlyBias) {
+          const auto sum = clamp(hn::Add(sums[r], bias), low, high);
+          columns - x >= lanes ? hn::StoreU(sum, d, out + offset)
+                               : store_some(d, sum, out + offset, columns - x);
+        } else {
+          store_sum(d, sums[r], end, offset, columns - x, out);
+        }
+      }
     }
   return y;
 }
 
+template <int K, int S, bool kOnlyBias>
+void rows_with(const DepthwiseRows& t, int64_t rows, int64_t columns, const GemmEnd& end, float* out) {
+  int64_t y = blocks_of<K, S, 4, kOnlyBias>(t, 0, rows, columns, end, out);
+  y = blocks_of<K, S, 2, kOnlyBias>(t, y, rows, columns, end, out);
+  blocks_of<K, S, 1, kOnlyBias>(t, y, rows, columns, end, out);
+}
+
 template <int K, int S>
-int64_t rows_of(const DepthwiseRows& t, int64_t rows, int64_t columns, const GemmEnd& end, float* out) {
-  int64_t y = blocks_of<K, S, 4>(t, 0, rows, columns, end, out);
-  y = blocks_of<K, S, 2>(t, y, rows, columns, end, out);
-  return blocks_of<K, S, 1>(t, y, rows, columns, end, out);
+void rows_of(const DepthwiseRows& t, int64_t rows, int64_t columns, const GemmEnd& end, float* out) {
+  only_bias(end) ? rows_with<K, S, true>(t, rows, columns, end, out)
+                 : rows_with<K, S, false>(t, rows, columns, end, out);
 }
 
 void RowsImpl(const DepthwiseRows& t, int64_t rows, int64_t columns, const GemmEnd& end, float* out) {
@@ -78,11 +99,11 @@ void RowsImpl(const DepthwiseRows& t, int64_t rows, int64_t columns, const GemmE
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (t.dense && t.kernel[0] == t.kernel[1] && t.stride <= 2) {
     if (t.kernel[0] == 3)
-      return void(t.stride == 1 ? rows_of<3, 1>(t, rows, columns, end, out)
-                                : rows_of<3, 2>(t, rows, columns, end, out));
+      return t.stride == 1 ? rows_of<3, 1>(t, rows, columns, end, out)
+                           : rows_of<3, 2>(t, rows, columns, end, out);
     if (t.kernel[0] == 5)
-      return void(t.stride == 1 ? rows_of<5, 1>(t, rows, columns, end, out)
-                                : rows_of<5, 2>(t, rows, columns, end, out));
+      return t.stride == 1 ? rows_of<5, 1>(t, rows, columns, end, out)
+                           : rows_of<5, 2>(t, rows, columns, end, out);
   }
   for (int64_t y = 0; y < rows; ++y)
     for (int64_t x = 0; x < columns; x += lanes)

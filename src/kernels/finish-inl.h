@@ -53,16 +53,24 @@ HWY_INLINE void store_some(D d, hn::Vec<D> v, float* to, int64_t count) {
 #endif
 }
 
+template <class V>
+HWY_INLINE V clamp(V sum, V low, V high) {
+  const V clamped = hn::Min(high, hn::Max(low, sum));
+  if constexpr (kKeepsNaN) return clamped;
+  return hn::IfThenElse(hn::IsNaN(sum), sum, clamped);
+}
+
 // With `add` as it was loaded.
 template <class D, class V>
 HWY_INLINE V finish_with(D d, V sum, const GemmEnd& end, int64_t row, V add) {
   if (end.scale) sum = hn::Mul(sum, hn::Set(d, end.scale[row]));
   if (end.bias) sum = hn::Add(sum, hn::Set(d, end.bias[row]));
   if (end.add) sum = hn::Add(sum, add);
-  const auto clamped = hn::Min(hn::Set(d, end.high), hn::Max(hn::Set(d, end.low), sum));
-  if constexpr (kKeepsNaN) return clamped;
-  return hn::IfThenElse(hn::IsNaN(sum), sum, clamped);
+  return clamp(sum, hn::Set(d, end.low), hn::Set(d, end.high));
 }
+
+// Nothing but a bias and the limits: what is done most, and worth not asking for every vector.
+HWY_INLINE bool only_bias(const GemmEnd& end) { return end.bias && !end.scale && !end.add; }
 
 // A whole vector, and the first `count` of its elements, to be stored at to[offset].
 template <class D, class V>

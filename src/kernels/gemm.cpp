@@ -42,6 +42,16 @@ void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRI
       for (int v = 0; v < V; ++v) sums[r][v] = hn::MulAdd(weight, columns[v], sums[r][v]);
     }
   }
+  if (end && !accumulate && only_bias(*end)) {
+    const Vec low = hn::Set(d, end->low), high = hn::Set(d, end->high);
+    const float* HWY_RESTRICT bias = end->bias;
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r)
+      for (int v = 0; v < V; ++v)
+        hn::StoreU(clamp(hn::Add(sums[r][v], hn::Set(d, bias[r])), low, high), d,
+                   c + r * c_stride + v * lanes);
+    return;
+  }
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < V; ++v) {

@@ -15,25 +15,52 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// out[p * line + i] = x[phases * i + p] for i from `done` on, as far as vectors of D go; gives how far.
-template <int P, class D>
-HWY_INLINE int64_t split(D d, const float* HWY_RESTRICT x, int64_t done, int64_t count, int64_t line,
-                         float* HWY_RESTRICT out) {
+// out[p * line + i] = x[4 * i + p] for i from `done` on, as far as vectors of D go; gives how far.
+template <class D>
+HWY_INLINE int64_t split_fours(D d, const float* HWY_RESTRICT x, int64_t done, int64_t count, int64_t line,
+                               float* HWY_RESTRICT out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (; done + lanes <= count; done += lanes) {
     hn::Vec<D> a, b, c, e;
-    if constexpr (P == 2) {
-      hn::LoadInterleaved2(d, x + 2 * done, a, b);
-    } else {
-      hn::LoadInterleaved4(d, x + 4 * done, a, b, c, e);
-      hn::StoreU(c, d, out + 2 * line + done);
-      hn::StoreU(e, d, out + 3 * line + done);
-    }
+    hn::LoadInterleaved4(d, x + 4 * done, a, b, c, e);
     hn::StoreU(a, d, out + done);
     hn::StoreU(b, d, out + line + done);
+    hn::StoreU(c, d, out + 2 * line + done);
+    hn::StoreU(e, d, out + 3 * line + done);
   }
   return done;
 }
+
+#if HWY_TARGET != HWY_SCALAR
+// Two phases: the even columns of rows go to one line, the odd ones to the other.
+void place_pairs(const float* HWY_RESTRICT row, const PaddedRows& h, int64_t rows, float* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t first = h.before % 2, even_at = h.before / 2, odd_at = (h.before + 1) / 2;
+  const int64_t even_count = std::min((h.width + 1) / 2, h.line - even_at);
+  const int64_t odd_count = std::min(h.width / 2, h.line - odd_at);
+  const int64_t both = std::max<int64_t>(std::min(even_count, odd_count), 0), whole = both / lanes * lanes,
+                left = both - whole;
+  const int64_t low_left = std::min(2 * left, lanes), high_left = 2 * left - low_left;
+  for (int64_t r = 0; r < rows; ++r, row += h.width, to += 2 * h.line) {
+    float* HWY_RESTRICT even = to + first * h.line + even_at;
+    float* HWY_RESTRICT odd = to + (1 - first) * h.line + odd_at;
+    for (int64_t i = 0; i < whole; i += lanes) {
+      const auto low = hn::LoadU(d, row + 2 * i), high = hn::LoadU(d, row + 2 * i + lanes);
+      hn::StoreU(hn::ConcatEven(d, high, low), d, even + i);
+      hn::StoreU(hn::ConcatOdd(d, high, low), d, odd + i);
+    }
+    if (left > 0) {
+      const auto low = load_some(d, row + 2 * whole, low_left);
+      const auto high = load_some(d, row + 2 * whole + lanes, high_left);
+      store_some(d, hn::ConcatEven(d, high, low), even + whole, left);
+      store_some(d, hn::ConcatOdd(d, high, low), odd + whole, left);
+    }
+    for (int64_t i = both; i < even_count; ++i) even[i] = row[2 * i];
+    for (int64_t i = both; i < odd_count; ++i) odd[i] = row[2 * i + 1];
+  }
+}
+#endif
 
 // Where the columns of a row go if there are phases: the first `skip` alone, then `count` groups of all phases from
 // place `at` of each line, then what is left. The same for all rows, and divisions are slow.
@@ -70,12 +97,10 @@ HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h
   for (int64_t c = 0; c < skip && c < h.width && at - 1 < h.line; ++c)
     to[(places.phase + c) * h.line + at - 1] = row[c];
   int64_t done = 0;
-  if (h.phases == 2)
-    done =
-        split<2>(few, row + skip, split<2>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
-  if (h.phases == 4)
-    done =
-        split<4>(few, row + skip, split<4>(d, row + skip, 0, count, h.line, to + at), count, h.line, to + at);
+  if (h.phases == 4) {
+    done = split_fours(d, row + skip, 0, count, h.line, to + at);
+    done = split_fours(few, row + skip, done, count, h.line, to + at);
+  }
   for (int64_t i = done; at + i < h.line && skip + h.phases * i < h.width; ++i)
     for (int64_t p = 0; p < h.phases && skip + h.phases * i + p < h.width; ++p)
       to[p * h.line + at + i] = row[skip + h.phases * i + p];
@@ -83,6 +108,9 @@ HWY_INLINE void place_columns(const float* HWY_RESTRICT row, const PaddedRows& h
 
 void place_rows(const float* HWY_RESTRICT row, const PaddedRows& h, int64_t rows, float* HWY_RESTRICT to) {
   if (h.phases == 1) return copy_rows(row, h, rows, to);
+#if HWY_TARGET != HWY_SCALAR  // which has no halves of a vector
+  if (h.phases == 2) return place_pairs(row, h, rows, to);
+#endif
   const ColumnPlaces places(h);
   for (int64_t r = 0; r < rows; ++r) place_columns(row + r * h.width, h, places, to + r * h.pitch());
 }
