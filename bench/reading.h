@@ -11,8 +11,8 @@
 
 namespace anemone::bench {
 
-// GB/s over memory that is larger than the caches of most machines: the best of reading that leaves it to the processor what to fetch, and of
-// reading that asks for memory ahead, as the kernels do.
+// GB/s over memory that is larger than the caches of most machines: the best of reading that leaves it to the processor
+// what to fetch, and of reading that asks for memory ahead, as the kernels do.
 inline double read_rate(ThreadPool& pool, const Buffer& memory, double limit_s) {
   std::vector<uint64_t> sums(64);
   const auto words = static_cast<int64_t>(memory.size() / 8 / 64);

@@ -1,7 +1,8 @@
 // What this machine can do, and what share of it the products of a projection reach: the rate at which all cores read
 // memory, and their multiply-adds; then every form of weight, for one token, for eight, and for a prompt of 64.
 //     bench_roofline [--seconds 0.3] [--threads 0] [--avx2] [--level avx512] [--svg roofline.svg] [--k 896]
-// --avx2 leaves AVX-512 unused; --level takes other kernels for `fast` arithmetic than the best. The plot has the multiply-adds per byte of weight across and their rate upwards.
+// --avx2 leaves AVX-512 unused; --level takes other kernels for `fast` arithmetic than the best. The plot has the
+// multiply-adds per byte of weight across and their rate upwards.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -128,8 +128,14 @@ void FastWeight::prepare_numbers(int64_t first, int64_t count, Room& room) const
   const int64_t blocks = block() > 0 ? k_ / block() : 1;
   const float middle = kind_ == FastKind::number4 && layout_.dtype == DType::int4 ? 8.0f : 0.0f;
   // One division for all rows: it costs as much as many elements.
-  int64_t at = first / layout_.rows_per_scale * blocks;
-  int64_t left = layout_.rows_per_scale - first % layout_.rows_per_scale;
+  const int64_t begin = first / layout_.rows_per_scale * blocks;
+  int64_t at = begin, left = layout_.rows_per_scale - first % layout_.rows_per_scale;
+  const float* scale = nullptr;  // of the blocks from `begin` on
+  if (block() > 0) {
+    const int64_t scales = ((first + count - 1) / layout_.rows_per_scale + 1) * blocks - begin;
+    scale = layout_.scale.read(begin, scales, room.values);
+    if (!layout_.scale.floats()) layout_.scale.fetch(begin + scales, scales);  // for the next rows
+  }
   for (int64_t i = 0; i < count; ++i, --left) {
     if (left == 0) {
       at += blocks;
@@ -140,7 +146,7 @@ void FastWeight::prepare_numbers(int64_t first, int64_t count, Room& room) const
     out.offset = middle;
     out.coarse_offset = 0;
     if (block() > 0) {
-      out.block_scale = layout_.scale + at;
+      out.block_scale = scale + (at - begin);
       out.block_offset = layout_.offset ? layout_.offset + at : nullptr;
       continue;
     }

@@ -24,7 +24,7 @@ class FastWeight {
 
   struct Room {
     FastRow rows[kMost];
-    std::vector<float> values;  // tables that are read when they are needed
+    std::vector<float> values;  // tables or scales that are read when they are needed
     std::vector<std::byte> tables;
   };
 

@@ -242,8 +242,7 @@ class Unroller {
       if (!step) return std::nullopt;
       out.steps.push_back(std::move(*step));
     }
-    for (const auto& [before, alias] : pattern_.aliases)
-      out.aliases.emplace_back(before, mover.alias(alias));
+    for (const auto& [before, alias] : pattern_.aliases) out.aliases.emplace_back(before, mover.alias(alias));
     for (const Plan::Folded& folded : pattern_.folded) {
       if (depends_on_layer(folded.id, *map)) return std::nullopt;
       out.folded.push_back({mover.value(folded.id), folded.type, folded.data});

@@ -59,13 +59,19 @@ bool WeightRows::same(const WeightRows& other) const {
   const int64_t scales = (rows_ + a.rows_per_scale - 1) / a.rows_per_scale * blocks;
   const int64_t index_rows = (rows_ + a.rows_per_index - 1) / a.rows_per_index;
   const int64_t tables = (index_rows + a.rows_per_lut - 1) / a.rows_per_lut * a.rows_per_index;
-  return equal(a.scale, b.scale, scales) && equal(a.offset, b.offset, scales) &&
+  return a.scale.same(b.scale, scales) && equal(a.offset, b.offset, scales) &&
          equal(a.lut, b.lut, tables << weight_bits(*kind_));
 }
 
 void WeightRows::prepare(int64_t first, int64_t count, Room& room) const {
   room.first = first;
-  if (!kind_ || numbers()) return;
+  if (!kind_) return;
+  if (const int64_t block = layout_.columns_per_scale; block > 0) {
+    const int64_t begin = first / layout_.rows_per_scale,
+                  end = (first + count - 1) / layout_.rows_per_scale + 1;
+    room.block_scale = layout_.scale.read(begin * (k_ / block), (end - begin) * (k_ / block), room.scales);
+  }
+  if (numbers()) return;
   const int64_t bits = weight_bits(*kind_), entries = int64_t{1} << bits, bytes = k_ * bits / 8;
   const int64_t shared = layout_.rows_per_index;
   for (int64_t i = 0; i < count; ++i)
@@ -119,7 +125,8 @@ void WeightRows::widen(const Room& room, int64_t i, int64_t from, int64_t count,
   anemone::widen(*kind_, {whole.data + from * bits / 8, whole.beside}, end_, count, out);
   if (const int64_t block = layout_.columns_per_scale; block > 0) {
     const int64_t base = row / layout_.rows_per_scale * (k_ / block);
-    shift_and_scale(out, from, count, block, layout_.scale + base,
+    const int64_t first = room.first / layout_.rows_per_scale * (k_ / block);
+    shift_and_scale(out, from, count, block, room.block_scale + (base - first),
                     layout_.offset ? layout_.offset + base : nullptr);
   }
 }

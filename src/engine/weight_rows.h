@@ -22,7 +22,8 @@ class WeightRows {
   struct Room {
     int64_t first = 0;
     WeightRow rows[kMost];  // left as they are where a row needs nothing beside it
-    std::vector<float> tables;
+    std::vector<float> tables, scales;
+    const float* block_scale = nullptr;  // from that of row `first` on
   };
 
   WeightRows(std::shared_ptr<const StoredTensor> stored, int64_t rows, int64_t k);
@@ -33,7 +34,7 @@ class WeightRows {
   bool scaled() const { return in_place() && layout_.scale; }
   float scale(int64_t row) const { return layout_.scale[row / layout_.rows_per_scale]; }
   const float* row_scales() const {
-    return scaled() && layout_.rows_per_scale == 1 ? layout_.scale : nullptr;
+    return scaled() && layout_.rows_per_scale == 1 ? layout_.scale.floats() : nullptr;
   }
 
   // multiply() and widen() give the same for both, though they may be two functions' weights.

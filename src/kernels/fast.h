@@ -21,7 +21,7 @@ enum class FastKind { int8, uint8, table1, table2, table3, table4, table6, table
 int fast_bits(FastKind kind);
 
 // A row: value = scale * (q - offset), or with blocks block_scale[b] * (q - offset - block_offset[b]). For tables q
-// is what `table` (see fast_table) says, for 4-bit numbers too. Products can take the coarse side of tables; products of
+// is what `table` (see fast_table) says, for 4-bit numbers too. Products can take the coarse side of tables; those of
 // many columns take that of 4-bit numbers.
 struct FastRow {
   const std::byte* data = nullptr;
@@ -63,7 +63,8 @@ FastColumn fast_column(const float* x, int64_t k, bool split, std::byte* room) n
 FastColumn fast_column_at(const std::byte* room, int64_t k) noexcept;  // one that was made there
 
 // out[c][r] for every row and each of up to kFastColumns columns. `block`: columns of the weight that share a scale, a
-// multiple of kFastBlock; 0: the whole row. `fine`: tables with all their 14 bits, at up to twice the work; else coarse.
+// multiple of kFastBlock; 0: the whole row. `fine`: tables with all their 14 bits, at up to twice the work; else
+// coarse.
 void fast_matvec(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count, int64_t k,
                  const FastColumn* x, int64_t columns, float* const* out) noexcept;
 
@@ -77,8 +78,8 @@ int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept;
 // Packs the panels [begin, end) of x, whose element (row, column) is at x[row * stride + column].
 void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
                std::byte* out) noexcept;
-// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `room`: for the rows as bytes, fast_room_bytes(fine, count, k), aligned to 64
-// bytes.
+// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `room`: for the rows as bytes,
+// fast_room_bytes(fine, count, k), aligned to 64 bytes.
 int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept;
 void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
                const FastPanels& x, float* out, int64_t out_stride, std::byte* room) noexcept;

@@ -1,8 +1,8 @@
 // Tables of four bits as words of 16 bits, a part of fast_nibbles-inl.h: one product and one sum for each pair of
 // elements, where two planes of bytes would take three instructions each. Columns of words for them lie behind those of
 // numbers. From a level it takes, beside the rest:
-//     WordTable<fine>(row.table)   its look_up(raw, out): the elements of a vector of bytes as four vectors of words, of
-//                          14 bits less kFastMiddle or of the 8 that are coarse
+//     WordTable<fine>(row.table)  its look_up(raw, out): the elements of a vector of bytes as four vectors of words,
+//                          of 14 bits less kFastMiddle or of the 8 that are coarse
 //     word_of(e)           which of these words element e is; a lane has elements of one block
 //     dot_words(w, x)      four vectors of words each; every 32-bit sum takes two neighbors
 

@@ -63,7 +63,8 @@ struct TileSums {
   }
 };
 
-// What 16 rows have for each block: `scale`, and `less`, which is taken from each value: [blocks][16], 0 behind the last.
+// What 16 rows have for each block: `scale`, and `less`, which is taken from each value: [blocks][16], 0 behind the
+// last.
 struct TileScales {
   float *scale, *less;
   bool any_less;

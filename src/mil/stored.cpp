@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "base/shape.h"
 #include "kernels/convert.h"
 
@@ -150,6 +151,29 @@ class StoredDense : public StoredTensor {
 };
 
 }  // namespace
+
+float FloatView::half(int64_t i) const { return half_to_float(load<uint16_t>(halves_, i)); }
+
+const float* FloatView::read(int64_t begin, int64_t count, std::vector<float>& room) const {
+  if (floats_) return floats_ + begin;
+  if (static_cast<int64_t>(room.size()) < count) room.resize(static_cast<size_t>(count));
+  halves_to_floats(halves_ + 2 * begin, count, room.data());
+  return room.data();
+}
+
+void FloatView::fetch(int64_t begin, int64_t count) const {
+  const int64_t bytes = floats_ ? 4 : 2;
+  const std::byte* at = (floats_ ? reinterpret_cast<const std::byte*>(floats_) : halves_) + begin * bytes;
+  for (int64_t i = 0; i < count * bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
+}
+
+bool FloatView::same(const FloatView& other, int64_t count) const {
+  if (floats_ == other.floats_ && halves_ == other.halves_) return true;
+  if (!*this || !other || !floats_ != !other.floats_) return false;
+  const auto bytes = static_cast<size_t>(count);
+  return floats_ ? std::memcmp(floats_, other.floats_, 4 * bytes) == 0
+                 : std::memcmp(halves_, other.halves_, 2 * bytes) == 0;
+}
 
 std::unique_ptr<StoredTensor> stored_constant(const Constant& constant) {
   if (!constant.type.is_tensor() || constant.type.dtype == DType::string || !constant.type.fixed())

@@ -8,11 +8,41 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "mil/constant.h"
 #include "mil/type.h"
 
 namespace anemone {
+
+// Scales or offsets as they lie: as floats, or as the halves of a file, which many are better left as.
+class FloatView {
+ public:
+  FloatView() = default;
+  FloatView(const float* floats) : floats_(floats) {}
+  static FloatView of_halves(const std::byte* halves) {
+    FloatView out;
+    out.halves_ = halves;
+    return out;
+  }
+
+  explicit operator bool() const { return floats_ || halves_; }
+  float operator[](int64_t i) const { return floats_ ? floats_[i] : half(i); }
+  FloatView from(int64_t i) const { return floats_ ? FloatView(floats_ + i) : of_halves(halves_ + 2 * i); }
+  // Where they are floats; else null.
+  const float* floats() const { return floats_; }
+  // `count` of them as floats: where they are, or in `room`.
+  const float* read(int64_t begin, int64_t count, std::vector<float>& room) const;
+  // Asks the memory for them.
+  void fetch(int64_t begin, int64_t count) const;
+  bool same(const FloatView& other, int64_t count) const;
+
+ private:
+  float half(int64_t i) const;
+
+  const float* floats_ = nullptr;
+  const std::byte* halves_ = nullptr;
+};
 
 class StoredTensor {
  public:
@@ -37,7 +67,7 @@ class StoredTensor {
   struct Layout {
     DType dtype = DType::none;        // of the packed elements; none: only read() is possible
     const std::byte* data = nullptr;  // packed, row-major
-    const float* scale = nullptr;     // empty: 1
+    FloatView scale;                  // empty: 1
     const float* offset = nullptr;    // empty: 0
     int64_t rows_per_scale = 1, columns_per_scale = 0;
     const float* lut = nullptr;  // neither this nor `tables`: the elements are numbers, not indices

@@ -38,10 +38,14 @@ Blocks::Blocks(std::span<const int64_t> dims, std::span<const int64_t> parts) {
   if (dims.size() > 1 && parts[1] > 1) columns_per_block_ = dims[1] / parts[1] * inner;
 }
 
-SideTable::SideTable(std::shared_ptr<const StoredTensor> tensor, int64_t elements) {
+SideTable::SideTable(std::shared_ptr<const StoredTensor> tensor, int64_t elements, bool in_place) {
   constexpr int64_t kSmall = 1 << 16;
   const int64_t count = tensor->type().size();
-  if (count <= std::max(kSmall, elements / 16)) {
+  const StoredTensor::Layout layout = in_place ? tensor->layout() : StoredTensor::Layout();
+  if (layout.dtype == DType::fp16 && layout.data && !layout.scale && !layout.indices()) {
+    halves_ = FloatView::of_halves(layout.data);
+    tensor_ = std::move(tensor);
+  } else if (count <= std::max(kSmall, elements / 16)) {
     decoded_.resize(static_cast<size_t>(count));
     tensor->read(0, count, decoded_.data());
   } else {

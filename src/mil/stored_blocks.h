@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -56,16 +57,21 @@ class Blocks {
 // weights (a weight is never expanded whole, nor is what describes it).
 class SideTable {
  public:
-  // `elements`: of the weight that the table belongs to.
-  SideTable(std::shared_ptr<const StoredTensor> tensor, int64_t elements);
+  // `elements`: of the weight that the table belongs to. `in_place`: halves in a file stay there.
+  SideTable(std::shared_ptr<const StoredTensor> tensor, int64_t elements, bool in_place = false);
   // A table that is there already: 4-byte elements.
   explicit SideTable(std::vector<uint32_t> values) : decoded_(std::move(values)) {}
 
   // Element i, as its four bytes; as_float for a floating or integer table alike.
-  uint32_t word(int64_t i) const { return tensor_ ? read_one(i) : decoded_[static_cast<size_t>(i)]; }
+  uint32_t word(int64_t i) const {
+    if (halves_) return std::bit_cast<uint32_t>(halves_[i]);
+    return tensor_ ? read_one(i) : decoded_[static_cast<size_t>(i)];
+  }
   // `count` elements from `begin`, in `room` unless they are decoded.
   const uint32_t* words(int64_t begin, int64_t count, uint32_t* room) const;
   const uint32_t* decoded() const { return tensor_ ? nullptr : decoded_.data(); }
+  // Floats that are decoded, or halves in place.
+  FloatView floats() const { return tensor_ ? halves_ : reinterpret_cast<const float*>(decoded_.data()); }
   const StoredTensor* stored() const { return tensor_.get(); }  // where it is not decoded
 
  private:
@@ -73,6 +79,7 @@ class SideTable {
 
   std::shared_ptr<const StoredTensor> tensor_;  // empty when decoded
   std::vector<uint32_t> decoded_;
+  FloatView halves_;  // of the tensor
 };
 
 }  // namespace anemone

@@ -130,7 +130,7 @@ ElementBound::Row ElementBound::row(int64_t row) const {
   Row out;
   out.bound_ = this;
   if (kind_ != Kind::integer && kind_ != Kind::palette) return out;
-  if (layout_.scale) out.scales_ = layout_.scale + scale_row(row);
+  if (layout_.scale) out.scales_ = layout_.scale.from(scale_row(row));
   if (layout_.offset) out.offsets_ = layout_.offset + scale_row(row);
   if (kind_ != Kind::palette) return out;
   const int64_t entries = int64_t{1} << dtype_bits(layout_.dtype);

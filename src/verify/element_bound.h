@@ -71,7 +71,7 @@ class ElementBound {
     size_t nearest(double target) const;
 
     const ElementBound* bound_ = nullptr;
-    const float* scales_ = nullptr;
+    FloatView scales_;
     const float* offsets_ = nullptr;
     double scale_ = 1;             // with neither: of the whole row
     std::vector<double> entries_;  // of a palette, ascending

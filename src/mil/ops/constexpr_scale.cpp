@@ -25,11 +25,12 @@ class ShiftScale {
         offset_is_float_(offset_is_float),
         scale_(std::move(scale)),
         offset_(std::move(offset)) {
-    if (offset_ && !offset_is_float_ && offset_->decoded()) {  // for layout()
-      float_offset_.resize(static_cast<size_t>(blocks_.count()));
-      for (size_t i = 0; i < float_offset_.size(); ++i)
-        float_offset_[i] = static_cast<float>(std::bit_cast<int32_t>(offset_->decoded()[i]));
-    }
+    if (!offset_ || offset_is_float_ || !offset_->decoded()) return;
+    std::vector<uint32_t> floats(offset_->decoded(), offset_->decoded() + blocks_.count());
+    for (uint32_t& word : floats)
+      word = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<int32_t>(word)));
+    offset_.emplace(std::move(floats));
+    offset_is_float_ = true;
   }
 
   const Blocks& blocks() const { return blocks_; }
@@ -55,15 +56,13 @@ class ShiftScale {
   // The form of the whole, over that of the packed elements.
   StoredTensor::Layout layout(StoredTensor::Layout data) const {
     const bool plain = data.data && !data.scale && !dtype_is_float(data.dtype);
-    if (!plain || blocks_.rows_per_block() == 0 || !scale_.decoded() || (offset_ && !offset_->decoded()))
+    if (!plain || blocks_.rows_per_block() == 0 || !scale_.floats() || (offset_ && !offset_->decoded()))
       return {};
     if (data.indices() && (offset_ || blocks_.columns_per_block() > 0)) return {};
-    data.scale = reinterpret_cast<const float*>(scale_.decoded());
+    data.scale = scale_.floats();
     data.rows_per_scale = blocks_.rows_per_block();
     data.columns_per_scale = blocks_.columns_per_block();
-    if (offset_)
-      data.offset =
-          offset_is_float_ ? reinterpret_cast<const float*>(offset_->decoded()) : float_offset_.data();
+    if (offset_) data.offset = reinterpret_cast<const float*>(offset_->decoded());
     return data;
   }
 
@@ -72,7 +71,6 @@ class ShiftScale {
   bool half_, round_difference_, offset_is_float_;
   SideTable scale_;
   std::optional<SideTable> offset_;
-  std::vector<float> float_offset_;
 };
 
 class StoredScaled : public StoredTensor {
@@ -194,8 +192,9 @@ ShiftScale shift_scale(const OpCall& c, const std::vector<int64_t>& dims, int64_
     is_float = c.type("offset").is_float();
     round_difference = c.type("offset").dtype != DType::fp32;  // numpy goes over to fp32 with such an offset
   }
-  return ShiftScale(Blocks(dims, fixed_dims(c, "scale")), c.type("scale").dtype,
-                    SideTable(stored_param(c, "scale"), elements), std::move(offset), is_float,
+  Blocks blocks(dims, fixed_dims(c, "scale"));
+  SideTable scale(stored_param(c, "scale"), elements, blocks.columns_per_block() > 0);
+  return ShiftScale(std::move(blocks), c.type("scale").dtype, std::move(scale), std::move(offset), is_float,
                     round_difference);
 }
 

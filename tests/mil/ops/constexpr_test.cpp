@@ -228,6 +228,29 @@ TEST_CASE("weights that a kernel can use in place say how they lie") {
   const auto by_column = blocks.stored();
   CHECK(by_column->layout().rows_per_scale == 2);
   CHECK(by_column->layout().columns_per_scale == 1);
+  OpTester halves("constexpr_blockwise_shift_scale");  // those of blocks stay halves
+  halves.constant("data", packed(DType::int4, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 0}))
+      .weight("scale", {2, 2}, {0.5f, 2, 0.1f, -1}, DType::fp16)
+      .constant("offset", packed(DType::int4, {2, 2}, {0, 1, 15, 0}));
+  const auto in_file = halves.stored();
+  const StoredTensor::Layout lies = in_file->layout();
+  CHECK(!lies.scale.floats());
+  CHECK(lies.scale[1] == 2);
+  CHECK(lies.scale.from(2)[1] == -1);
+  std::vector<float> room;
+  const float* read = lies.scale.read(1, 3, room);
+  CHECK(read[0] == 2);
+  CHECK(read[1] == 0.0999755859375f);  // 0.1 as a half
+  CHECK(lies.offset[1] == 1);
+  CHECK(lies.offset[2] == -1);
+  std::vector<float> values(8);
+  in_file->read(0, 8, values.data());
+  CHECK(values[0] == 0.5f);          // 0.5 * (1 - 0)
+  CHECK(values[3] == 6);             // 2 * (4 - 1)
+  CHECK(values[4] == 0.599609375f);  // 0.1 * (5 + 1), as halves
+  CHECK(values[7] == 0);
+  CHECK(lies.scale.same(halves.stored()->layout().scale, 4));
+
   OpTester deep("constexpr_blockwise_shift_scale");  // along the third: read() alone
   deep.constant("data", packed(DType::int8, {1, 2, 2}, {1, 2, 3, 4})).weight("scale", {1, 1, 2}, {1, 2});
   CHECK(deep.stored()->layout().dtype == DType::none);
