@@ -78,8 +78,8 @@ int64_t fast_panels_bytes(int64_t k, int64_t columns) noexcept;
 // Packs the panels [begin, end) of x, whose element (row, column) is at x[row * stride + column].
 void fast_pack(const float* x, int64_t stride, int64_t k, int64_t columns, int64_t begin, int64_t end,
                std::byte* out) noexcept;
-// out[r * out_stride + c] for every row and column, in another order than fast_matvec. `room`: for the rows as bytes,
-// fast_room_bytes(fine, count, k), aligned to 64 bytes.
+// out[r * out_stride + c] for every row and column, in another order than fast_matvec; `fine` as there. `room`: for the
+// rows as bytes, fast_room_bytes(fine, count, k), aligned to 64 bytes.
 int64_t fast_room_bytes(bool fine, int64_t count, int64_t k) noexcept;
 void fast_gemm(FastKind kind, int64_t block, bool fine, const FastRow* rows, int64_t count,
                const FastPanels& x, float* out, int64_t out_stride, std::byte* room) noexcept;

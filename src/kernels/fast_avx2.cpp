@@ -14,7 +14,7 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,f16c")
 namespace anemone::fast_avx2 {
 
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
-constexpr bool kManyRegisters = false;
+constexpr int kEightNumbers = 9, kEightWords = 7;
 constexpr float kSignedShift = 0;
 constexpr int64_t kValueBytes = 2;
 constexpr int32_t kProductShift = 0;

@@ -16,7 +16,7 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vbmi
 namespace anemone::fast_avx512 {
 
 constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
-constexpr bool kManyRegisters = true;
+constexpr int kEightNumbers = 9;
 // Signed bytes are multiplied as unsigned ones, 128 too large.
 constexpr float kSignedShift = 128;
 constexpr int64_t kValueBytes = 1;

@@ -14,7 +14,7 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,f16c,avx512f,avx512vl,avx512dq,avx512bw")
 namespace anemone::fast_avx512bw {
 
 constexpr int64_t kLanes = 16, kMostRows = 6, kPanels = 2, kSharedRows = 2;
-constexpr bool kManyRegisters = true;
+constexpr int kEightNumbers = 7, kEightWords = 9;
 constexpr float kSignedShift = 0;
 constexpr int64_t kValueBytes = 2;
 constexpr int32_t kProductShift = 0;

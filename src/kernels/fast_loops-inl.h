@@ -15,7 +15,7 @@
 //                               too much for each value of x; dot_four_small(): for bytes below 128 as they are
 //     kMostRows, kPanels        rows and panels whose sums fit into the registers
 //     keep_in_register(v)       of Bytes and Floats: to be loaded once
-//     kManyRegisters            vectors for eight columns and a row of four bits
+//     kEightNumbers, kEightWords  with so many columns or more, 4-bit numbers and tables as words go as eight (kEight)
 //     kSharedRows               rows that are multiplied side by side with up to 8 columns
 
 #if defined(FAST_UNROLL)  // the level has its own
@@ -351,19 +351,29 @@ FAST_INLINE void multiply_tile(int64_t block, const FastRow* rows, int64_t count
     finish_row<S, N, kScaled>(rows[j], totals + j * N, k, block, x, columns, real, out, at + j);
 }
 
-// Up to four columns at a time (or eight: kEight), for a few rows that stay in the nearest cache: more would not leave
-// registers for two rows.
+// What a column takes of the nearest cache, and how much of that all columns may have.
+constexpr int64_t kNearBytes = 32 << 10;
+template <class S>
+constexpr int64_t column_bytes(int64_t k) {
+  if constexpr (S::kSplit) return k / (2 * S::kRaw * kBytes) * S::kGroupBytes;
+  return 2 * k;
+}
+
+// Up to four columns at a time (or eight: kEight): more would not leave registers for two rows. A few rows go through
+// all columns while they are in the nearest cache. Where the columns are too long for that, all rows go through some.
 template <class S, int N, bool kScaled>
 void multiply_rows(int64_t block, const FastRow* rows, int64_t count, int64_t k, const FastColumn* x,
                    int64_t x_count, float* const* out) {
   constexpr int64_t kRows = kTileRows<S, N> == 1 ? 4 : kTileRows<S, N>;
   FastColumn columns[2 * N];  // those that are not there repeat the last
   for (int64_t c = 0; c < 2 * N; ++c) columns[c] = x[c < x_count ? c : x_count - 1];
-  for (int64_t r = 0; r < count; r += kRows) {
-    const int64_t some = count - r < kRows ? count - r : kRows;
+  const int64_t step = x_count * column_bytes<S>(k) <= kNearBytes ? kRows : count;
+  for (int64_t begin = 0; begin < count; begin += step) {
+    const int64_t end = count - begin < step ? count : begin + step;
     for (int64_t c = 0; c < x_count; c += N)
-      multiply_tile<S, N, kScaled>(block, rows + r, some, k, columns + c, x_count - c < N ? x_count - c : N,
-                                   out + c, r);
+      for (int64_t r = begin; r < end; r += kRows)
+        multiply_tile<S, N, kScaled>(block, rows + r, end - r < kRows ? end - r : kRows, k, columns + c,
+                                     x_count - c < N ? x_count - c : N, out + c, r);
   }
 }
 
@@ -379,7 +389,8 @@ void matvec_of(int64_t block, const FastRow* rows, int64_t count, int64_t k, con
   if (x_count <= 1) return run(std::integral_constant<int, 1>());
   if (x_count <= 2) return run(std::integral_constant<int, 2>());
   if constexpr (S::kEight < 9)
-    if (x_count >= S::kEight) return run(std::integral_constant<int, 8>());
+    if (x_count >= S::kEight && x_count * column_bytes<S>(k) <= kNearBytes)
+      return run(std::integral_constant<int, 8>());
   if (x_count == 3 || (x_count > 4 && x_count <= 6)) return run(std::integral_constant<int, 3>());
   run(std::integral_constant<int, 4>());
 }

@@ -10,7 +10,7 @@ constexpr int64_t kWordGroup = 2 * kBytes, kWordBytes = 5 * kBytes;
 
 template <bool kAllBits>
 struct NibbleWords {
-  static constexpr int kBits = 4, kEight = 7;
+  static constexpr int kBits = 4, kEight = kEightWords;
   static constexpr bool kBlocks = false, kSplit = true, kTable = true, kHalf = false, kFine = kAllBits;
   static constexpr float kShift = kFine ? -kFastMiddle : 0, kCoarseShift = 0;
   static constexpr int64_t kRaw = 1, kGroupBytes = kWordBytes;

@@ -45,7 +45,7 @@ FAST_INLINE Some<kCount> pair_codes(const Bytes* raw) {
 }
 
 struct NumberSource {
-  static constexpr int kBits = 4, kEight = kManyRegisters ? 7 : 9;
+  static constexpr int kBits = 4, kEight = kEightNumbers;
   static constexpr bool kBlocks = true, kSplit = true, kTable = false, kHalf = true, kFine = true;
   static constexpr float kShift = -kNibbleMiddle, kCoarseShift = 0;
   static constexpr int64_t kRaw = 2, kGroupBytes = kPairBytes;

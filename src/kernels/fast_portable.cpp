@@ -11,7 +11,7 @@
 namespace anemone::fast_portable {
 
 constexpr int64_t kLanes = 8, kMostRows = 4, kPanels = 1, kSharedRows = 1;
-constexpr bool kManyRegisters = false;
+constexpr int kEightNumbers = 9;
 constexpr float kSignedShift = 0;
 constexpr int64_t kValueBytes = 1;
 constexpr int32_t kProductShift = 0;
