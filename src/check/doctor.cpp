@@ -1,5 +1,6 @@
 #include "check/doctor.h"
 
+#include <fmt/ranges.h>
 #include <sys/utsname.h>
 
 #include <algorithm>

@@ -131,9 +131,9 @@ class Writer {
   }
 
   void flush(ThreadPool& pool) {
-    uint64_t end = 0;
-    for (const FileBlob* blob : blobs_) end = std::max(end, blob->data_offset() + blob->bytes);
-    touch(end, pool);
+    uint64_t size = 0;
+    for (const FileBlob* blob : blobs_) size = std::max(size, blob->data_offset() + blob->bytes);
+    touch(size, pool);
     for (const FileBlob* blob : blobs_) write_record(*blob);
     pool.parallel_for(static_cast<int64_t>(parts_.size()), 1, [&](int64_t begin, int64_t end) {
       Constant::Bytes buffer;

@@ -1,5 +1,7 @@
 #include "plan/expert_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "families/weights.h"
