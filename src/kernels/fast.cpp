@@ -179,11 +179,11 @@ bool fast_coarse_fits(const float* values, int bits, const FastScales& scales) {
   float sizes[256], ordered[256];
   for (int64_t i = 0; i < count; ++i) sizes[i] = std::fabs(values[i]);
   std::nth_element(sizes, sizes + count / 2, sizes + count);
-  if (scales.coarse <= 0.025f * sizes[count / 2]) return true;
+  if (scales.coarse <= 0.0165f * sizes[count / 2]) return true;
   std::copy_n(values, count, ordered);
   std::sort(ordered, ordered + count);
   return ordered[0] == ordered[count - 1] ||
-         scales.coarse <= 0.08f * median_gap({ordered, static_cast<size_t>(count)});
+         scales.coarse <= 0.055f * median_gap({ordered, static_cast<size_t>(count)});
 }
 
 void fast_numbers(bool is_signed, std::byte* out) {

@@ -88,6 +88,8 @@ class Table {
   Bytes table_[kParts];
 };
 
+FAST_INLINE Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+
 struct Signed {
   Bytes plus128;
 };

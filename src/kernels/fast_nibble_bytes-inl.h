@@ -1,5 +1,5 @@
 // Tables of four bits as bytes, a part of fast_nibbles-inl.h: as two planes, or coarse. They share the columns of
-// numbers.
+// numbers. From a level they take, beside the rest, add() of Ints.
 
 struct NibblePlanes {
   static constexpr int kBits = 4, kEight = 9;
@@ -31,13 +31,13 @@ struct NibblePlanes {
   Bytes coarse(const uint8_t* p) const { return coarse_.look_up(codes<4>(p)); }
   template <int kCount>
   static FAST_INLINE Ints dot_with(const Piece<kCount>& w, const int8_t*, const Some<kCount>& x) {
-    Ints sum = zero_ints();
+    Ints high = zero_ints(), low = zero_ints();  // two chains: neither waits for the other
     FAST_UNROLL
-    for (int i = 0; i < kCount; ++i) sum = dot(sum, w.high.v[i], x.v[i]);
-    sum = times_128(sum);
-    FAST_UNROLL
-    for (int i = 0; i < kCount; ++i) sum = dot(sum, w.low.v[i], x.v[i]);
-    return sum;
+    for (int i = 0; i < kCount; ++i) {
+      high = dot(high, w.high.v[i], x.v[i]);
+      low = dot(low, w.low.v[i], x.v[i]);
+    }
+    return add(times_128(high), low);
   }
 
  private:

@@ -78,6 +78,9 @@ inline void store_four_sums(const Floats* v, float* out) {
   }
 }
 
+inline Ints add(const Ints& a, const Ints& b) {
+  return each<Ints>([&](int i) { return a.v[i] + b.v[i]; });
+}
 inline Ints times_128(const Ints& v) {
   return each<Ints>([&](int i) { return v.v[i] * 128; });
 }

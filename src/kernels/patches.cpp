@@ -15,6 +15,8 @@ namespace anemone {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+int64_t floats_of_vector() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+
 // out[p * line + i] = x[4 * i + p] for i from `done` on, as far as vectors of D go; gives how far.
 template <class D>
 HWY_INLINE int64_t split_fours(D d, const float* HWY_RESTRICT x, int64_t done, int64_t count, int64_t line,
@@ -173,10 +175,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace anemone {
 
+HWY_EXPORT(floats_of_vector);
 HWY_EXPORT(PadRowsImpl);
 HWY_EXPORT(PackPatchesImpl);
 
-int64_t floats_beyond() { return HWY_MAX_BYTES / sizeof(float); }
+int64_t floats_beyond() { return HWY_DYNAMIC_DISPATCH(floats_of_vector)(); }
 
 void pad_rows(const float* image, const PaddedRows& how, int64_t first, int64_t count, bool fresh,
               float* to) noexcept {
