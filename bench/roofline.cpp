@@ -203,7 +203,7 @@ class Bench {
   double time_fast(const Form& form, int64_t tokens, int64_t rows, int64_t row_bytes) {
     const int bits = fast_bits(form.kind);
     std::vector<std::byte> table(static_cast<size_t>(std::max(fast_table_bytes(bits), kFastNumberBytes)));
-    const bool is_table = form.kind >= FastKind::table1 && form.kind <= FastKind::table8;
+    const bool is_table = fast_is_table(form.kind);
     is_table ? void(fast_table(values_.data(), bits, table.data())) : fast_numbers(true, table.data());
     std::vector<float> scales(static_cast<size_t>(form.block > 0 ? rows * o_.k / form.block : 1), 0.01f);
     std::vector<FastRow> all(static_cast<size_t>(rows));

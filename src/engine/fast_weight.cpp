@@ -31,7 +31,7 @@ std::optional<FastWeight> FastWeight::make(const StoredTensor::Layout& layout, i
   const std::optional<FastKind> kind = kind_of(layout, k);
   if (!kind) return std::nullopt;
   FastWeight weight(layout, k, *kind);
-  if (weight.is_table() ? !weight.make_tables(rows) : layout.rows_per_index != 1) return std::nullopt;
+  if (fast_is_table(*kind) ? !weight.make_tables(rows) : layout.rows_per_index != 1) return std::nullopt;
   if (*kind == FastKind::number4) {
     weight.tables_.resize(kFastNumberBytes);
     fast_numbers(layout.dtype == DType::int4, weight.tables_.data());
@@ -73,7 +73,7 @@ void FastWeight::prepare(int64_t first, int64_t count, Room& room) const {
   else
     for (int64_t i = 0; i < count; ++i)
       room.rows[i].data = layout_.data + (first + i) / layout_.rows_per_index * bytes;
-  is_table() ? prepare_tables(first, count, room) : prepare_numbers(first, count, room);
+  fast_is_table(kind_) ? prepare_tables(first, count, room) : prepare_numbers(first, count, room);
 }
 
 void FastWeight::prepare_tables(int64_t first, int64_t count, Room& room) const {

@@ -51,7 +51,6 @@ class FastWeight {
  private:
   FastWeight(const StoredTensor::Layout& layout, int64_t k, FastKind kind)
       : layout_(layout), k_(k), kind_(kind) {}
-  bool is_table() const { return kind_ >= FastKind::table1 && kind_ <= FastKind::table8; }
   bool make_tables(int64_t rows);
   bool takes_fine(int64_t row) const { return !fine_.empty() && fine_[static_cast<size_t>(row / kAlike)]; }
   void read_tables(int64_t first, int64_t count, Room& room) const;

@@ -19,6 +19,7 @@ inline constexpr int64_t kFastColumns = 8;
 // How the elements of a row lie: bytes; codes of 1 to 8 bits for the values of a table; 4 bits that are a number.
 enum class FastKind { int8, uint8, table1, table2, table3, table4, table6, table8, number4 };
 int fast_bits(FastKind kind);
+constexpr bool fast_is_table(FastKind kind) { return kind >= FastKind::table1 && kind <= FastKind::table8; }
 
 // A row: value = scale * (q - offset), or with blocks block_scale[b] * (q - offset - block_offset[b]). For tables q
 // is what `table` (see fast_table) says, for 4-bit numbers too. Products can take the coarse side of tables; those of

@@ -99,7 +99,7 @@ struct TableSource {
 template <int kWidth>
 struct CoarseTableSource {
   static constexpr int kBits = kWidth, kEight = kWidth == 8 ? 5 : 9;
-  static constexpr bool kBlocks = false, kSplit = false, kTable = true, kFine = false;
+  static constexpr bool kBlocks = false, kSplit = false, kFine = false;
   static constexpr float kShift = kSignedShift;
   using Piece = Signed;
   explicit CoarseTableSource(const FastRow& row) : table_(row.table + 2 * (kBits <= 4 ? 16 : 1 << kBits)) {}
@@ -561,8 +561,7 @@ inline void matvec_level(FastKind kind, int64_t block, bool fine, const FastRow*
   const auto multiply = [&](auto* type) {
     matvec_of<std::remove_pointer_t<decltype(type)>>(block, rows, count, k, x, x_count, out);
   };
-  const bool table = kind >= FastKind::table1 && kind <= FastKind::table8;
-  table && !fine ? with_coarse_table(kind, multiply) : with_source(kind, multiply);
+  fast_is_table(kind) && !fine ? with_coarse_table(kind, multiply) : with_source(kind, multiply);
 }
 
 // f(type of the source, std::true_type for all 14 bits of tables).

@@ -46,7 +46,7 @@ struct NibblePlanes {
 
 struct CoarseNibblePlane {
   static constexpr int kBits = 4, kEight = 9;
-  static constexpr bool kBlocks = false, kSplit = true, kTable = true, kHalf = true, kFine = false;
+  static constexpr bool kBlocks = false, kSplit = true, kHalf = true, kFine = false;
   static constexpr float kShift = kSignedShift;
   static constexpr int64_t kRaw = 2, kGroupBytes = kPairBytes;
   template <int kCount>

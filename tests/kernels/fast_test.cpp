@@ -19,8 +19,6 @@ constexpr FastKind kKinds[] = {FastKind::int8,   FastKind::uint8,  FastKind::tab
                                FastKind::table2, FastKind::table3, FastKind::table4,
                                FastKind::table6, FastKind::table8, FastKind::number4};
 
-bool is_table(FastKind kind) { return kind >= FastKind::table1 && kind <= FastKind::table8; }
-
 // Memory whose begin is aligned, and whose end is the end.
 struct Room {
   explicit Room(int64_t bytes) : all(static_cast<size_t>(bytes + 64)) {}
@@ -38,7 +36,7 @@ struct Rows {
     const int64_t row_bytes = k * bits / 8, blocks = block > 0 ? k / block : 1;
     bytes.resize(static_cast<size_t>(count * row_bytes + 1));
     for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-    const bool table = is_table(kind);
+    const bool table = fast_is_table(kind);
     const int64_t table_bytes = table ? fast_table_bytes(bits) : kFastNumberBytes;
     tables.resize(static_cast<size_t>(count * table_bytes));
     scales.resize(static_cast<size_t>(count * blocks));
@@ -148,7 +146,7 @@ TEST_CASE(
             fast_matvec(kind, 0, fine, w.all.data(), count, k, q.all.data(), columns,
                         q.into(a, count).data());
             fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns,
-                               is_table(kind) && !fine, q.into(b, count).data());
+                               fast_is_table(kind) && !fine, q.into(b, count).data());
             compare();
           }
           std::vector<float> across(x.size()), c(a.size());  // as an image: channels apart
@@ -165,7 +163,7 @@ TEST_CASE(
               for (int64_t t = 0; t < columns; ++t)
                 a[static_cast<size_t>(r + t * count)] = c[static_cast<size_t>(r * columns + t)];
             fast_product_plain(kind, 0, w.all.data(), count, k, q.all.data(), columns,
-                               !(fine && is_table(kind)), q.into(b, count).data());
+                               !(fine && fast_is_table(kind)), q.into(b, count).data());
             compare();
           }
         }
@@ -225,7 +223,7 @@ TEST_CASE("a column's bits do not depend on the columns beside it, on every leve
     for (const FastKind kind : kKinds)
       for (const auto& [k, block] :
            {std::pair<int64_t, int64_t>{608, 0}, {608, 32}, {320, 160}, {24, 0}, {1024, 32}}) {
-        if (block > 0 && is_table(kind)) continue;
+        if (block > 0 && fast_is_table(kind)) continue;
         const int64_t count = 13;
         const Rows w(kind, count, k, block, true, random);
         const std::vector<float> x = numbers(kFastColumns * k, random);
@@ -256,7 +254,7 @@ TEST_CASE("the largest whole numbers do not overflow, on every level") {
     CAPTURE(name);
     for (const FastKind kind : kKinds)
       for (const int code : {0, 0xff, 0x80, 0x7f}) {
-        const bool table = is_table(kind);
+        const bool table = fast_is_table(kind);
         std::vector<std::byte> row(static_cast<size_t>(k * fast_bits(kind) / 8),
                                    static_cast<std::byte>(code)),
             values(static_cast<size_t>(table ? fast_table_bytes(fast_bits(kind)) : kFastNumberBytes));
@@ -307,7 +305,7 @@ TEST_CASE("products of many columns by tiles have the bits of those by vectors")
   for (const FastKind kind : kKinds)
     for (const auto& [k, block, count, columns] :
          {std::array<int64_t, 4>{576, 0, 32, 64}, {96, 32, 40, 17}, {192, 96, 5, 48}, {136, 0, 16, 1}}) {
-      if (!fits(kind, k) || (block > 0 && is_table(kind))) continue;
+      if (!fits(kind, k) || (block > 0 && fast_is_table(kind))) continue;
       const Rows w(kind, count, k, block, true, random);
       const std::vector<float> x = numbers(columns * k, random);
       for (const bool fine : {false, true}) {
